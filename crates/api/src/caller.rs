@@ -13,7 +13,7 @@ use houston_domain::scope::{Scope, Scopes};
 use houston_store::api_key::{ApiKey, Principal};
 use tokio::time::Instant;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// The header that names the user of a request: Houston's id, or the external id.
 pub(crate) const USER_HEADER: HeaderName = HeaderName::from_static("houston-user");
@@ -129,7 +129,7 @@ impl Caller {
     ///
     /// # Errors
     /// [`ApiError::MissingScope`].
-    pub(crate) fn needs(self, needed: Scope) -> Result<(), ApiError> {
+    pub(crate) fn needs(self, needed: Scope) -> Result<()> {
         let scopes = self.scopes;
         if scopes.allow(needed) { Ok(()) } else { Err(ApiError::MissingScope { needed, scopes }) }
     }
@@ -158,7 +158,7 @@ impl Caller {
     ///
     /// # Errors
     /// [`ApiError::NotFound`] when the caller is bound to another user.
-    pub(crate) fn check_user(self, user: UserId) -> Result<(), ApiError> {
+    pub(crate) fn check_user(self, user: UserId) -> Result<()> {
         let is_own = self.user.is_none_or(|own| own == user);
         if is_own { Ok(()) } else { Err(ApiError::NotFound { what: "user" }) }
     }
@@ -167,7 +167,7 @@ impl Caller {
     ///
     /// # Errors
     /// [`ApiError::NotFound`] when the caller is bound to another user.
-    pub(crate) fn list_of(self, asked: Option<UserId>) -> Result<Option<UserId>, ApiError> {
+    pub(crate) fn list_of(self, asked: Option<UserId>) -> Result<Option<UserId>> {
         asked.map_or(Ok(()), |user| self.check_user(user)).map(|()| asked.or(self.user))
     }
 }

@@ -38,7 +38,7 @@ use uuid::Uuid;
 
 use crate::caller::{Authority, Caller};
 use crate::dialects::openai;
-use crate::error::{ApiError, ResponseError};
+use crate::error::{ApiError, ResponseError, Result};
 use crate::mcp;
 use crate::request::auth::authenticate;
 use crate::request::missing_cells::Missing;
@@ -156,7 +156,7 @@ impl Dispatcher {
     ///
     /// # Errors
     /// [`ApiError::Unavailable`] when the home is away, and no other cell knows the key.
-    async fn authority(&self, parts: &mut Parts) -> Result<Option<Authority>, ApiError> {
+    async fn authority(&self, parts: &mut Parts) -> Result<Option<Authority>> {
         let mut cells: Vec<_> = self.apps.iter().zip(self.away.iter()).enumerate().collect();
         cells.sort_by_cached_key(|(_, (_, away))| !is_there(away));
         let mut home_is_away = None;

@@ -357,6 +357,9 @@ pub enum ApiError {
     Internal(#[source] houston_store::Error),
 }
 
+/// The result of most functions here.
+pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
+
 impl ApiError {
     /// The stable code of the variant, e.g. `not_found`.
     #[must_use]

@@ -82,7 +82,6 @@ pub struct RpcRequest {
     pub jsonrpc: String,
     pub id: Option<JsonRpcId>,
     pub method: String,
-    #[serde(default)]
     pub params: Option<Box<RawValue>>,
 }
 
@@ -95,10 +94,8 @@ pub struct RpcRequest {
 #[serde(rename_all = "camelCase")]
 pub struct SendRequest {
     pub message: SentMessage,
-    #[serde(default)]
     pub configuration: Option<SendMessageConfiguration>,
     /// Whom it is for, if the key is not of one user.
-    #[serde(default)]
     pub tenant: Option<String>,
 }
 
@@ -109,16 +106,13 @@ pub struct SentMessage {
     /// Made by the client. A message with the same id in the same context is the same message.
     pub message_id: String,
     /// The conversation; absent or empty: a new one, or that of the task.
-    #[serde(default)]
     pub context_id: Option<String>,
     /// The task that it continues.
-    #[serde(default)]
     pub task_id: Option<String>,
     #[serde(default)]
     pub role: Role,
     #[serde(default)]
     pub parts: Vec<SentPart>,
-    #[serde(default)]
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -126,15 +120,10 @@ pub struct SentMessage {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SentPart {
-    #[serde(default)]
     pub text: Option<String>,
-    #[serde(default)]
     pub raw: Option<String>,
-    #[serde(default)]
     pub url: Option<String>,
-    #[serde(default)]
     pub data: Option<Value>,
-    #[serde(default)]
     pub media_type: Option<String>,
 }
 

@@ -41,7 +41,6 @@ pub struct AgentableResponse {
     /// The team that answers.
     pub team_id: Option<TeamId>,
     /// The tools it may call, out of those of its kind; null: all of them.
-    #[serde(default)]
     pub tools: Option<Vec<String>>,
     /// For a task: how it ended; absent while its run is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -21,10 +21,8 @@ pub struct McpMessage {
     #[serde(default)]
     pub jsonrpc: String,
     /// Text or a number.
-    #[serde(default)]
     pub id: Option<Value>,
     /// Absent in the answer of a client to a request of a server, which Houston never sends.
-    #[serde(default)]
     pub method: Option<String>,
     #[serde(default)]
     pub params: Map<String, Value>,

@@ -38,17 +38,13 @@ pub struct PutMcpServer {
     pub oauth: Option<McpOAuth>,
     /// Not allowed: only the operator names programs.
     #[cfg_attr(feature = "openapi", schema(ignore))]
-    #[serde(default)]
     pub transport: Option<String>,
     /// Not allowed, as the next two.
     #[cfg_attr(feature = "openapi", schema(ignore))]
-    #[serde(default)]
     pub command: Option<IgnoredAny>,
     #[cfg_attr(feature = "openapi", schema(ignore))]
-    #[serde(default)]
     pub args: Option<IgnoredAny>,
     #[cfg_attr(feature = "openapi", schema(ignore))]
-    #[serde(default)]
     pub env: Option<IgnoredAny>,
 }
 

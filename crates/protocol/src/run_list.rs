@@ -32,28 +32,20 @@ pub struct ListedRunResponse {
 #[serde(deny_unknown_fields)]
 pub struct RunsFilter {
     /// With one of these statuses.
-    #[serde(default)]
     pub status: Option<Vec<RunStatus>>,
     /// Of agentables of this kind.
-    #[serde(default)]
     pub kind: Option<String>,
     /// Of agentables that this agent answers for.
-    #[serde(default)]
     pub agent_id: Option<AgentId>,
     /// Of agentables of this user.
-    #[serde(default)]
     pub user_id: Option<UserId>,
     /// With this error code.
-    #[serde(default)]
     pub error_code: Option<String>,
     /// Of the group of errors with this fingerprint, as `GET /v1/errors` names it.
-    #[serde(default)]
     pub fingerprint: Option<String>,
     /// Accepted at this time or later.
-    #[serde(default)]
     pub since: Option<Time>,
     /// Accepted before this time.
-    #[serde(default)]
     pub until: Option<Time>,
 }
 
@@ -67,13 +59,10 @@ pub struct RunsFilter {
 #[serde(deny_unknown_fields)]
 pub struct ChangeRuns {
     /// The runs; at most 100.
-    #[serde(default)]
     pub ids: Option<Vec<RunId>>,
     /// Instead of `ids`: the runs that match, the newest first, 100 in a request.
-    #[serde(default)]
     pub filter: Option<RunsFilter>,
     /// Where the request before this one ended: its `next_cursor`.
-    #[serde(default)]
     pub cursor: Option<String>,
     /// Only count what would be changed.
     #[serde(default)]

@@ -13,9 +13,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::HeaderMap;
-use axum::response::Response;
 use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem, failed, result_answer};
 use houston_domain::id::{MessageId, QuestionId};
 use houston_domain::question::{Question, QuestionState};
@@ -24,64 +23,53 @@ use houston_protocol::agui::{EntityId, InputMessage, ResumeEntry, ResumeStatus, 
 use houston_store::Error;
 use serde_json::{Map, Value};
 
-use crate::caller::Caller;
 use crate::dialects::threads::{Asker, NewMessage, Thread, find_or_create};
-use crate::error::ApiError;
 use crate::events::position::Position;
 use crate::events::stream::AgUi;
 use crate::events::{Options, client_position, open};
-use crate::request::agentable_path::AgentablePath;
-use crate::request::body::{Creation, WithImages};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::Key;
+use crate::request::body::WithImages;
+use crate::request::prelude::*;
 use crate::resources::messages::check_content;
 use crate::resources::shared_state;
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[RUN_THREAD, RUN];
 
 endpoint! {
     RUN: post "/v1/{kinds}/{id}/ag-ui" for AGENTABLE => run,
-    tag = "events",
-    operation_id = "run_ag_ui",
-    summary = "Run an agent for an AG-UI client: post its message or its answers, and stream the run.",
+    "run_ag_ui" in "events": "Run an agent for an AG-UI client: post its message or its answers, and stream the run.",
     params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
-        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event the client has: nothing is posted or answered, and the stream is resumed.")
+        OfAgentable,
+        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event the client has: nothing is posted or answered, and the stream is resumed."),
     ),
-    request_body = RunAgentInput,
-    responses(
-        (status = 200, description = "AG-UI events until the run ends, or waits for a person (outcome `interrupt`).", body = houston_protocol::agui::Event, content_type = "text/event-stream"),
-        (status = 204, description = "No newer events, and no run is open."),
-        (status = 409, description = "`question_closed`: an interrupt was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused."),
-        (status = 429, description = "`rate_limited`, `too_many_streams`, `too_many_pending`.")
-    ),
+    body [RunAgentInput],
+    200 "AG-UI events until the run ends, or waits for a person (outcome `interrupt`)." [houston_protocol::agui::Event, content_type = "text/event-stream"],
+    204 "No newer events, and no run is open.",
+    409 "`question_closed`: an interrupt was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused.",
+    429 "`rate_limited`, `too_many_streams`, `too_many_pending`.",
 }
 
 async fn run(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     path: AgentablePath,
     headers: HeaderMap,
     // A repeated request is recognised without the Idempotency-Key, which is ignored.
     WithImages { creation: Creation { value: input, key: _ }, permit }: WithImages<RunAgentInput>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let named = input.thread_id.as_deref();
-    if named.is_some_and(|id| id != path.public_id() && is_own_id(&app, id)) {
+    if named.is_some_and(|id| id != path.public_id() && is_own_id(&ctx, id)) {
         return Err(ApiError::field("/threadId", "names another conversation than the address"));
     }
     let dialect = AgUi { given: given(&input.messages) };
     let at = match client_position(&headers, None)? {
         Some(at) => Some(at),
         None => {
-            app.streams.reserve(caller)?;
-            let thread = Thread { app: Arc::clone(&app), caller, path: path.clone() };
+            ctx.streams.reserve(ctx.caller)?;
+            let thread = Thread { ctx: ctx.clone(), path: path.clone() };
             begin(&thread, input).await?
         }
     };
     drop(permit);
-    open(app, caller, path, at, &Options::with_interrupts(), dialect).await
+    open(ctx, path, at, &Options::with_interrupts(), dialect).await
 }
 
 /// Whether it is an id of Houston, and not one that a client has made up.
@@ -91,49 +79,44 @@ fn is_own_id(app: &App, id: &str) -> bool {
 
 endpoint! {
     RUN_THREAD: post "/ag-ui/{target}" for THREAD => run_thread,
-    tag = "events",
-    operation_id = "run_ag_ui_thread",
-    summary = "Run an agent for an AG-UI client, in a conversation that the client names: post its message or its answers, and stream the run.",
+    "run_ag_ui_thread" in "events": "Run an agent for an AG-UI client, in a conversation that the client names: post its message or its answers, and stream the run.",
     params(
         ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
         ("Houston-User" = Option<String>, Header, description = "Whose conversation it is, if the key is of no user: the id of a user, or an external id, for which a user is created."),
-        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event the client has: nothing is posted or answered, and the stream is resumed.")
+        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event the client has: nothing is posted or answered, and the stream is resumed."),
     ),
-    request_body = RunAgentInput,
-    responses(
-        (status = 200, description = "AG-UI events until the run ends, or waits for a person or for the client (outcome `interrupt`). `Location` is where the stream can be resumed.", body = houston_protocol::agui::Event, content_type = "text/event-stream"),
-        (status = 204, description = "No newer events, and no run is open."),
-        (status = 409, description = "`question_closed`: an interrupt was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused. `not_creatable`: conversations of this kind are not created by clients."),
-        (status = 429, description = "`too_many_streams`, `too_many_pending`.")
-    ),
+    body [RunAgentInput],
+    200 "AG-UI events until the run ends, or waits for a person or for the client (outcome `interrupt`). `Location` is where the stream can be resumed." [houston_protocol::agui::Event, content_type = "text/event-stream"],
+    204 "No newer events, and no run is open.",
+    409 "`question_closed`: an interrupt was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused. `not_creatable`: conversations of this kind are not created by clients.",
+    429 "`too_many_streams`, `too_many_pending`.",
 }
 
 async fn run_thread(
-    State(app): State<Arc<App>>,
     asker: Asker,
     Path(target): Path<String>,
     headers: HeaderMap,
     WithImages { creation: Creation { value: input, key: _ }, permit }: WithImages<RunAgentInput>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let position = client_position(&headers, None)?;
     let dialect = AgUi { given: given(&input.messages) };
     let id = input.thread_id.as_deref();
     let id = id.ok_or_else(|| ApiError::field("/threadId", "missing field `threadId`"))?;
-    app.streams.reserve(asker.caller())?;
-    let thread = find_or_create(&app, &asker, &target, ("/threadId", id)).await?;
+    asker.ctx.streams.reserve(asker.caller())?;
+    let thread = find_or_create(&asker, &target, ("/threadId", id)).await?;
     let at = match position {
         Some(at) => Some(at),
         None => begin(&thread, input).await?,
     };
     drop(permit);
-    let Thread { app, caller, path } = thread;
-    open(app, caller, path, at, &Options::with_interrupts(), dialect).await
+    let Thread { ctx, path } = thread;
+    open(ctx, path, at, &Options::with_interrupts(), dialect).await
 }
 
 /// Does what the client asks for. Returns where its stream begins: with what follows the wait that was answered, or with the
 /// run that reads the message.
-async fn begin(thread: &Thread, input: RunAgentInput) -> Result<Option<Position>, ApiError> {
-    let Thread { app, caller, path } = thread;
+async fn begin(thread: &Thread, input: RunAgentInput) -> Result<Option<Position>> {
+    let Thread { ctx, path } = thread;
     let offer = offer(&input);
     thread.check_offer(&offer)?;
     let content = match new_message(&input.messages) {
@@ -150,11 +133,11 @@ async fn begin(thread: &Thread, input: RunAgentInput) -> Result<Option<Position>
     if content.is_some() && !path.conversational {
         return Err(ApiError::NotFound { what: "conversation" });
     }
-    shared_state::given(app, *caller, path, &input).await?;
+    shared_state::given(ctx, path, &input).await?;
     let mut answered = of_entries(thread, &input.resume).await?;
     answered.extend(of_messages(thread, &input.messages).await?);
     if !answered.is_empty() && !offer.is_empty() {
-        app.store(*caller).change_client_offer(path.id, &offer).await?;
+        ctx.store().change_client_offer(path.id, &offer).await?;
     }
     let resumed = give(thread, &answered).await?;
     let Some((message, pointer, content, images)) = content else { return Ok(resumed) };
@@ -173,7 +156,7 @@ async fn begin(thread: &Thread, input: RunAgentInput) -> Result<Option<Position>
         return Ok(resumed);
     }
     // A message to a run that waits takes the place of its answers.
-    let wait = if posted.opened { None } else { app.store(*caller).wait_before(path.id, posted.seq).await? };
+    let wait = if posted.opened { None } else { ctx.store().wait_before(path.id, posted.seq).await? };
     Ok(Some(Position::after(wait.unwrap_or(posted.run_seq - 1))))
 }
 
@@ -219,13 +202,13 @@ pub(crate) struct CallResult {
 ///
 /// # Errors
 /// [`ApiError::QuestionClosed`].
-pub(crate) async fn give(thread: &Thread, answers: &Answers) -> Result<Option<Position>, ApiError> {
+pub(crate) async fn give(thread: &Thread, answers: &Answers) -> Result<Option<Position>> {
     let Some((first, _)) = answers.first() else { return Ok(None) };
     thread.answer(answers).await?;
-    let Thread { app, caller, path } = thread;
-    let closed = app.store(*caller).closed_at(path.id, *first).await?;
+    let Thread { ctx, path } = thread;
+    let closed = ctx.store().closed_at(path.id, *first).await?;
     let wait = match closed {
-        Some(closed) => app.store(*caller).wait_before(path.id, closed).await?,
+        Some(closed) => ctx.store().wait_before(path.id, closed).await?,
         None => None,
     };
     // Without a wait the answer came before the run had begun to wait: its stream begins with the run.
@@ -236,7 +219,7 @@ pub(crate) async fn give(thread: &Thread, answers: &Answers) -> Result<Option<Po
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when a call is none of the latest run that a client carries out.
-pub(crate) async fn of_calls(thread: &Thread, results: Vec<CallResult>) -> Result<Answers, ApiError> {
+pub(crate) async fn of_calls(thread: &Thread, results: Vec<CallResult>) -> Result<Answers> {
     if results.is_empty() {
         return Ok(Vec::new());
     }
@@ -244,8 +227,8 @@ pub(crate) async fn of_calls(thread: &Thread, results: Vec<CallResult>) -> Resul
         return Err(ApiError::field("/messages", format!("must have at most {MAX_ANSWERS} new results")));
     }
     let cells: Vec<MessageId> = results.iter().map(|result| result.cell).collect();
-    let Thread { app, caller, path } = thread;
-    let asked = app.store(*caller).questions_of_calls(path.id, &cells).await?;
+    let Thread { ctx, path } = thread;
+    let asked = ctx.store().questions_of_calls(path.id, &cells).await?;
     let mut answers = Answers::new();
     for CallResult { pointer, cell, result } in results {
         let question = asked.iter().find(|(of, question)| *of == cell && question.asked.is_client_call());
@@ -262,12 +245,12 @@ pub(crate) async fn of_calls(thread: &Thread, results: Vec<CallResult>) -> Resul
 }
 
 /// The results in messages of the role `tool` after the last one of the agent; those of Houston itself are left out.
-async fn of_messages(thread: &Thread, messages: &[InputMessage]) -> Result<Answers, ApiError> {
+async fn of_messages(thread: &Thread, messages: &[InputMessage]) -> Result<Answers> {
     let results = new_results(messages)?;
     of_calls(thread, results).await
 }
 
-fn new_results(messages: &[InputMessage]) -> Result<Vec<CallResult>, ApiError> {
+fn new_results(messages: &[InputMessage]) -> Result<Vec<CallResult>> {
     let mut results = Vec::new();
     for (nth, message) in messages.iter().enumerate().rev() {
         match message.role.as_str() {
@@ -307,15 +290,15 @@ fn is_own(id: &str) -> bool {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when an entry names no interrupt of the thread, or its payload is not accepted.
-async fn of_entries(thread: &Thread, entries: &[ResumeEntry]) -> Result<Answers, ApiError> {
+async fn of_entries(thread: &Thread, entries: &[ResumeEntry]) -> Result<Answers> {
     if entries.len() > MAX_ANSWERS {
         return Err(ApiError::field("/resume", format!("must have at most {MAX_ANSWERS} entries")));
     }
-    let Thread { app, caller, path } = thread;
+    let Thread { ctx, path } = thread;
     let mut answers = Answers::with_capacity(entries.len());
     for (nth, entry) in entries.iter().enumerate() {
         let pointer = format!("/resume/{nth}");
-        let asked = match app.store(*caller).question(entry.interrupt_id).await {
+        let asked = match ctx.store().question(entry.interrupt_id).await {
             Ok(asked) if asked.agentable == path.id => asked,
             Ok(_) | Err(Error::NotFound { .. }) => {
                 let reason = "is no interrupt of this thread; send those of the last outcome `interrupt`";
@@ -334,7 +317,7 @@ async fn of_entries(thread: &Thread, entries: &[ResumeEntry]) -> Result<Answers,
 }
 
 /// The answer of an entry; `None` if it cancels what is not asked any more.
-fn answer(entry: &ResumeEntry, question: &Question, pointer: &str) -> Result<Option<Value>, ApiError> {
+fn answer(entry: &ResumeEntry, question: &Question, pointer: &str) -> Result<Option<Value>> {
     let answer = match entry.status {
         ResumeStatus::Cancelled if !matches!(question.state, QuestionState::Open | QuestionState::Answered) => {
             return Ok(None);
@@ -350,7 +333,7 @@ fn answer(entry: &ResumeEntry, question: &Question, pointer: &str) -> Result<Opt
 }
 
 /// The answer, if the question accepts it and Postgres can store it.
-pub(crate) fn checked(question: &Question, answer: Value, pointer: &str) -> Result<Value, ApiError> {
+pub(crate) fn checked(question: &Question, answer: Value, pointer: &str) -> Result<Value> {
     let mut storable = answer.clone();
     storable_value(&mut storable);
     if storable != answer {
@@ -393,7 +376,7 @@ mod tests {
         assert!(new_message(&[]).is_none());
     }
 
-    fn results(messages: Value) -> Result<Vec<(String, Value)>, ApiError> {
+    fn results(messages: Value) -> Result<Vec<(String, Value)>> {
         let messages: Vec<InputMessage> = serde_json::from_value(messages).unwrap();
         let results = new_results(&messages)?;
         Ok(results.into_iter().map(|of| (of.pointer, of.result)).collect())

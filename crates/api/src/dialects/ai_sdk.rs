@@ -12,10 +12,8 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::extract::Path;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem, failed};
 use houston_domain::id::{MessageId, QuestionId};
 use houston_protocol::agui::EntityId;
@@ -28,44 +26,35 @@ use serde_json::{Map, Value};
 use self::chunks::Chunks;
 use crate::dialects::ag_ui::{Answers, CallResult, checked, give, of_calls};
 use crate::dialects::threads::{Asker, NewMessage, Thread, find, find_or_create};
-use crate::error::ApiError;
 use crate::events::position::Position;
 use crate::events::{Options, client_position};
-use crate::request::body::{Creation, WithImages};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::Key;
-use crate::request::query::Query;
-use crate::state::App;
+use crate::request::body::WithImages;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[POST, STREAM, CANCEL];
 
 endpoint! {
     POST: post "/compat/ai-sdk/{target}" for THREAD => post,
-    tag = "ai-sdk",
-    operation_id = "run_ai_sdk_chat",
-    summary = "Run an agent for a chat of the Vercel AI SDK: post its message or its answers, and stream the run.",
+    "run_ai_sdk_chat" in "ai-sdk": "Run an agent for a chat of the Vercel AI SDK: post its message or its answers, and stream the run.",
     params(
         ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
-        ("Houston-User" = Option<String>, Header, description = "Whose chat it is, if the key is of no user: the id of a user, or an external id, for which a user is created.")
+        ("Houston-User" = Option<String>, Header, description = "Whose chat it is, if the key is of no user: the id of a user, or an external id, for which a user is created."),
     ),
-    request_body = ChatRequest,
-    responses(
-        (status = 200, description = "Chunks of the UI message stream v1 until the run ends, or waits for a person or for the client; then `[DONE]`.", body = houston_protocol::ai_sdk::Chunk, content_type = "text/event-stream"),
-        (status = 204, description = "Everything was answered before, and no run is open."),
-        (status = 409, description = "`question_closed`: what is answered was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused. `not_creatable`: conversations of this kind are not created by clients."),
-        (status = 429, description = "`too_many_streams`, `too_many_pending`.")
-    ),
+    body [ChatRequest],
+    200 "Chunks of the UI message stream v1 until the run ends, or waits for a person or for the client; then `[DONE]`." [houston_protocol::ai_sdk::Chunk, content_type = "text/event-stream"],
+    204 "Everything was answered before, and no run is open.",
+    409 "`question_closed`: what is answered was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused. `not_creatable`: conversations of this kind are not created by clients.",
+    429 "`too_many_streams`, `too_many_pending`.",
 }
 
 async fn post(
-    State(app): State<Arc<App>>,
     asker: Asker,
     Path(target): Path<String>,
     WithImages { creation: Creation { value: request, key: _ }, permit }: WithImages<ChatRequest>,
-) -> Result<Response, ApiError> {
-    let asker = asker.for_user(&app, ("/user", request.user.as_deref())).await?;
-    app.streams.reserve(asker.caller())?;
-    let thread = find_or_create(&app, &asker, &target, ("/id", &request.id)).await?;
+) -> Result<Response> {
+    let asker = asker.for_user(("/user", request.user.as_deref())).await?;
+    asker.ctx.streams.reserve(asker.caller())?;
+    let thread = find_or_create(&asker, &target, ("/id", &request.id)).await?;
     let offer = offer(&request)?;
     thread.check_offer(&offer)?;
     let Some((nth, last)) = request.messages.iter().enumerate().next_back() else {
@@ -85,7 +74,7 @@ async fn post(
     drop(permit);
     let names = match last.role == "assistant" && offer.tools.is_empty() {
         // It has offered them with an earlier message of the run.
-        true => thread.app.store(thread.caller).client_tools(thread.path.id).await?,
+        true => thread.ctx.store().client_tools(thread.path.id).await?,
         false => offer.tools.into_iter().map(|tool| tool.name).collect(),
     };
     let path = stream_path(&target, &request.id);
@@ -98,8 +87,8 @@ async fn submit(
     (nth, message): (usize, &UiMessage),
     request: &ChatRequest,
     offer: &ClientOffer,
-) -> Result<Option<Position>, ApiError> {
-    let Thread { app, caller, path } = thread;
+) -> Result<Option<Position>> {
+    let Thread { ctx, path } = thread;
     let (content, images) = content(nth, message)?;
     // A message that is to be answered again is posted again, once for each answer that it replaces.
     let id = match (request.trigger, &request.message_id) {
@@ -119,7 +108,7 @@ async fn submit(
         key: key.as_ref(),
     };
     let (posted, _) = thread.post(new).await?;
-    let wait = if posted.opened { None } else { app.store(*caller).wait_before(path.id, posted.seq).await? };
+    let wait = if posted.opened { None } else { ctx.store().wait_before(path.id, posted.seq).await? };
     Ok(Some(Position::after(wait.unwrap_or(posted.run_seq - 1))))
 }
 
@@ -128,15 +117,15 @@ async fn answer(
     thread: &Thread,
     (nth, message): (usize, &UiMessage),
     offer: &ClientOffer,
-) -> Result<(Option<Position>, HashSet<MessageId>), ApiError> {
-    let Thread { app, caller, path } = thread;
+) -> Result<(Option<Position>, HashSet<MessageId>)> {
+    let Thread { ctx, path } = thread;
     let (answers, given) = answers(thread, nth, message).await?;
     if answers.is_empty() {
         let pointer = format!("/messages/{nth}/parts");
         return Err(ApiError::field(&pointer, "has no answer in its last step: there is nothing new"));
     }
     if !offer.is_empty() {
-        app.store(*caller).change_client_offer(path.id, offer).await?;
+        ctx.store().change_client_offer(path.id, offer).await?;
     }
     Ok((give(thread, &answers).await?, given))
 }
@@ -149,35 +138,30 @@ struct After {
 
 endpoint! {
     STREAM: get "/compat/ai-sdk/{target}/{chat_id}/stream" for THREAD => stream,
-    tag = "ai-sdk",
-    operation_id = "resume_ai_sdk_chat",
-    summary = "Stream the open run of a chat of the Vercel AI SDK from its start, or from a position.",
+    "resume_ai_sdk_chat" in "ai-sdk": "Stream the open run of a chat of the Vercel AI SDK from its start, or from a position.",
     params(
         ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
         ("chat_id" = String, Path, description = "The client's id of the chat, or Houston's id of the conversation.", example = "chat-1"),
         ("after" = Option<String>, Query, description = "The `id` of the last event that the client has. By default the stream begins with the start of the run."),
         ("Houston-User" = Option<String>, Header, description = "Whose chat it is, if the key is of no user: the id of a user, or an external id."),
-        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it.")
+        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it."),
     ),
-    responses(
-        (status = 200, description = "Chunks of the UI message stream v1, then `[DONE]`.", body = houston_protocol::ai_sdk::Chunk, content_type = "text/event-stream"),
-        (status = 204, description = "No run is open, or there is no such chat."),
-        (status = 429, description = "`too_many_streams`.")
-    ),
+    200 "Chunks of the UI message stream v1, then `[DONE]`." [houston_protocol::ai_sdk::Chunk, content_type = "text/event-stream"],
+    204 "No run is open, or there is no such chat.",
+    429 "`too_many_streams`.",
 }
 
 async fn stream(
-    State(app): State<Arc<App>>,
     asker: Asker,
     Path((target, chat)): Path<(String, String)>,
     headers: HeaderMap,
     Query(After { after }): Query<After>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let at = client_position(&headers, after.as_deref())?;
-    let Some(thread) = find(&app, &asker, &target, ("/chat_id", &chat)).await? else {
+    let Some(thread) = find(&asker, &target, ("/chat_id", &chat)).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let store = thread.app.store(thread.caller);
+    let store = thread.ctx.store();
     if at.is_none() && !store.agentable(&thread.path.kind, thread.path.id).await?.run_open {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
@@ -187,36 +171,23 @@ async fn stream(
 
 endpoint! {
     CANCEL: post "/compat/ai-sdk/{target}/{chat_id}/cancel" for THREAD => cancel,
-    tag = "ai-sdk",
-    operation_id = "cancel_ai_sdk_chat",
-    summary = "Cancel the open run of a chat of the Vercel AI SDK, and the runs of its tasks.",
+    "cancel_ai_sdk_chat" in "ai-sdk": "Cancel the open run of a chat of the Vercel AI SDK, and the runs of its tasks.",
     params(
         ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
         ("chat_id" = String, Path, description = "The client's id of the chat, or Houston's id of the conversation.", example = "chat-1"),
-        ("Houston-User" = Option<String>, Header, description = "Whose chat it is, if the key is of no user: the id of a user, or an external id.")
+        ("Houston-User" = Option<String>, Header, description = "Whose chat it is, if the key is of no user: the id of a user, or an external id."),
     ),
-    responses(
-        (status = 202, description = "The runs whose cancellation was requested.", body = houston_protocol::run::CancelledRunsResponse)
-    ),
+    202 "The runs whose cancellation was requested." [houston_protocol::run::CancelledRunsResponse],
 }
 
-async fn cancel(
-    State(app): State<Arc<App>>,
-    asker: Asker,
-    Path((target, chat)): Path<(String, String)>,
-) -> Result<impl IntoResponse, ApiError> {
-    let thread = find(&app, &asker, &target, ("/chat_id", &chat)).await?;
+async fn cancel(asker: Asker, Path((target, chat)): Path<(String, String)>) -> Result<impl IntoResponse> {
+    let thread = find(&asker, &target, ("/chat_id", &chat)).await?;
     let thread = thread.ok_or(ApiError::NotFound { what: "chat" })?;
     Ok((StatusCode::ACCEPTED, Json(thread.cancel().await?)))
 }
 
 /// Opens the stream of a chat. `path`: that of [`stream`], from which it can be resumed.
-async fn open(
-    thread: Thread,
-    at: Option<Position>,
-    chunks: Chunks,
-    path: String,
-) -> Result<Response, ApiError> {
+async fn open(thread: Thread, at: Option<Position>, chunks: Chunks, path: String) -> Result<Response> {
     let location = move |at: Position| format!("{path}?after={at}");
     let mut response = thread.open(at, &Options::with_interrupts(), (chunks, location)).await?;
     let (name, value) = STREAM_HEADER;
@@ -248,7 +219,7 @@ fn escaped(segment: &str) -> String {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when `tools` has another shape.
-fn offer(request: &ChatRequest) -> Result<ClientOffer, ApiError> {
+fn offer(request: &ChatRequest) -> Result<ClientOffer> {
     let tools = request.client_tools().ok_or_else(|| {
         let shape =
             "must be a list of tools, or an object of tools by name; each has `description` and `parameters`";
@@ -270,7 +241,7 @@ fn offer(request: &ChatRequest) -> Result<ClientOffer, ApiError> {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] at a part of another type.
-fn content(nth: usize, message: &UiMessage) -> Result<(String, Vec<MessageImage>), ApiError> {
+fn content(nth: usize, message: &UiMessage) -> Result<(String, Vec<MessageImage>)> {
     let (mut text, mut images) = (String::new(), Vec::new());
     for (at, part) in message.parts.iter().enumerate() {
         match part["type"].as_str() {
@@ -308,11 +279,7 @@ fn image(part: &Value) -> Option<MessageImage> {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when an answer is for nothing that the run has asked.
-async fn answers(
-    thread: &Thread,
-    nth: usize,
-    message: &UiMessage,
-) -> Result<(Answers, HashSet<MessageId>), ApiError> {
+async fn answers(thread: &Thread, nth: usize, message: &UiMessage) -> Result<(Answers, HashSet<MessageId>)> {
     let is_step = |part: &Value| part["type"] == "step-start";
     let first = message.parts.iter().rposition(is_step).map_or(0, |at| at + 1);
     let (mut answers, mut results) = (Answers::new(), Vec::new());
@@ -336,7 +303,7 @@ fn is_call(part: &Value) -> bool {
     part["type"].as_str().is_some_and(|kind| kind.starts_with("tool-") || kind == "dynamic-tool")
 }
 
-fn result(pointer: String, part: &Value, is_error: bool) -> Result<CallResult, ApiError> {
+fn result(pointer: String, part: &Value, is_error: bool) -> Result<CallResult> {
     let call = part["toolCallId"].as_str().unwrap_or_default();
     let Ok(EntityId::Message(cell)) = call.parse::<EntityId>() else {
         let reason = "must be the id of a call that waits, as in `msg_0190…`";
@@ -350,12 +317,12 @@ fn result(pointer: String, part: &Value, is_error: bool) -> Result<CallResult, A
 }
 
 /// The answer to an approval.
-async fn approval(thread: &Thread, pointer: &str, approval: &Value) -> Result<(QuestionId, Value), ApiError> {
+async fn approval(thread: &Thread, pointer: &str, approval: &Value) -> Result<(QuestionId, Value)> {
     let reason = "is no approval of this chat that waits";
     let unknown = || ApiError::field(&format!("{pointer}/approval/id"), reason);
     let id: QuestionId = approval["id"].as_str().and_then(|id| id.parse().ok()).ok_or_else(unknown)?;
-    let Thread { app, caller, path } = thread;
-    let question = match app.store(*caller).question(id).await {
+    let Thread { ctx, path } = thread;
+    let question = match ctx.store().question(id).await {
         Ok(asked) if asked.agentable == path.id => asked.question,
         Ok(_) | Err(Error::NotFound { .. }) => return Err(unknown()),
         Err(error) => return Err(error.into()),

@@ -12,7 +12,7 @@
 //! - A caller of one user reaches that user's threads only, and a client token for some agentables only these.
 //!
 //! ```text
-//! Asker (extractor) → find_or_create(app, asker, target, (pointer, thread id)) → Thread::post → Thread::open
+//! Asker (extractor) → find_or_create(asker, target, (pointer, thread id)) → Thread::post → Thread::open
 //! ```
 //!
 //! Routes that use it are added with [`THREAD`](crate::request::access::THREAD): the scope is checked there, and
@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::response::Response;
 use houston_domain::agentable::{AgentType, DoubleTexting};
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::id::{AgentId, AgentableId, QuestionId, Shard, UserId, shard};
@@ -40,23 +39,18 @@ use houston_store::serving::ServedBy;
 use houston_store::user::User;
 use serde_json::{Map, Value};
 
-use crate::caller::USER_HEADER;
-use crate::caller::{Authority, Caller};
-use crate::error::ApiError;
+use crate::caller::{Caller, USER_HEADER};
 use crate::events::position::Position;
 use crate::events::stream::Dialect;
 use crate::events::{Options, open_as};
-use crate::request::agentable_path::AgentablePath;
 use crate::request::auth::authenticate;
 use crate::request::checks::check_storable_value;
-use crate::request::checks::{check_line, check_text};
-use crate::request::idempotency::Key;
 use crate::request::named_user;
+use crate::request::prelude::*;
 use crate::request::rates::ask;
 use crate::resources::messages::{check_content, new_post, store_offering, with_images};
 use crate::resources::questions::closed_otherwise;
 use crate::resources::users::{new_user, own_agentables};
-use crate::state::App;
 
 /// The most characters of a client's thread id.
 const MAX_THREAD_CHARS: usize = 200;
@@ -64,14 +58,16 @@ const MAX_THREAD_CHARS: usize = 200;
 /// Who asks for a thread: the caller, and whom the request is for. Taking it checks the access of the route.
 #[derive(Debug, Clone)]
 pub(crate) struct Asker {
-    authority: Authority,
+    pub(crate) ctx: Ctx,
+    /// The only agentables that the key is for.
+    agentables: Option<Arc<[AgentableId]>>,
     /// The user whom header or protocol name, for a caller of no user.
     named: Option<String>,
 }
 
 impl Asker {
     pub(crate) fn caller(&self) -> Caller {
-        self.authority.caller
+        self.ctx.caller
     }
 
     /// With the user whom the protocol of the request names besides, if it does. `pointer` says where.
@@ -79,18 +75,14 @@ impl Asker {
     /// # Errors
     /// [`ApiError::NotFound`] when the caller is bound to another user, [`ApiError::InvalidRequest`] when the request has
     /// named another one before; the store's errors.
-    pub(crate) async fn for_user(
-        mut self,
-        app: &App,
-        (pointer, name): (&str, Option<&str>),
-    ) -> Result<Self, ApiError> {
+    pub(crate) async fn for_user(mut self, (pointer, name): (&str, Option<&str>)) -> Result<Self> {
         let Some(name) = name.map(str::trim).filter(|name| !name.is_empty()) else { return Ok(self) };
         if self.caller().user().is_some() {
-            named_user::narrowed(app, self.caller(), name).await?;
+            named_user::narrowed(&self.ctx, self.caller(), name).await?;
             return Ok(self);
         }
         if let Some(before) = self.named.as_deref().filter(|before| *before != name) {
-            let same = named_user::are_same(app, self.caller(), [before, name]).await?;
+            let same = named_user::are_same(&self.ctx, self.caller(), [before, name]).await?;
             if !same {
                 let reason =
                     "names another user than the rest of the request (a field, or the header `Houston-User`)";
@@ -122,7 +114,7 @@ impl Asker {
     ///
     /// # Errors
     /// [`ApiError::InvalidRequest`] when nothing names one.
-    pub(crate) fn user(&self) -> Result<ThreadUser<'_>, ApiError> {
+    pub(crate) fn user(&self) -> Result<ThreadUser<'_>> {
         self.named_user().ok_or_else(|| {
             let missing = "is missing: this key is of no user. Send the id of a user (`user_…`), or your own id for the user, \
                            which creates the user if there is none; or use a client token or a JWT";
@@ -134,23 +126,22 @@ impl Asker {
 impl FromRequestParts<Arc<App>> for Asker {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
         // Checks the access of the route, and that the header names no other user than the caller's.
         let caller = Caller::from_request_parts(parts, app).await?;
-        let authority = authenticate(parts, app).await?;
+        let agentables = authenticate(parts, app).await?.agentables;
         let named = match caller.user() {
             Some(_) => None,
             None => named_user::in_header(&parts.headers)?,
         };
-        Ok(Self { authority, named })
+        Ok(Self { ctx: Ctx { app: Arc::clone(app), caller }, agentables, named })
     }
 }
 
-/// A thread that the caller may read and post to. `app` is that of its cell.
+/// A thread that the caller may read and post to. `ctx` is that of its cell.
 #[derive(Debug, Clone)]
 pub(crate) struct Thread {
-    pub(crate) app: Arc<App>,
-    pub(crate) caller: Caller,
+    pub(crate) ctx: Ctx,
     pub(crate) path: AgentablePath,
 }
 
@@ -176,7 +167,7 @@ impl Thread {
     ///
     /// # Errors
     /// Those of a message that is not accepted.
-    pub(crate) async fn post(&self, message: NewMessage<'_>) -> Result<(Posted, bool), ApiError> {
+    pub(crate) async fn post(&self, message: NewMessage<'_>) -> Result<(Posted, bool)> {
         let NewMessage {
             pointers: (at_text, at_images),
             content,
@@ -187,27 +178,27 @@ impl Thread {
             key,
         } = message;
         check_content(at_text, &content, !images.is_empty())?;
-        let Self { app, caller, path } = self;
+        let Self { ctx, path } = self;
         if !images.is_empty() {
             // Before images are fetched and stored.
-            ask(app, *caller, Whose::Agentable(path.id), key).await?;
+            ask(ctx, Whose::Agentable(path.id), key).await?;
         }
-        let content = with_images(app, *caller, path, at_images, (content, images), key).await?;
-        let mut post = new_post(app, path, content, Value::Object(metadata), double_texting);
+        let content = with_images(ctx, path, at_images, (content, images), key).await?;
+        let mut post = new_post(ctx, path, content, Value::Object(metadata), double_texting);
         let offer = offer.filter(|offer| !offer.is_empty());
-        store_offering(app, *caller, path, &mut post, offer, key).await
+        store_offering(ctx, path, &mut post, offer, key).await
     }
 
     /// Checks what a client offers: counts, sizes, names, and that the agent has no tool with one of the names.
     ///
     /// # Errors
     /// [`ApiError::InvalidRequest`] with the JSON Pointer.
-    pub(crate) fn check_offer(&self, offer: &ClientOffer) -> Result<(), ApiError> {
+    pub(crate) fn check_offer(&self, offer: &ClientOffer) -> Result<()> {
         if offer.is_empty() {
             return Ok(());
         }
-        let own = self.app.state.agent_types.get(&self.path.kind).map_or(&[][..], |kind| &kind.tools);
-        let all = &self.app.state.agents.tools;
+        let own = self.ctx.state.agent_types.get(&self.path.kind).map_or(&[][..], |kind| &kind.tools);
+        let all = &self.ctx.state.agents.tools;
         let is_taken = |name: &str| own.iter().chain(all).any(|tool| tool == name);
         offer.check(is_taken).map_err(|wrong| ApiError::field(&wrong.pointer, wrong.reason))?;
         let storable = |text: &str| check_text("/tools", text);
@@ -232,21 +223,21 @@ impl Thread {
     ///
     /// # Errors
     /// [`ApiError::QuestionClosed`].
-    pub(crate) async fn answer(&self, answers: &[(QuestionId, Value)]) -> Result<(), ApiError> {
-        let Self { app, caller, path } = self;
-        if let Some(closed) = app.store(*caller).answer_questions(answers).await? {
+    pub(crate) async fn answer(&self, answers: &[(QuestionId, Value)]) -> Result<()> {
+        let Self { ctx, path } = self;
+        if let Some(closed) = ctx.store().answer_questions(answers).await? {
             return Err(closed_otherwise(closed));
         }
-        app.publish_nudge(path.id);
-        app.send_hint(path.id, path.urgency);
+        ctx.publish_nudge(path.id);
+        ctx.send_hint(path.id, path.urgency);
         Ok(())
     }
 
     /// Cancels the open run, and those of its tasks. Without one it does nothing.
-    pub(crate) async fn cancel(&self) -> Result<CancelledRunsResponse, ApiError> {
-        let Self { app, caller, path } = self;
-        let cancelled = app.store(*caller).cancel_agentable(&path.kind, path.id, false).await?;
-        Ok(app.notify_cancelled(cancelled))
+    pub(crate) async fn cancel(&self) -> Result<CancelledRunsResponse> {
+        let Self { ctx, path } = self;
+        let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, false).await?;
+        Ok(ctx.notify_cancelled(cancelled))
     }
 
     /// Opens a stream in the protocol of the endpoint; see [`open_as`].
@@ -255,8 +246,8 @@ impl Thread {
         at: Option<Position>,
         options: &Options,
         written: (D, impl FnOnce(Position) -> String),
-    ) -> Result<Response, ApiError> {
-        open_as(self.app, self.caller, self.path, at, options, written).await
+    ) -> Result<Response> {
+        open_as(self.ctx, self.path, at, options, written).await
     }
 }
 
@@ -265,7 +256,7 @@ const MAX_TARGET_CHARS: usize = 100;
 
 /// A thread that was looked for.
 struct Looked<'a> {
-    app: Arc<App>,
+    ctx: Ctx,
     asker: &'a Asker,
     of: ClientThread<'a>,
     found: FoundThread,
@@ -276,12 +267,11 @@ struct Looked<'a> {
 /// # Errors
 /// As [`find_or_create`], without those of creating.
 pub(crate) async fn find(
-    app: &Arc<App>,
     asker: &Asker,
     target: &str,
     (pointer, thread): (&str, &str),
-) -> Result<Option<Thread>, ApiError> {
-    match look(app, asker, target, (pointer, thread)).await? {
+) -> Result<Option<Thread>> {
+    match look(asker, target, (pointer, thread)).await? {
         Ok(thread) => Ok(Some(thread)),
         Err(looked) => looked.thread(),
     }
@@ -294,12 +284,11 @@ pub(crate) async fn find(
 /// [`ApiError::InvalidRequest`] when the thread id is wrong or no user is named; [`ApiError::BoundKey`] when the caller may not
 /// create one; [`ApiError::NotCreatable`]; the store's errors.
 pub(crate) async fn find_or_create(
-    app: &Arc<App>,
     asker: &Asker,
     target: &str,
     (pointer, thread): (&str, &str),
-) -> Result<Thread, ApiError> {
-    let mut looked = match look(app, asker, target, (pointer, thread)).await? {
+) -> Result<Thread> {
+    let mut looked = match look(asker, target, (pointer, thread)).await? {
         Ok(thread) => return Ok(thread),
         Err(looked) => looked,
     };
@@ -318,15 +307,14 @@ pub(crate) async fn find_or_create(
 
 /// A thread that Houston's own id names, or else what there is of it.
 async fn look<'a>(
-    app: &Arc<App>,
     asker: &'a Asker,
     target: &'a str,
     (pointer, thread): (&str, &'a str),
-) -> Result<Result<Thread, Looked<'a>>, ApiError> {
-    let types = &app.state.agent_types;
+) -> Result<Result<Thread, Looked<'a>>> {
+    let types = &asker.ctx.state.agent_types;
     let target = target_of(types, target)?;
     if let Some(path) = AgentablePath::of_public_id(types, thread) {
-        return of_public_id(app, asker, target, (pointer, path)).await.map(Ok);
+        return of_public_id(asker, target, (pointer, path)).await.map(Ok);
     }
     check_line(pointer, thread, MAX_THREAD_CHARS)?;
     let user = asker.user()?;
@@ -337,12 +325,12 @@ async fn look<'a>(
             Shard::of_external_id(asker.caller().tenant(), id)
         }
     };
-    let (app, of) = (app.with_shard(shard), ClientThread { user, target, thread });
-    let found = app.store(asker.caller()).client_thread(&of).await?;
-    Ok(Err(Looked { app, asker, of, found }))
+    let (ctx, of) = (asker.ctx.with_shard(shard), ClientThread { user, target, thread });
+    let found = ctx.store().client_thread(&of).await?;
+    Ok(Err(Looked { ctx, asker, of, found }))
 }
 
-fn target_of<'t>(types: &BTreeMap<String, AgentType>, target: &'t str) -> Result<ThreadTarget<'t>, ApiError> {
+fn target_of<'t>(types: &BTreeMap<String, AgentType>, target: &'t str) -> Result<ThreadTarget<'t>> {
     if let Some(kind) = types.get(target) {
         let accepts = kind.conversational.then_some(ThreadTarget::Kind(target));
         return accepts.ok_or(ApiError::NotFound { what: "conversation" });
@@ -355,12 +343,11 @@ fn target_of<'t>(types: &BTreeMap<String, AgentType>, target: &'t str) -> Result
 
 /// The thread with Houston's own id.
 async fn of_public_id(
-    app: &Arc<App>,
     asker: &Asker,
     target: ThreadTarget<'_>,
     (pointer, path): (&str, AgentablePath),
-) -> Result<Thread, ApiError> {
-    let (app, caller) = (app.with_shard(shard(path.id)), asker.caller());
+) -> Result<Thread> {
+    let ctx = asker.ctx.with_shard(shard(path.id));
     let is_there = match target {
         ThreadTarget::Kind(kind) if kind == path.kind => true,
         ThreadTarget::Kind(kind) => {
@@ -369,8 +356,8 @@ async fn of_public_id(
                 format!("is a `{}`; this address is that of `{kind}`", path.kind),
             ));
         }
-        ThreadTarget::Agent(id) => !app.store(caller).agents_among(&[id]).await?.is_empty(),
-        ThreadTarget::AgentNamed(name) => app.store(caller).id_of_name("agent", name).await?.is_some(),
+        ThreadTarget::Agent(id) => !ctx.store().agents_among(&[id]).await?.is_empty(),
+        ThreadTarget::AgentNamed(name) => ctx.store().id_of_name("agent", name).await?.is_some(),
     };
     if !is_there {
         return Err(ApiError::NotFound { what: "agent" });
@@ -379,25 +366,25 @@ async fn of_public_id(
         return Err(ApiError::NotFound { what: "conversation" });
     }
     if let Some(user) = asker.named_user() {
-        let owner = app.owners.user_of(app.store(caller), caller.tenant(), path.id).await;
+        let owner = ctx.owners.user_of(ctx.store(), ctx.caller.tenant(), path.id).await;
         let owner = owner.map_err(|error| unless_missing(error.into()))?;
         let user = match user {
             ThreadUser::Id(id) => Some(id),
-            ThreadUser::External(id) => named_user::known(&app, caller, id).await?,
+            ThreadUser::External(id) => named_user::known(&ctx, ctx.caller, id).await?,
         };
         if user != Some(owner) {
             return Err(NOT_FOUND);
         }
     }
     asker.check_agentable(path.id)?;
-    Ok(Thread { app, caller, path })
+    Ok(Thread { ctx, path })
 }
 
 impl Asker {
     /// # Errors
     /// [`ApiError::NotFound`] when the caller's token is for other agentables.
-    fn check_agentable(&self, id: AgentableId) -> Result<(), ApiError> {
-        let is_allowed = self.authority.agentables.as_ref().is_none_or(|allowed| allowed.contains(&id));
+    fn check_agentable(&self, id: AgentableId) -> Result<()> {
+        let is_allowed = self.agentables.as_ref().is_none_or(|allowed| allowed.contains(&id));
         if is_allowed { Ok(()) } else { Err(NOT_FOUND) }
     }
 }
@@ -411,21 +398,21 @@ fn unless_missing(error: ApiError) -> ApiError {
 
 impl Looked<'_> {
     /// The thread, if there is one.
-    fn thread(&self) -> Result<Option<Thread>, ApiError> {
+    fn thread(&self) -> Result<Option<Thread>> {
         self.kind()?;
         let Some((id, kind)) = &self.found.agentable else { return Ok(None) };
         self.asker.check_agentable(*id)?;
-        let path = AgentablePath::of_kind(&self.app.state.agent_types, kind, *id);
+        let path = AgentablePath::of_kind(&self.ctx.state.agent_types, kind, *id);
         let path = path.ok_or(ApiError::NotFound { what: "agentable" })?;
-        Ok(Some(Thread { app: Arc::clone(&self.app), caller: self.asker.caller(), path }))
+        Ok(Some(Thread { ctx: self.ctx.clone(), path }))
     }
 
     /// The kind of the target.
     ///
     /// # Errors
     /// [`ApiError::NotFound`] when there is no such agent, or its kind accepts no messages.
-    fn kind(&self) -> Result<&AgentType, ApiError> {
-        let types = &self.app.state.agent_types;
+    fn kind(&self) -> Result<&AgentType> {
+        let types = &self.ctx.state.agent_types;
         let kind = match (self.of.target, &self.found.agent) {
             (ThreadTarget::Kind(kind), _) => types.get(kind),
             (_, Some(agent)) => types.get(&agent.kind),
@@ -434,16 +421,16 @@ impl Looked<'_> {
         kind.filter(|kind| kind.conversational).ok_or(ApiError::NotFound { what: "conversation" })
     }
 
-    async fn again(self) -> Result<Self, ApiError> {
-        let found = self.app.store(self.asker.caller()).client_thread(&self.of).await?;
+    async fn again(self) -> Result<Self> {
+        let found = self.ctx.store().client_thread(&self.of).await?;
         Ok(Self { found, ..self })
     }
 }
 
 /// Creates the thread; `None`: another request has created it, or its user, meanwhile.
-async fn create(looked: &Looked<'_>) -> Result<Option<Thread>, ApiError> {
+async fn create(looked: &Looked<'_>) -> Result<Option<Thread>> {
     let kind = looked.kind()?;
-    if looked.asker.authority.agentables.is_some() {
+    if looked.asker.agentables.is_some() {
         return Err(ApiError::BoundKey);
     }
     if let Some(agent) = looked.found.agent.as_ref().filter(|agent| !agent.enabled) {
@@ -462,13 +449,13 @@ async fn create(looked: &Looked<'_>) -> Result<Option<Thread>, ApiError> {
         return Err(ApiError::NotCreatable { kind: kind.kind.clone(), made_with_user: false });
     };
     let Some(id) = id else { return Ok(None) };
-    let path = AgentablePath::of_kind(&looked.app.state.agent_types, &kind.kind, id);
+    let path = AgentablePath::of_kind(&looked.ctx.state.agent_types, &kind.kind, id);
     let path = path.ok_or(ApiError::NotFound { what: "agentable" })?;
-    Ok(Some(Thread { app: Arc::clone(&looked.app), caller: looked.asker.caller(), path }))
+    Ok(Some(Thread { ctx: looked.ctx.clone(), path }))
 }
 
 /// The user who is created with the thread.
-fn new_owner(looked: &Looked<'_>) -> Result<User, ApiError> {
+fn new_owner(looked: &Looked<'_>) -> Result<User> {
     let ThreadUser::External(external_id) = looked.of.user else {
         return Err(ApiError::NotFound { what: "user" });
     };
@@ -477,28 +464,24 @@ fn new_owner(looked: &Looked<'_>) -> Result<User, ApiError> {
         name: external_id.chars().take(200).collect(),
         time_zone: None,
     };
-    new_user(&looked.app, looked.asker.caller(), "/user", body, None)
+    new_user(&looked.ctx, "/user", body, None)
 }
 
 /// A new agentable for the thread.
-async fn of_thread(
-    looked: &Looked<'_>,
-    kind: &AgentType,
-    new: Option<&User>,
-) -> Result<Option<AgentableId>, ApiError> {
-    let (app, store) = (&looked.app, looked.app.store(looked.asker.caller()));
+async fn of_thread(looked: &Looked<'_>, kind: &AgentType, new: Option<&User>) -> Result<Option<AgentableId>> {
+    let (ctx, store) = (&looked.ctx, looked.ctx.store());
     let Some(user) = owner(looked, new) else { return Ok(None) };
     let agentable = NewAgentable {
-        id: app.state.ids.beside(user),
+        id: ctx.state.ids.beside(user),
         user,
         kind: &kind.kind,
         title: if kind.titles { "" } else { looked.of.thread },
         description: "",
         status: kind.initial_status(),
         tools: None,
-        created_at: app.now(),
+        created_at: ctx.now(),
     };
-    let own = new.map_or_else(Vec::new, |user| own_agentables(app, user));
+    let own = new.map_or_else(Vec::new, |user| own_agentables(ctx, user));
     let agent = looked.found.agent.as_ref().map(|agent| agent.id);
     let creation = Creation {
         user: new.map(|user| NewUser { user, own: &own }),
@@ -514,14 +497,10 @@ async fn of_thread(
 }
 
 /// The agentable that was created with the user.
-async fn of_user(
-    looked: &Looked<'_>,
-    kind: &AgentType,
-    new: Option<&User>,
-) -> Result<Option<AgentableId>, ApiError> {
-    let (app, store) = (&looked.app, looked.app.store(looked.asker.caller()));
+async fn of_user(looked: &Looked<'_>, kind: &AgentType, new: Option<&User>) -> Result<Option<AgentableId>> {
+    let (ctx, store) = (&looked.ctx, looked.ctx.store());
     if let Some(user) = new {
-        let own = own_agentables(app, user);
+        let own = own_agentables(ctx, user);
         let created = store.create_user(user, &own, None, &serde_json::Value::Null).await;
         if let Err(Error::Exists { .. }) = created {
             return Ok(None);

@@ -13,25 +13,16 @@ pub(crate) mod render;
 pub(crate) mod snapshot;
 pub(crate) mod stream;
 
-use std::sync::Arc;
-
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderValue, header};
 use houston_store::event::StreamHead;
 use serde::Deserialize;
 
 use self::cursor::Cursor;
 use self::position::Position;
 use self::stream::{AgUi, Dialect, EventStream, PAGE};
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::AgentablePath;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::query::Query;
+use crate::request::prelude::*;
 use crate::resources::shared_state;
-use crate::state::App;
 use crate::state::streams::Aborted;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
@@ -58,42 +49,33 @@ impl Options {
 
 endpoint! {
     GET: get "/v1/{kinds}/{id}/events" for AGENTABLE.with_query_token() => get,
-    tag = "events",
-    operation_id = "stream_events",
-    summary = "Stream the events of an agentable as server-sent events.",
+    "stream_events" in "events": "Stream the events of an agentable as server-sent events.",
     params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
+        OfAgentable,
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0 for all events. By default the stream begins with the open or latest run, or with the first event of it that is kept."),
         ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs; false by default."),
         ("interrupts" = Option<bool>, Query, description = "Whether the run ends for this stream with the outcome `interrupt` while it waits for a person; false by default."),
         ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
-        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it.")
+        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it."),
     ),
-    responses(
-        (status = 200, description = "AG-UI events, each with an `id` from which the stream can be resumed.", body = houston_protocol::agui::Event, content_type = "text/event-stream"),
-        (status = 204, description = "No newer events: the last run has ended, and the client has all of it."),
-        (status = 410, description = "`event_log_expired`: some of the events after this position were deleted by age."),
-        (status = 429, description = "`too_many_streams`: the process or the tenant has too many open streams.")
-    ),
+    200 "AG-UI events, each with an `id` from which the stream can be resumed." [houston_protocol::agui::Event, content_type = "text/event-stream"],
+    204 "No newer events: the last run has ended, and the client has all of it.",
+    410 "`event_log_expired`: some of the events after this position were deleted by age.",
+    429 "`too_many_streams`: the process or the tenant has too many open streams.",
 }
 
 async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     path: AgentablePath,
     headers: HeaderMap,
     Query(options): Query<Options>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let given = client_position(&headers, options.after.as_deref())?;
-    open(app, caller, path, given, &options, AgUi::default()).await
+    open(ctx, path, given, &options, AgUi::default()).await
 }
 
 /// The client's position: from `Last-Event-ID`, which is newer, or from `after`.
-pub(crate) fn client_position(
-    headers: &HeaderMap,
-    after: Option<&str>,
-) -> Result<Option<Position>, ApiError> {
+pub(crate) fn client_position(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Position>> {
     let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?")).filter(|id| !id.is_empty());
     last.or(after)
         .map(|given| {
@@ -104,20 +86,19 @@ pub(crate) fn client_position(
 
 /// Opens a stream at the client's position.
 pub(crate) async fn open(
-    app: Arc<App>,
-    caller: Caller,
+    ctx: Ctx,
     path: AgentablePath,
     given: Option<Position>,
     options: &Options,
     dialect: AgUi,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let url = path.url_path();
     let location = |at: Position| {
         let follow = if options.follow { "&follow=true" } else { "" };
         let interrupts = if options.interrupts { "&interrupts=true" } else { "" };
         format!("{url}/events?after={at}{follow}{interrupts}")
     };
-    open_as(app, caller, path, given, options, (dialect, location)).await
+    open_as(ctx, path, given, options, (dialect, location)).await
 }
 
 /// Opens a stream at the client's position, or at the beginning of the open or latest run. `location`, which gets the
@@ -126,41 +107,39 @@ pub(crate) async fn open(
 /// # Errors
 /// [`ApiError::EventLogExpired`] when some of the events are gone, [`ApiError::TooManyStreams`], and those of the store.
 pub(crate) async fn open_as<D: Dialect>(
-    app: Arc<App>,
-    caller: Caller,
+    ctx: Ctx,
     path: AgentablePath,
     given: Option<Position>,
     options: &Options,
     (dialect, location): (D, impl FnOnce(Position) -> String),
-) -> Result<Response, ApiError> {
-    if app.state.draining.is_cancelled() {
+) -> Result<Response> {
+    if ctx.state.draining.is_cancelled() {
         return Ok(Body::new(Aborted).into_response());
     }
     // Before Postgres is read, so that no event is missed.
-    let subscription = app.state.bus.subscribe(path.id);
+    let subscription = ctx.state.bus.subscribe(path.id);
     let after = given.map(|given| given.seq);
-    let (head, first) = app.store(caller).open_stream(&path.kind, path.id, after, PAGE).await?;
+    let (head, first) = ctx.store().open_stream(&path.kind, path.id, after, PAGE).await?;
     let at = start(given, &head);
     let between_runs = at.seq == 0 || head.run.is_some_and(|(_, first)| at.seq == first - 1);
     let interrupted = options.interrupts
         && !between_runs
-        && !app.store(caller).questions_at_wait(path.id, at.seq).await?.is_empty();
+        && !ctx.store().questions_at_wait(path.id, at.seq).await?.is_empty();
     let finished = head.run.is_some() && (!head.run_open || interrupted) && at.seq >= head.last_seq;
     if finished && !options.follow {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let iteration =
-        if between_runs { None } else { app.store(caller).open_iteration_at(path.id, at.seq).await? };
+    let iteration = if between_runs { None } else { ctx.store().open_iteration_at(path.id, at.seq).await? };
 
-    let permit = app.streams.reserved_or_new(caller)?;
+    let permit = ctx.streams.reserved_or_new(ctx.caller)?;
     if given.is_some() {
-        app.state.metrics.streams.resumes.inc();
+        ctx.state.metrics.streams.resumes.inc();
     }
     let cursor = Cursor::new(&path.public_id(), at, iteration);
-    let cursor = cursor.with_state(shared_state::at(&app, caller, &path, at.seq).await?);
+    let cursor = cursor.with_state(shared_state::at(&ctx, &path, at.seq).await?);
     let cursor = if options.interrupts { cursor.with_interrupts(interrupted) } else { cursor };
     let written = (dialect, options.follow);
-    let stream = EventStream::new(Arc::clone(&app), path.id, (subscription, permit), cursor, first, written);
+    let stream = EventStream::new(ctx, path.id, (subscription, permit), cursor, first, written);
     let location = location(at);
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),

@@ -27,11 +27,10 @@ use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep, timeout};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::caller::Caller;
 use crate::events::cursor::{Cursor, DeltaOutcome, Needed};
 use crate::events::position::Position;
 use crate::events::snapshot;
-use crate::state::App;
+use crate::state::Ctx;
 use crate::state::streams::{Abort, StreamPermit, StreamRegistration};
 
 /// Events per query.
@@ -54,7 +53,7 @@ type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, Error>> + Send>>;
 /// The event stream of one client, in the words of its protocol.
 pub(crate) struct EventStream<D> {
     dialect: D,
-    app: Arc<App>,
+    ctx: Ctx,
     agentable: AgentableId,
     cursor: Cursor,
     /// Whether the stream stays open when a run ends.
@@ -84,20 +83,20 @@ impl<D: Dialect> EventStream<D> {
     /// A stream that begins with `first`, the page of events after the cursor. It was read after the subscription began,
     /// so no event is missed.
     pub(crate) fn new(
-        app: Arc<App>,
+        ctx: Ctx,
         agentable: AgentableId,
         (subscription, permit): (Subscription, StreamPermit),
         cursor: Cursor,
         first: Vec<Committed>,
         (dialect, follow): (D, bool),
     ) -> Self {
-        let config = &app.state.config;
+        let config = &ctx.state.config;
         Self {
             dialect,
             agentable,
             follow,
             subscription,
-            registration: app.streams.register(agentable, cursor.seq()),
+            registration: ctx.streams.register(agentable, cursor.seq()),
             revoked: Box::pin(permit.key.ended(permit.caller.expires())),
             permit,
             fetching: Some(Box::pin(page(first))),
@@ -110,16 +109,16 @@ impl<D: Dialect> EventStream<D> {
             wants_transcript: true,
             frames: SseEncoder::new(config.retry_ms),
             heartbeat: Heartbeat::new(config.heartbeat()),
-            draining: Box::pin(app.state.draining.clone().cancelled_owned()),
+            draining: Box::pin(ctx.state.draining.clone().cancelled_owned()),
             cursor,
-            app,
+            ctx,
         }
     }
 
     /// Starts to read the events after the cursor.
     fn read(&mut self) {
-        let (app, caller, after) = (Arc::clone(&self.app), self.permit.caller, self.cursor.seq());
-        self.fetching = Some(Box::pin(read_events(app, caller, self.agentable, after)));
+        let (ctx, after) = (self.ctx.clone(), self.cursor.seq());
+        self.fetching = Some(Box::pin(read_events(ctx, self.agentable, after)));
     }
 
     /// Makes one step; pending when there is nothing to do.
@@ -179,8 +178,8 @@ impl<D: Dialect> EventStream<D> {
             if self.needed.is_none() && needs_more(&self.cursor, event) {
                 let before = self.cursor.snapshot_before(event);
                 let waits_at = self.cursor.needs_questions(event).then_some(event.seq);
-                let (app, caller) = (Arc::clone(&self.app), self.permit.caller);
-                self.fetching = Some(Box::pin(read_needed(app, caller, self.agentable, before, waits_at)));
+                let ctx = self.ctx.clone();
+                self.fetching = Some(Box::pin(read_needed(ctx, self.agentable, before, waits_at)));
                 return true;
             }
             let needed = self.needed.take().unwrap_or_default();
@@ -211,7 +210,7 @@ impl<D: Dialect> EventStream<D> {
         self.wants_transcript = self.cursor.is_writing();
         if self.wants_transcript {
             let agentable = self.agentable;
-            self.app.state.bus.publish_control(LiveItem { agentable, live: Live::TranscriptWanted });
+            self.ctx.state.bus.publish_control(LiveItem { agentable, live: Live::TranscriptWanted });
         }
     }
 
@@ -311,13 +310,8 @@ impl<D: Dialect> Body for EventStream<D> {
     }
 }
 
-async fn read_events(
-    app: Arc<App>,
-    caller: Caller,
-    agentable: AgentableId,
-    after: i64,
-) -> Result<Fetched, Error> {
-    let read = read_with_retries(&app, caller, |store| store.events_after(agentable, after, PAGE));
+async fn read_events(ctx: Ctx, agentable: AgentableId, after: i64) -> Result<Fetched, Error> {
+    let read = read_with_retries(&ctx, |store| store.events_after(agentable, after, PAGE));
     page(read.await?).await
 }
 
@@ -333,21 +327,20 @@ fn needs_more(cursor: &Cursor, event: &Committed) -> bool {
 }
 
 async fn read_needed(
-    app: Arc<App>,
-    caller: Caller,
+    ctx: Ctx,
     agentable: AgentableId,
     snapshot_before: Option<i64>,
     waits_at: Option<i64>,
 ) -> Result<Fetched, Error> {
     let mut needed = Needed::default();
     if let Some(before) = snapshot_before {
-        let read = read_with_retries(&app, caller, |store| {
+        let read = read_with_retries(&ctx, |store| {
             store.thread_events_before(agentable, before, snapshot::MAX_MESSAGES)
         });
         needed.snapshot = snapshot::of(read.await?);
     }
     if let Some(seq) = waits_at {
-        let read = read_with_retries(&app, caller, |store| store.questions_at_wait(agentable, seq));
+        let read = read_with_retries(&ctx, |store| store.questions_at_wait(agentable, seq));
         needed.questions = read.await?;
     }
     Ok(Fetched::Needed(needed))
@@ -355,8 +348,7 @@ async fn read_needed(
 
 /// Repeats `read` until Postgres answers: an accepted stream does not fail because Postgres is unavailable.
 pub(crate) async fn read_with_retries<'a, T, F>(
-    app: &'a App,
-    caller: Caller,
+    ctx: &'a Ctx,
     read: impl Fn(TenantStore<'a>) -> F,
 ) -> Result<T, Error>
 where
@@ -365,8 +357,8 @@ where
     loop {
         let outcome = {
             // The semaphore is never closed.
-            let _permit = app.streams.reads.acquire().await.ok();
-            timeout(app.state.config.request_timeout(), read(app.store(caller))).await
+            let _permit = ctx.streams.reads.acquire().await.ok();
+            timeout(ctx.state.config.request_timeout(), read(ctx.store())).await
         };
         match outcome {
             Err(elapsed) => tracing::debug!(%elapsed, "stream waits for postgres"),

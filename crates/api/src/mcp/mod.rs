@@ -36,7 +36,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use self::rest::Rest;
 use crate::deadline::Deadline;
 use crate::envelope::envelope;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::request::auth::ValidKey;
 use crate::request::body::Creation;
 use crate::request::endpoint::erase;
@@ -71,8 +71,8 @@ async fn serve(
     Extension(Api(api)): Extension<Api>,
     Extension(deadline): Extension<Deadline>,
     head: Parts,
-    body: Result<Creation<Value>, ApiError>,
-) -> Result<Response, ApiError> {
+    body: Result<Creation<Value>>,
+) -> Result<Response> {
     let is_stateless = version(&head.headers) == Some(STATELESS_VERSION);
     let message = match body {
         Ok(Creation { value, key: _ }) if value.is_object() => {

@@ -7,12 +7,11 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use futures_util::FutureExt as _;
 use houston_domain::agentable::{AgentType, DoubleTexting, Urgency};
-use houston_domain::id::{AgentableId, parse_prefixed};
+use houston_domain::id::{AgentableId, UserId, parse_prefixed};
 pub(crate) use houston_protocol::owner::Owner;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::state::App;
+use crate::error::{ApiError, Result};
+use crate::state::{App, Ctx};
 
 /// The parameters of the path. A function of its own, so that it is compiled once and not with each handler.
 pub(crate) fn params(parts: &mut Parts) -> Option<RawPathParams> {
@@ -69,13 +68,13 @@ impl AgentablePath {
     }
 }
 
-impl App {
+impl Ctx {
     /// Checks that the agentable exists, has the kind of the path and belongs to the caller's tenant.
     ///
     /// # Errors
     /// [`ApiError::NotFound`] when it does not; the store's errors.
-    pub(crate) async fn confirm(&self, caller: Caller, path: &AgentablePath) -> Result<(), ApiError> {
-        self.store(caller).agentable(&path.kind, path.id).await?;
+    pub(crate) async fn confirm(&self, path: &AgentablePath) -> Result<()> {
+        self.store().agentable(&path.kind, path.id).await?;
         Ok(())
     }
 }
@@ -83,7 +82,7 @@ impl App {
 impl FromRequestParts<Arc<App>> for AgentablePath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "agentable" };
         let params = params(parts).ok_or(NOT_FOUND)?;
         Self::of_params(&app.state.agent_types, &params).ok_or(NOT_FOUND)
@@ -116,7 +115,7 @@ impl KindPath {
 impl FromRequestParts<Arc<App>> for KindPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "route" };
         let params = params(parts).ok_or(NOT_FOUND)?;
         let kinds = params.iter().find(|(name, _)| *name == "kinds").map_or("", |(_, value)| value);
@@ -142,10 +141,26 @@ pub(crate) struct Id<T>(pub(crate) T);
 impl<T: std::str::FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
         let params = params(parts).ok_or(NOT_FOUND)?;
         let id = params.iter().find(|(name, _)| *name == "id").and_then(|(_, id)| id.parse().ok());
         id.map(Self).ok_or(NOT_FOUND)
+    }
+}
+
+/// The user whom a path names, as in `/v1/users/{id}/skills`; `None`: it is one of the tenant, as `/v1/skills`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PathUser(pub(crate) Option<UserId>);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathUser {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let names_one = params(parts).is_some_and(|params| params.iter().any(|(name, _)| name == "id"));
+        if !names_one {
+            return Ok(Self(None));
+        }
+        Id::from_request_parts(parts, state).await.map(|Id(user)| Self(Some(user)))
     }
 }

@@ -18,13 +18,13 @@ use uuid::Uuid;
 
 use crate::admission;
 use crate::caller::{self, Authority, Caller};
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::request::access::{Access, Subject};
 use crate::request::agentable_path::{AgentablePath, params};
 use crate::request::named_user;
-use crate::state::App;
 use crate::state::issuers::SignedToken;
 use crate::state::peers::Peer;
+use crate::state::{App, Ctx};
 
 /// The parameter of the query with a client token.
 const QUERY_TOKEN: &str = "access_token";
@@ -32,8 +32,16 @@ const QUERY_TOKEN: &str = "access_token";
 impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
         caller(parts, app).await
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Ctx {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
+        Ok(Self { app: Arc::clone(app), caller: caller(parts, app).await? })
     }
 }
 
@@ -41,7 +49,7 @@ impl FromRequestParts<Arc<App>> for Caller {
 fn caller<'r>(
     parts: &'r mut Parts,
     app: &'r Arc<App>,
-) -> Pin<Box<dyn Future<Output = Result<Caller, ApiError>> + Send + 'r>> {
+) -> Pin<Box<dyn Future<Output = Result<Caller>> + Send + 'r>> {
     Box::pin(async move {
         let authority = authenticate(parts, app).await?;
         caller::note(authority.caller);
@@ -59,7 +67,7 @@ fn caller<'r>(
 /// # Errors
 /// [`ApiError::Unauthorized`], [`ApiError::InvalidJwt`] when there is none or it is not valid, [`ApiError::TooManyKeys`] when the address has sent
 /// too many wrong ones, [`ApiError::Unavailable`] when it cannot be looked up, or the store's errors.
-pub(crate) async fn authenticate(parts: &mut Parts, app: &App) -> Result<Authority, ApiError> {
+pub(crate) async fn authenticate(parts: &mut Parts, app: &App) -> Result<Authority> {
     if let Some(authority) = parts.extensions.get::<Authority>() {
         return Ok(authority.clone());
     }
@@ -122,7 +130,7 @@ async fn look_up(
     peer: Option<&Peer>,
     credential: Credential<'_>,
     hash: [u8; 32],
-) -> Result<Authority, ApiError> {
+) -> Result<Authority> {
     // What is wrong with a token by itself costs no look-up, like a mistyped key.
     let jwt = match credential {
         Credential::Jwt(text) => Some(Unverified::parse(text, app.now()).map_err(ApiError::InvalidJwt)?),
@@ -148,7 +156,7 @@ async fn look_up(
 /// # Errors
 /// [`ApiError::InvalidJwt`] when it is not accepted, [`ApiError::NoIssuerKeys`] when the keys of its issuer are not there,
 /// [`ApiError::TooManyKeys`], [`ApiError::Unavailable`], or the store's errors.
-async fn authority_of_token(app: &App, jwt: Unverified<'_>, hash: [u8; 32]) -> Result<Authority, ApiError> {
+async fn authority_of_token(app: &App, jwt: Unverified<'_>, hash: [u8; 32]) -> Result<Authority> {
     let accepted = accept(app, jwt).await;
     match &accepted {
         Ok(authority) => app.keys.keep(hash, authority.clone()),
@@ -159,7 +167,7 @@ async fn authority_of_token(app: &App, jwt: Unverified<'_>, hash: [u8; 32]) -> R
 }
 
 /// Verifies a token, and finds its user.
-async fn accept(app: &App, jwt: Unverified<'_>) -> Result<Authority, ApiError> {
+async fn accept(app: &App, jwt: Unverified<'_>) -> Result<Authority> {
     let SignedToken { of_issuer, token, user_claim, user: name } =
         app.issuers.verify(&app.keys, app.api_store(), jwt).await?;
     let cell = app.cell_of(Shard::of_external_id(of_issuer.caller.tenant(), &name));
@@ -179,7 +187,7 @@ pub(crate) struct ValidKey(Authority);
 impl FromRequestParts<Arc<App>> for ValidKey {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
         let authority = authenticate(parts, app).await?;
         let Some(name) = named_user::in_header(&parts.headers)? else { return Ok(Self(authority)) };
         let caller = named_user::narrowed(app, authority.caller, &name).await?;
@@ -206,12 +214,7 @@ impl Access {
     /// # Errors
     /// [`ApiError::MissingScope`], [`ApiError::NeverShown`], [`ApiError::BoundKey`], [`ApiError::NotFound`] for what is another
     /// user's, or the store's errors.
-    pub(crate) async fn check(
-        self,
-        authority: &Authority,
-        parts: &mut Parts,
-        app: &App,
-    ) -> Result<Caller, ApiError> {
+    pub(crate) async fn check(self, authority: &Authority, parts: &mut Parts, app: &App) -> Result<Caller> {
         let caller = authority.caller;
         let scope = self.scope(&parts.method);
         let is_whole = self.subject == Subject::Installation && caller.scopes().allow(scope);
@@ -230,7 +233,7 @@ impl Access {
     }
 
     /// The caller, as one of the user in the header. Threads may be of a user who is created with them.
-    async fn of_named(self, caller: Caller, parts: &Parts, app: &App) -> Result<Caller, ApiError> {
+    async fn of_named(self, caller: Caller, parts: &Parts, app: &App) -> Result<Caller> {
         let Some(name) = named_user::in_header(&parts.headers)? else { return Ok(caller) };
         if self.subject == Subject::Thread && caller.user().is_none() {
             return Ok(caller);
@@ -244,7 +247,7 @@ impl Access {
         user: UserId,
         parts: &mut Parts,
         app: &App,
-    ) -> Result<(), ApiError> {
+    ) -> Result<()> {
         let id = path_id(parts).await;
         let (owner, agentable) = match self.subject {
             Subject::Tenant | Subject::Installation => return Err(ApiError::BoundKey),

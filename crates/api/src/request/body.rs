@@ -20,7 +20,7 @@ use serde_json::error::Category;
 use crate::admission;
 use crate::caller::Caller;
 use crate::deadline::Deadline;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::request::idempotency::Key;
 use crate::state::App;
 use crate::state::documents::DocumentPermit;
@@ -44,7 +44,7 @@ pub(crate) struct Creation<T> {
 impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for Creation<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
         creation(request, app, app.state.config.max_body_bytes, None).await
     }
 }
@@ -60,7 +60,7 @@ pub(crate) struct WithImages<T> {
 impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for WithImages<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
         let config = &app.state.config;
         let (usual, most) = (config.max_body_bytes, config.max_body_bytes + config.images.max_body_bytes());
         // Without a length it is taken for a usual one.
@@ -87,7 +87,7 @@ pub(crate) struct ReceivedDocument {
 impl FromRequest<Arc<App>> for ReceivedDocument {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
         let (mut parts, body) = request.into_parts();
         if !is_json(&parts.headers) {
             return Err(ApiError::UnsupportedMediaType { wanted: JSON });
@@ -104,7 +104,7 @@ impl FromRequest<Arc<App>> for ReceivedDocument {
 impl ReceivedDocument {
     /// Parses the document. Returns the reserved memory, too, since the parsed document needs it. Takes long: do not
     /// call it on a thread of the runtime.
-    pub(crate) fn read<T: DeserializeOwned>(self) -> Result<(Creation<T>, DocumentPermit), ApiError> {
+    pub(crate) fn read<T: DeserializeOwned>(self) -> Result<(Creation<T>, DocumentPermit)> {
         let key = Key::from_request(&self.parts, self.pieces.iter().map(|piece| &**piece))?;
         let value = parse_pieces(self.pieces)?;
         Ok((Creation { value, key }, self._permit))
@@ -118,7 +118,7 @@ pub(crate) struct OptionalBody<T>(pub(crate) Creation<T>);
 impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Arc<App>> for OptionalBody<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
         creation(request, app, app.state.config.max_body_bytes, Some(T::default)).await.map(Self)
     }
 }
@@ -129,7 +129,7 @@ async fn creation<T: DeserializeOwned + Send + 'static>(
     app: &Arc<App>,
     limit: usize,
     empty: Option<fn() -> T>,
-) -> Result<Creation<T>, ApiError> {
+) -> Result<Creation<T>> {
     let parse = move |body: Option<&[u8]>| match (body, empty) {
         (Some(body), _) => value::<T>(body).map(boxed),
         (None, Some(empty)) => Ok(boxed(empty())),
@@ -142,7 +142,7 @@ async fn creation<T: DeserializeOwned + Send + 'static>(
 }
 
 /// Makes a value of a body; `None` stands for a missing one.
-type Parse = Box<dyn FnOnce(Option<&[u8]>) -> Result<Box<dyn Any + Send>, ApiError> + Send>;
+type Parse = Box<dyn FnOnce(Option<&[u8]>) -> Result<Box<dyn Any + Send>> + Send>;
 
 /// What [`read`] returns: what the body became, and its idempotency key.
 struct Read {
@@ -154,7 +154,7 @@ fn boxed<T: Send + 'static>(value: T) -> Box<dyn Any + Send> {
     Box::new(value)
 }
 
-fn value<T: DeserializeOwned + 'static>(body: &[u8]) -> Result<T, ApiError> {
+fn value<T: DeserializeOwned + 'static>(body: &[u8]) -> Result<T> {
     // serde would take a list for the fields of a struct, in their order.
     if body.trim_ascii_start().starts_with(b"[") && TypeId::of::<T>() != TypeId::of::<Value>() {
         return Err(ApiError::field("", "must be an object".to_owned()));
@@ -170,7 +170,7 @@ fn read(
     limit: usize,
     is_optional: bool,
     parse: Parse,
-) -> Pin<Box<dyn Future<Output = Result<Read, ApiError>> + Send>> {
+) -> Pin<Box<dyn Future<Output = Result<Read>> + Send>> {
     Box::pin(async move {
         let json = is_json(request.headers());
         if !json && !is_optional {
@@ -208,7 +208,7 @@ pub(crate) fn is_of_type(headers: &HeaderMap, wanted: &str) -> bool {
 ///
 /// # Errors
 /// [`ApiError::BodyTooLarge`] when it is more than `limit`.
-pub(crate) fn content_length(headers: &HeaderMap, limit: usize) -> Result<Option<usize>, ApiError> {
+pub(crate) fn content_length(headers: &HeaderMap, limit: usize) -> Result<Option<usize>> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     match length {
         Some(length) if length > limit => Err(ApiError::BodyTooLarge { limit }),
@@ -221,11 +221,7 @@ pub(crate) fn content_length(headers: &HeaderMap, limit: usize) -> Result<Option
 /// # Errors
 /// [`ApiError::BodyTooLarge`] when it is longer than `limit` bytes, [`ApiError::BodyMissing`] when it is not complete
 /// in time, [`ApiError::BrokenBody`] when it is not framed as it must be.
-pub(crate) async fn receive(
-    parts: &Parts,
-    body: axum::body::Body,
-    limit: usize,
-) -> Result<Vec<Bytes>, ApiError> {
+pub(crate) async fn receive(parts: &Parts, body: axum::body::Body, limit: usize) -> Result<Vec<Bytes>> {
     let mut body = Limited::new(body, limit);
     let all = async {
         let mut pieces = Vec::new();
@@ -258,12 +254,12 @@ pub(crate) async fn receive(
 /// # Errors
 /// [`ApiError::InvalidJson`] when it is not JSON, [`ApiError::InvalidRequest`] with the JSON Pointer when it is not a
 /// `T`.
-pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     deserialize(serde_json::Deserializer::from_slice(bytes))
 }
 
 /// Parses JSON from consecutive chunks and frees each chunk once it is read.
-pub(crate) fn parse_pieces<T: DeserializeOwned>(pieces: Vec<Bytes>) -> Result<T, ApiError> {
+pub(crate) fn parse_pieces<T: DeserializeOwned>(pieces: Vec<Bytes>) -> Result<T> {
     deserialize(serde_json::Deserializer::from_reader(Pieces(pieces.into())))
 }
 
@@ -281,7 +277,7 @@ impl io::Read for Pieces {
     }
 }
 
-fn deserialize<'de, T, R>(mut json: serde_json::Deserializer<R>) -> Result<T, ApiError>
+fn deserialize<'de, T, R>(mut json: serde_json::Deserializer<R>) -> Result<T>
 where
     T: DeserializeOwned,
     R: serde_json::de::Read<'de>,

@@ -3,12 +3,12 @@
 use houston_domain::storable::{MAX_LEVELS, is_shallow, is_storable};
 use serde_json::{Map, Value};
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 const UNSTORABLE: &str = "the character U+0000 cannot be stored";
 
 /// Checks that Postgres can store `text`: it stores every character except U+0000.
-pub(crate) fn check_text(pointer: &str, text: &str) -> Result<(), ApiError> {
+pub(crate) fn check_text(pointer: &str, text: &str) -> Result<()> {
     if text.contains('\0') {
         return Err(ApiError::field(pointer, UNSTORABLE));
     }
@@ -16,7 +16,7 @@ pub(crate) fn check_text(pointer: &str, text: &str) -> Result<(), ApiError> {
 }
 
 /// Checks a length in bytes.
-pub(crate) fn check_size(pointer: &str, bytes: usize, max_bytes: usize) -> Result<(), ApiError> {
+pub(crate) fn check_size(pointer: &str, bytes: usize, max_bytes: usize) -> Result<()> {
     if bytes > max_bytes {
         return Err(ApiError::field(pointer, format!("has {bytes} bytes; at most {max_bytes} are allowed")));
     }
@@ -24,7 +24,7 @@ pub(crate) fn check_size(pointer: &str, bytes: usize, max_bytes: usize) -> Resul
 }
 
 /// Checks a short text, which must not be blank.
-pub(crate) fn check_line(pointer: &str, text: &str, max_chars: usize) -> Result<(), ApiError> {
+pub(crate) fn check_line(pointer: &str, text: &str, max_chars: usize) -> Result<()> {
     check_text(pointer, text)?;
     if text.trim().is_empty() {
         return Err(ApiError::field(pointer, "must not be empty"));
@@ -36,7 +36,7 @@ pub(crate) fn check_line(pointer: &str, text: &str, max_chars: usize) -> Result<
 }
 
 /// Checks that Postgres can store all strings in `value`, and that it can be read again.
-pub(crate) fn check_storable_value(pointer: &str, value: &Value) -> Result<(), ApiError> {
+pub(crate) fn check_storable_value(pointer: &str, value: &Value) -> Result<()> {
     if !is_shallow(value, MAX_LEVELS) {
         let reason = format!("must have at most {MAX_LEVELS} lists and objects in each other");
         return Err(ApiError::field(pointer, reason));
@@ -45,7 +45,7 @@ pub(crate) fn check_storable_value(pointer: &str, value: &Value) -> Result<(), A
 }
 
 /// Checks that Postgres can store all strings in `object`, names included.
-pub(crate) fn check_storable(pointer: &str, object: &Map<String, Value>) -> Result<(), ApiError> {
+pub(crate) fn check_storable(pointer: &str, object: &Map<String, Value>) -> Result<()> {
     object.iter().try_for_each(|(name, value)| {
         check_text(pointer, name)?;
         check_storable_value(pointer, value)

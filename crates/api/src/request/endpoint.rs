@@ -102,31 +102,48 @@ impl Endpoints {
     }
 }
 
-/// `LIST: get "/v1/things" for TENANT => list, …`: the constant `LIST` is the endpoint whose requests the function `list` handles,
+/// `LIST: get "/v1/things" for TENANT => list,`: the constant `LIST` is the endpoint whose requests the function `list` handles,
 /// for keys with this access, one of [`crate::request::access`]; `without key`: for everybody. The rest describes it in the
-/// document: what `#[utoipa::path]` takes after method and path.
+/// document: `"list_things" in "things": "List the things.",` is the operation with its tag and summary; `params(…)` has what
+/// utoipa takes for parameters, and those of [`documented`]; `body [Thing],` what is sent; each `200 "The things." [Page<Thing>],`
+/// an answer.
 macro_rules! endpoint {
     ($name:ident: $method:ident $path:literal for $access:expr => $($rest:tt)*) => {
         $crate::request::endpoint::endpoint! { $name $method $path ({
             use $crate::request::access::*;
             Some($access)
-        }) $($rest)* }
+        }) () $($rest)* }
     };
     ($name:ident: $method:ident $path:literal without key => $($rest:tt)*) => {
-        $crate::request::endpoint::endpoint! { $name $method $path (None) $($rest)* }
+        $crate::request::endpoint::endpoint! { $name $method $path (None) (security(()),) $($rest)* }
     };
-    ($name:ident $method:ident $path:literal ($access:expr) $handler:ident, $($description:tt)*) => {
+    (
+        $name:ident $method:ident $path:literal ($access:expr) ($($security:tt)*) $handler:ident,
+        $operation:literal in $tag:literal: $summary:expr,
+        $(description = $description:expr,)?
+        $(params($($params:tt)*),)?
+        $(body [$($body:tt)*],)?
+        $($status:literal $meaning:literal $([$($answer:tt)*])?,)*
+    ) => {
         pub(crate) const $name: $crate::request::endpoint::Endpoint = $crate::request::endpoint::Endpoint {
             path: std::borrow::Cow::Borrowed($path),
             access: $access,
             handlers: || axum::routing::$method($crate::request::endpoint::erase($handler)),
             #[cfg(feature = "openapi")]
             describe: {
+                use $crate::request::endpoint::documented::*;
                 struct Described;
 
-                #[utoipa::path($method, path = $path, impl_for = Described, $($description)*)]
+                #[utoipa::path(
+                    $method, path = $path, impl_for = Described, tag = $tag, operation_id = $operation, summary = $summary,
+                    $(description = $description,)?
+                    $(params($($params)*),)?
+                    $(request_body(content = $($body)*),)?
+                    responses($((status = $status, description = $meaning $(, body = $($answer)*)?)),*),
+                    $($security)*
+                )]
                 fn describe(document: &mut utoipa::openapi::OpenApi) {
-                    $crate::request::endpoint::describe::<Described>(document);
+                    add_to::<Described>(document);
                 }
                 describe
             },
@@ -134,18 +151,67 @@ macro_rules! endpoint {
     };
 }
 
-/// Adds the operation of [`endpoint!`] to the document, and the schemas that it names.
+/// What descriptions of endpoints name without a path.
 #[cfg(feature = "openapi")]
-pub(crate) fn describe<P>(document: &mut utoipa::openapi::OpenApi)
-where
-    P: utoipa::Path + for<'t> utoipa::__dev::Tags<'t> + utoipa::__dev::SchemaReferences,
-{
-    let mut operation = P::operation();
-    operation.tags = Some(P::tags().into_iter().map(str::to_owned).collect());
-    document.paths.add_path_operation(P::path(), P::methods(), operation);
-    let mut schemas = Vec::new();
-    P::schemas(&mut schemas);
-    document.components.get_or_insert_default().schemas.extend(schemas);
+pub(crate) mod documented {
+    pub(crate) use houston_domain::id::*;
+    pub(crate) use houston_protocol::page::Page;
+
+    /// The path of an agentable, and of what it has.
+    #[derive(utoipa::IntoParams)]
+    #[into_params(parameter_in = Path)]
+    #[expect(dead_code, reason = "only its description is used")]
+    pub(crate) struct OfAgentable {
+        /// Kind of the agentable, in the plural.
+        #[param(example = "goals")]
+        kinds: String,
+        /// Id of the agentable.
+        id: AgentableId,
+    }
+
+    /// The path of a user, and of what the user has.
+    #[derive(utoipa::IntoParams)]
+    #[into_params(parameter_in = Path)]
+    #[expect(dead_code, reason = "only its description is used")]
+    pub(crate) struct OfUser {
+        /// Id of the user.
+        id: UserId,
+    }
+
+    /// The query of a list: [`PageQuery`](crate::request::page::PageQuery).
+    #[derive(utoipa::IntoParams)]
+    #[into_params(parameter_in = Query)]
+    #[expect(dead_code, reason = "only its description is used")]
+    pub(crate) struct Paged {
+        /// Maximum number of items on the page; 20 by default.
+        #[param(minimum = 1, maximum = 100)]
+        limit: Option<u8>,
+        /// `next_cursor` of the previous page.
+        cursor: Option<String>,
+    }
+
+    /// The header of a request that may be repeated: [`Key`](crate::request::idempotency::Key).
+    #[derive(utoipa::IntoParams)]
+    #[into_params(parameter_in = Header)]
+    #[expect(dead_code, reason = "only its description is used")]
+    pub(crate) struct Keyed {
+        /// Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.
+        #[param(rename = "Idempotency-Key")]
+        key: Option<String>,
+    }
+
+    /// Adds the operation of [`endpoint!`](super::endpoint) to the document, and the schemas that it names.
+    pub(crate) fn add_to<P>(document: &mut utoipa::openapi::OpenApi)
+    where
+        P: utoipa::Path + for<'t> utoipa::__dev::Tags<'t> + utoipa::__dev::SchemaReferences,
+    {
+        let mut operation = P::operation();
+        operation.tags = Some(P::tags().into_iter().map(str::to_owned).collect());
+        document.paths.add_path_operation(P::path(), P::methods(), operation);
+        let mut schemas = Vec::new();
+        P::schemas(&mut schemas);
+        document.components.get_or_insert_default().schemas.extend(schemas);
+    }
 }
 
 /// What a handler returns: for a function, that is what axum makes of it.

@@ -4,8 +4,6 @@
 //! A key belongs to the caller's user, if it has one: no user's key answers or blocks that of another. Keys of callers without a
 //! user are those of the tenant.
 
-use std::sync::Arc;
-
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -19,8 +17,8 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::state::App;
+use crate::error::{ApiError, Result};
+use crate::state::Ctx;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -54,7 +52,7 @@ impl Key {
     pub(crate) fn from_request<'b>(
         parts: &Parts,
         body: impl IntoIterator<Item = &'b [u8], IntoIter: Clone>,
-    ) -> Result<Option<Self>, ApiError> {
+    ) -> Result<Option<Self>> {
         let Some(value) = parts.headers.get(&IDEMPOTENCY_KEY) else { return Ok(Self::of_sdk(parts, body)) };
         let key = value.to_str().map_err(|_| ApiError::InvalidIdempotencyKey)?.trim();
         // Either a quoted string (RFC 9651), or bare as most clients send it.
@@ -91,15 +89,15 @@ impl Key {
 
     /// The whole key of an SDK's request: that of the attempt before, if it repeats one that was accepted, or a new one. Any other
     /// key is whole already.
-    pub(crate) async fn of_attempt(self, app: &Arc<App>, caller: Caller) -> Result<Self, ApiError> {
+    pub(crate) async fn of_attempt(self, ctx: &Ctx) -> Result<Self> {
         let Some(attempt) = self.sdk else { return Ok(self) };
         let mut before = None;
         if attempt == Attempt::Repeated {
-            for cell in app.all_cells() {
-                before = before.max(cell.store(caller).latest_key(&self.key).await?);
+            for cell in ctx.all_cells() {
+                before = before.max(cell.store(ctx.caller).latest_key(&self.key).await?);
             }
         }
-        let new = || format!("{}{}", self.key, app.state.ids.next::<uuid::Uuid>().simple());
+        let new = || format!("{}{}", self.key, ctx.state.ids.next::<uuid::Uuid>().simple());
         Ok(Self { key: before.unwrap_or_else(new), request_sha256: self.request_sha256, sdk: None })
     }
 
@@ -117,7 +115,7 @@ impl Key {
         id: &str,
         content: &str,
         images: &[MessageImage],
-    ) -> Result<Self, ApiError> {
+    ) -> Result<Self> {
         let key = format!("ag-ui {agentable} {id}");
         if id.is_empty() || key.len() > MAX_KEY_CHARS || !key.bytes().all(|byte| (0x20..0x7f).contains(&byte))
         {
@@ -169,7 +167,7 @@ fn hash<'b>(parts: &Parts, body: impl IntoIterator<Item = &'b [u8], IntoIter: Cl
 ///
 /// # Errors
 /// [`ApiError::IdempotencyKeyReused`] when the key was used for another request.
-pub(crate) fn unless_key_reused<T>(created: Created<T>) -> Result<(T, bool), ApiError> {
+pub(crate) fn unless_key_reused<T>(created: Created<T>) -> Result<(T, bool)> {
     match created {
         Created::New(value) => Ok((value, false)),
         Created::Replayed(value) => Ok((value, true)),
@@ -185,26 +183,33 @@ pub(crate) fn stored_body(response: &impl Serialize) -> Value {
 }
 
 /// The 201 response with a body from [`stored_body`]; `Location` is `collection` and the `id` in the body.
-pub(crate) fn created(stored: Value, replayed: bool, collection: &str) -> Result<Response, ApiError> {
+pub(crate) fn created((stored, replayed): (Value, bool), collection: &str) -> Result<Response> {
     #[derive(Deserialize)]
     struct Identified {
         id: String,
     }
-    let text = match stored {
+    let text = text_of(stored);
+    let Identified { id } = serde_json::from_str(&text).map_err(inconsistent)?;
+    let location = [(header::LOCATION, format!("{collection}/{id}"))];
+    Ok((location, created_many((Value::String(text), replayed))).into_response())
+}
+
+/// The 201 response with a body from [`stored_body`] that has no `id`.
+pub(crate) fn created_many((stored, replayed): (Value, bool)) -> Response {
+    let headers = [(header::CONTENT_TYPE, "application/json")];
+    respond((StatusCode::CREATED, headers, text_of(stored)), replayed)
+}
+
+fn text_of(stored: Value) -> String {
+    match stored {
         Value::String(text) => text,
         // Earlier releases stored the JSON itself.
         json => json.to_string(),
-    };
-    let Identified { id } = serde_json::from_str(&text).map_err(inconsistent)?;
-    let headers = [
-        (header::CONTENT_TYPE, "application/json".to_owned()),
-        (header::LOCATION, format!("{collection}/{id}")),
-    ];
-    Ok(respond((StatusCode::CREATED, headers, text), replayed))
+    }
 }
 
 /// Parses a response that is stored as JSON and not as it is sent.
-pub(crate) fn parse_stored_response<T: DeserializeOwned>(stored: Value) -> Result<T, ApiError> {
+pub(crate) fn parse_stored_response<T: DeserializeOwned>(stored: Value) -> Result<T> {
     serde_json::from_value(stored).map_err(inconsistent)
 }
 
@@ -228,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    fn key(path: &str, value: &str, body: &str) -> Result<Key, ApiError> {
+    fn key(path: &str, value: &str, body: &str) -> Result<Key> {
         let request = Request::post(path).header("Idempotency-Key", value).body(()).unwrap();
         Key::from_request(&request.into_parts().0, [body.as_bytes()]).map(Option::unwrap)
     }

@@ -7,7 +7,7 @@ use axum::response::{IntoResponseParts, ResponseParts};
 use futures_util::future::join_all;
 use houston_domain::cell::CellName;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::state::App;
 
 /// Names the cells that did not answer, as the settings do: `0000-3fff, third`. Without it, the list is whole.
@@ -39,12 +39,9 @@ impl IntoResponseParts for Missing {
 ///
 /// # Errors
 /// [`ApiError::Unavailable`] when no cell answers; the first other error.
-pub(crate) async fn across<T, F>(
-    app: &Arc<App>,
-    ask: impl Fn(Arc<App>) -> F,
-) -> Result<(Vec<T>, Missing), ApiError>
+pub(crate) async fn across<T, F>(app: &Arc<App>, ask: impl Fn(Arc<App>) -> F) -> Result<(Vec<T>, Missing)>
 where
-    F: Future<Output = Result<T, ApiError>>,
+    F: Future<Output = Result<T>>,
 {
     let cells = app.cells_by_name();
     let answers = join_all(cells.iter().map(|(_, cell)| ask(Arc::clone(cell)))).await;

@@ -13,7 +13,7 @@ pub(crate) mod idempotency;
 pub(crate) mod missing_cells;
 pub(crate) mod named_user;
 pub(crate) mod page;
+pub(crate) mod prelude;
 pub(crate) mod query;
 pub(crate) mod rates;
-pub(crate) mod reads;
 pub(crate) mod request_trace;

@@ -12,7 +12,7 @@ use houston_store::Error;
 use houston_store::client_thread::ThreadUser;
 
 use crate::caller::{Caller, USER_HEADER};
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::request::checks::check_line;
 use crate::state::App;
 
@@ -25,7 +25,7 @@ const NOT_FOUND: ApiError = ApiError::NotFound { what: "user" };
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when it cannot be one.
-pub(crate) fn in_header(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+pub(crate) fn in_header(headers: &HeaderMap) -> Result<Option<String>> {
     let mut values = headers.get_all(USER_HEADER).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let wrong = |reason: &'static str| Err(ApiError::parameter(USER_HEADER.as_str(), reason));
@@ -55,7 +55,7 @@ pub(crate) fn shard_of(caller: Caller, name: &str) -> Shard {
 ///
 /// # Errors
 /// [`ApiError::NotFound`] when there is none, [`ApiError::InvalidRequest`] when it cannot be a name, or the store's errors.
-pub(crate) async fn found(app: &App, caller: Caller, name: &str) -> Result<UserId, ApiError> {
+pub(crate) async fn found(app: &App, caller: Caller, name: &str) -> Result<UserId> {
     let external = match read(name) {
         ThreadUser::Id(id) => return Ok(id),
         ThreadUser::External(id) => id,
@@ -72,7 +72,7 @@ pub(crate) async fn found(app: &App, caller: Caller, name: &str) -> Result<UserI
 ///
 /// # Errors
 /// [`ApiError::NotFound`] when the caller is of another user, or there is no such user; or as [`found`].
-pub(crate) async fn narrowed(app: &App, caller: Caller, name: &str) -> Result<Caller, ApiError> {
+pub(crate) async fn narrowed(app: &App, caller: Caller, name: &str) -> Result<Caller> {
     let user = found(app, caller, name).await?;
     if caller.user().is_some_and(|own| own != user) {
         return Err(NOT_FOUND);
@@ -84,7 +84,7 @@ pub(crate) async fn narrowed(app: &App, caller: Caller, name: &str) -> Result<Ca
 ///
 /// # Errors
 /// As [`found`], without [`ApiError::NotFound`].
-pub(crate) async fn known(app: &App, caller: Caller, name: &str) -> Result<Option<UserId>, ApiError> {
+pub(crate) async fn known(app: &App, caller: Caller, name: &str) -> Result<Option<UserId>> {
     match found(app, caller, name).await {
         Err(ApiError::NotFound { .. }) => Ok(None),
         user => user.map(Some),
@@ -92,7 +92,7 @@ pub(crate) async fn known(app: &App, caller: Caller, name: &str) -> Result<Optio
 }
 
 /// Whether both names are those of one user.
-pub(crate) async fn are_same(app: &App, caller: Caller, names: [&str; 2]) -> Result<bool, ApiError> {
+pub(crate) async fn are_same(app: &App, caller: Caller, names: [&str; 2]) -> Result<bool> {
     let [a, b] = names;
     let (a, b) = (known(app, caller, a).await?, known(app, caller, b).await?);
     Ok(a.is_some() && a == b)

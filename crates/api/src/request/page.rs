@@ -6,7 +6,7 @@ use std::fmt::LowerHex;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// Items on a page if the query has no limit.
 const DEFAULT_LIMIT: u8 = 20;
@@ -21,83 +21,49 @@ pub(crate) struct PageQuery {
     pub(crate) cursor: Option<String>,
 }
 
-/// The list a cursor belongs to, so that the cursor of another list is refused.
+/// The list a cursor belongs to, so that the cursor of another list is refused: cursors begin with its letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum List {
-    Messages,
-    History,
-    Agentables,
-    Notes,
-    Learnings,
-    Memories,
-    CustomInstructions,
-    FeedItems,
-    Agents,
-    Teams,
-    Sessions,
-    Compressions,
-    Tasks,
-    CheckIns,
-    Users,
-    Runs,
-    AllRuns,
-    Audit,
-    Erasures,
-    Questions,
-    Files,
-    Grants,
-    Snippets,
-    Todos,
-    Tables,
-    Records,
-    Deliveries,
-    Plans,
-    PlanSteps,
-    PlanVersions,
-    Keys,
-    HealthChanges,
+    Messages = b'm',
+    History = b'h',
+    Agentables = b'a',
+    Notes = b'n',
+    Learnings = b'l',
+    Memories = b'y',
+    CustomInstructions = b'c',
+    FeedItems = b'f',
+    Agents = b'g',
+    Teams = b't',
+    Sessions = b's',
+    Compressions = b'k',
+    Tasks = b'q',
+    CheckIns = b'w',
+    Users = b'u',
+    Runs = b'r',
+    AllRuns = b'R',
+    Audit = b'A',
+    Erasures = b'e',
+    Questions = b'o',
+    Files = b'p',
+    Grants = b'v',
+    Snippets = b'j',
+    Todos = b'd',
+    Tables = b'b',
+    Records = b'x',
+    Deliveries = b'i',
+    Plans = b'z',
+    PlanSteps = b'P',
+    PlanVersions = b'V',
+    Keys = b'K',
+    HealthChanges = b'H',
 }
 
 impl List {
     fn prefix(self) -> char {
-        match self {
-            Self::Messages => 'm',
-            Self::History => 'h',
-            Self::Agentables => 'a',
-            Self::Notes => 'n',
-            Self::Learnings => 'l',
-            Self::Memories => 'y',
-            Self::CustomInstructions => 'c',
-            Self::FeedItems => 'f',
-            Self::Agents => 'g',
-            Self::Teams => 't',
-            Self::Sessions => 's',
-            Self::Compressions => 'k',
-            Self::Tasks => 'q',
-            Self::CheckIns => 'w',
-            Self::Users => 'u',
-            Self::Runs => 'r',
-            Self::AllRuns => 'R',
-            Self::Audit => 'A',
-            Self::Erasures => 'e',
-            Self::Questions => 'o',
-            Self::Files => 'p',
-            Self::Grants => 'v',
-            Self::Snippets => 'j',
-            Self::Todos => 'd',
-            Self::Tables => 'b',
-            Self::Records => 'x',
-            Self::Deliveries => 'i',
-            Self::Plans => 'z',
-            Self::PlanSteps => 'P',
-            Self::PlanVersions => 'V',
-            Self::Keys => 'K',
-            Self::HealthChanges => 'H',
-        }
+        char::from(self as u8)
     }
-}
 
-impl List {
     /// The cursor of what follows `position`.
     pub(crate) fn cursor(self, position: impl LowerHex) -> String {
         format!("{}{position:x}", self.prefix())
@@ -105,12 +71,12 @@ impl List {
 }
 
 impl PageQuery {
-    pub(crate) fn limit(&self) -> Result<usize, ApiError> {
+    pub(crate) fn limit(&self) -> Result<usize> {
         self.limit_or(DEFAULT_LIMIT)
     }
 
     /// The limit of the query, or `default`, at most [`MAX_LIMIT`].
-    pub(crate) fn limit_or(&self, default: u8) -> Result<usize, ApiError> {
+    pub(crate) fn limit_or(&self, default: u8) -> Result<usize> {
         let Some(limit) = &self.limit else { return Ok(default.min(MAX_LIMIT).into()) };
         limit
             .parse::<u8>()
@@ -124,7 +90,7 @@ impl PageQuery {
     ///
     /// # Errors
     /// [`ApiError::InvalidCursor`] when it is not a cursor of `list`.
-    pub(crate) fn position(&self, list: List) -> Result<Option<i64>, ApiError> {
+    pub(crate) fn position(&self, list: List) -> Result<Option<i64>> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         cursor
             .strip_prefix(list.prefix())
@@ -138,7 +104,7 @@ impl PageQuery {
     ///
     /// # Errors
     /// [`ApiError::InvalidCursor`] when it is not a cursor of `list`.
-    pub(crate) fn id(&self, list: List) -> Result<Option<Uuid>, ApiError> {
+    pub(crate) fn id(&self, list: List) -> Result<Option<Uuid>> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         cursor
             .strip_prefix(list.prefix())
@@ -152,7 +118,7 @@ impl PageQuery {
     ///
     /// # Errors
     /// [`ApiError::InvalidCursor`] when it is not a cursor of `list`.
-    pub(crate) fn text(&self, list: List) -> Result<Option<String>, ApiError> {
+    pub(crate) fn text(&self, list: List) -> Result<Option<String>> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         let text = cursor.strip_prefix(list.prefix()).and_then(HexText::parse);
         text.map(|HexText(text)| Some(text)).ok_or(ApiError::InvalidCursor)

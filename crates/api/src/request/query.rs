@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// The parsed query string.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Query<T>(pub(crate) T);
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
         axum::extract::Query::<T>::try_from_uri(&parts.uri).map(|query| Self(query.0)).map_err(|error| {
             let text =
                 std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
@@ -53,7 +53,7 @@ impl Window {
     ///
     /// # Errors
     /// [`ApiError::InvalidRequest`] when they are no number from 1 to [`MAX_HOURS`].
-    pub(crate) fn hours(&self) -> Result<(u32, Duration), ApiError> {
+    pub(crate) fn hours(&self) -> Result<(u32, Duration)> {
         let hours = match self.hours.as_deref().map(str::parse) {
             None => HOURS,
             Some(Ok(hours)) if (1..=MAX_HOURS).contains(&hours) => hours,
@@ -69,7 +69,7 @@ impl Window {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when it is none.
-pub(crate) fn time(name: &str, given: Option<&str>) -> Result<Option<DateTime<Utc>>, ApiError> {
+pub(crate) fn time(name: &str, given: Option<&str>) -> Result<Option<DateTime<Utc>>> {
     let wrong = "must be a time, as in 2026-11-22T09:00:00Z";
     let time = given.map(str::parse::<DateTime<Utc>>).transpose();
     time.map(|time| time.map(clamped)).map_err(|_| ApiError::parameter(name, wrong))

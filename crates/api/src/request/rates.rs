@@ -13,10 +13,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use houston_domain::rate::{Quota, RateLimits};
 use houston_store::rate::{Ask, Left, Standing, Whose};
 
-use crate::caller::Caller;
-use crate::error::{ApiError, whole_seconds};
+use crate::error::{ApiError, Result, whole_seconds};
 use crate::request::idempotency::Key;
-use crate::state::App;
+use crate::state::Ctx;
 
 pub(crate) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 pub(crate) const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -67,14 +66,14 @@ pub(crate) async fn limited<R>(
 ///
 /// # Errors
 /// [`ApiError::RateLimited`] when a limit is exceeded. If Postgres does not answer, the request goes on, and finds out itself.
-pub(crate) async fn ask(app: &App, caller: Caller, whose: Whose, key: Option<&Key>) -> Result<(), ApiError> {
+pub(crate) async fn ask(ctx: &Ctx, whose: Whose, key: Option<&Key>) -> Result<()> {
     // Without the scope there are no limits.
     let is_due = ASKED.try_with(|asked| asked.borrow().is_none()).unwrap_or(false);
     if !is_due {
         return Ok(());
     }
     let idempotency_key = key.map(|key| key.as_stored().key);
-    let asked = app.store(caller).ask_rates(Ask { whose, key: caller.key(), idempotency_key }).await;
+    let asked = ctx.store().ask_rates(Ask { whose, key: ctx.caller.key(), idempotency_key }).await;
     let Some(standing) = asked else { return Ok(()) };
     let exceeded = standing.exceeded.map(|(policy, retry_after)| {
         let of = standing.left.iter().find(|left| left.name == policy).map(|left| left.quota);

@@ -5,18 +5,12 @@ pub(crate) mod result;
 pub(crate) mod tools;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use houston_domain::agentable::{AgentType, MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS};
 use houston_domain::id::{AgentId, AgentableId, TeamId, UserId};
 use houston_domain::run::RunStatus;
 use houston_domain::settable::StatusChange;
 use houston_protocol::agentable::{AgentableResponse, TaskResultResponse, UpdateAgentable};
-use houston_protocol::time::Time;
 use houston_store::agentable::{Agentable, AgentableChange, AgentableFilter, StoredStatus};
 use houston_store::cancel::ARCHIVED;
 use houston_store::erasure::Target;
@@ -25,17 +19,12 @@ use houston_store::serving::{ServedBy, ServingChange};
 use houston_store::task_result::TaskResult;
 use serde::Deserialize;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::{AgentablePath, KindPath};
-use crate::request::checks::{check_line, check_size, check_text};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::page::{List, NextPage, Page, PageQuery, rows};
-use crate::request::query::Query;
+use crate::request::agentable_path::KindPath;
+use crate::request::page::NextPage;
+use crate::request::prelude::*;
 use crate::resources::erasures::request;
 use crate::resources::fields::Change;
 use crate::resources::runs;
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] =
     &[LIST, GET, CHANGE, DELETE, CANCEL, ARCHIVE, UNARCHIVE, LIST_TASKS, LIST_RUNS];
@@ -52,46 +41,36 @@ struct Filter {
 
 endpoint! {
     LIST: get "/v1/{kinds}" for NAMED => list,
-    tag = "agentables",
-    operation_id = "list_agentables",
-    summary = "List the agentables of a kind, newest first.",
+    "list_agentables" in "agentables": "List the agentables of a kind, newest first.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("user_id" = Option<houston_domain::id::UserId>, Query, description = "Only agentables of this user."),
+        ("user_id" = Option<UserId>, Query, description = "Only agentables of this user."),
         ("status" = Option<String>, Query, description = "Only agentables with this status, one of the statuses of the kind."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+        Paged,
     ),
-    responses(
-        (status = 200, description = "A page of agentables.", body = houston_protocol::page::Page<houston_protocol::agentable::AgentableResponse>)
-    ),
+    200 "A page of agentables." [Page<houston_protocol::agentable::AgentableResponse>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    kind: KindPath,
-    Query(query): Query<Filter>,
-) -> Result<impl IntoResponse, ApiError> {
-    let agent_type = app.state.agent_types.get(&kind.name);
+async fn list(ctx: Ctx, kind: KindPath, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
+    let agent_type = ctx.state.agent_types.get(&kind.name);
     let user = query.user_id.map(|id| {
         id.parse::<UserId>().map_err(|_| ApiError::parameter("user_id", "must be the id of a user, `user_…`"))
     });
     let statuses = query.status.zip(agent_type).map(|(status, kind)| statuses(kind, &status));
     let filter =
-        AgentableFilter { user: caller.list_of(user.transpose()?)?, statuses: statuses.transpose()? };
+        AgentableFilter { user: ctx.caller.list_of(user.transpose()?)?, statuses: statuses.transpose()? };
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let (limit, before) = (page.limit()?, page.id(List::Agentables)?.map(Into::into));
     if let Some(user) = filter.user {
-        app.store(caller).user(user).await?;
+        ctx.store().user(user).await?;
     }
-    let mut found = app.store(caller).agentables(&kind.name, &filter, before, rows(limit)).await?;
+    let mut found = ctx.store().agentables(&kind.name, &filter, before, rows(limit)).await?;
     let next = NextPage::of(List::Agentables, limit, &mut found, |row: &Agentable| row.id.0.as_u128());
-    Ok(Json(next.page(responses(&app, caller, found).await?)))
+    Ok(Json(next.page(responses(&ctx, found).await?)))
 }
 
 /// The stored status and run status of agentables whose response has `status`.
-fn statuses(kind: &AgentType, status: &str) -> Result<Vec<StoredStatus>, ApiError> {
+fn statuses(kind: &AgentType, status: &str) -> Result<Vec<StoredStatus>> {
     if !kind.statuses.iter().any(|allowed| allowed == status) {
         let allowed = kind.statuses.join(", ");
         let detail = format!("no {} has this status; allowed: {allowed}", kind.kind);
@@ -103,49 +82,30 @@ fn statuses(kind: &AgentType, status: &str) -> Result<Vec<StoredStatus>, ApiErro
 
 endpoint! {
     GET: get "/v1/{kinds}/{id}" for AGENTABLE => get,
-    tag = "agentables",
-    operation_id = "get_agentable",
-    summary = "Get an agentable.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    responses(
-        (status = 200, description = "The agentable.", body = houston_protocol::agentable::AgentableResponse)
-    ),
+    "get_agentable" in "agentables": "Get an agentable.",
+    params(OfAgentable),
+    200 "The agentable." [houston_protocol::agentable::AgentableResponse],
 }
 
-async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-) -> Result<impl IntoResponse, ApiError> {
-    read(&app, caller, &path).await
+async fn get(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
+    read(&ctx, &path).await
 }
 
 endpoint! {
     CHANGE: patch "/v1/{kinds}/{id}" for AGENTABLE => change,
-    tag = "agentables",
-    operation_id = "update_agentable",
-    summary = "Change title, description, status, agent or tools of an agentable; fields not given stay as they are.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    request_body = UpdateAgentable,
-    responses(
-        (status = 200, description = "The changed agentable.", body = houston_protocol::agentable::AgentableResponse)
-    ),
+    "update_agentable" in "agentables": "Change title, description, status, agent or tools of an agentable; fields not given stay as they are.",
+    params(OfAgentable),
+    body [UpdateAgentable],
+    200 "The changed agentable." [houston_protocol::agentable::AgentableResponse],
 }
 
 /// Changes title, description and status, and, from the next run on, who answers (`agent_id` or `team_id`; null for the default
 /// agent of the kind) and the tools it may call (`tools`, a subset of its kind's; null for all of them).
 async fn change(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     path: AgentablePath,
     Change(body): Change<UpdateAgentable>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     let answers = body.agent_id.is_some() || body.team_id.is_some();
     let describes = body.title.is_some() || body.description.is_some();
     if !answers && !describes && body.status.is_none() && body.tools.is_none() {
@@ -155,8 +115,8 @@ async fn change(
     }
     body.title.as_deref().map_or(Ok(()), |title| check_line("/title", title, MAX_TITLE_CHARS))?;
     body.description.as_deref().map_or(Ok(()), check_description)?;
-    let status = body.status.as_deref().map(|wanted| status_change(&app, &path, wanted)).transpose()?;
-    let before = app.store(caller).agentable(&path.kind, path.id).await?;
+    let status = body.status.as_deref().map(|wanted| status_change(&ctx, &path, wanted)).transpose()?;
+    let before = ctx.store().agentable(&path.kind, path.id).await?;
     if let Some(names) = &body.tools {
         // A task may only use the tools its creator gave it; otherwise it could do more than the agent above it.
         if let Some((kind, parent)) = before.parent {
@@ -167,11 +127,11 @@ async fn change(
             return Err(ApiError::field("/tools", detail));
         }
         let names = names.as_deref().unwrap_or_default();
-        tools::check(&app, caller, &path.kind, "/tools", names).await?;
+        tools::check(&ctx, &path.kind, "/tools", names).await?;
     }
     let named = (body.agent_id.flatten(), body.team_id.flatten());
     let served_by = match answers {
-        true => Some(check_serving(&app, caller, &path.kind, named).await?),
+        true => Some(check_serving(&ctx, &path.kind, named).await?),
         false => None,
     };
     let change = AgentableChange {
@@ -179,23 +139,23 @@ async fn change(
         description: body.description,
         serving: ServingChange { served_by, tools: body.tools },
     };
-    app.store(caller).change_agentable(path.id, &change).await?;
+    ctx.store().change_agentable(path.id, &change).await?;
     match status {
         Some(StatusChange::Archive) => {
-            let cancelled = app.store(caller).cancel_agentable(&path.kind, path.id, true).await?;
-            app.notify_cancelled(cancelled);
+            let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, true).await?;
+            ctx.notify_cancelled(cancelled);
         }
         Some(StatusChange::Store(status)) => {
-            app.store(caller).store_status(&path.kind, path.id, status.as_deref()).await?;
+            ctx.store().store_status(&path.kind, path.id, status.as_deref()).await?;
         }
         None => {}
     }
-    read(&app, caller, &path).await
+    read(&ctx, &path).await
 }
 
 /// # Errors
 /// [`ApiError::InvalidRequest`] with the statuses that may be set.
-fn status_change(app: &App, path: &AgentablePath, wanted: &str) -> Result<StatusChange, ApiError> {
+fn status_change(app: &App, path: &AgentablePath, wanted: &str) -> Result<StatusChange> {
     let unknown = || Err("cannot be set: this server has no such kind".to_owned());
     let kind = app.state.agent_types.get(&path.kind);
     let change = kind.map_or_else(unknown, |kind| kind.set_status(wanted));
@@ -204,79 +164,48 @@ fn status_change(app: &App, path: &AgentablePath, wanted: &str) -> Result<Status
 
 endpoint! {
     DELETE: delete "/v1/{kinds}/{id}" for AGENTABLE => delete,
-    tag = "agentables",
-    operation_id = "delete_agentable",
-    summary = "Erase an agentable with its tasks and everything that belongs to them.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    responses((status = 202, description = "The agentable is no longer found; its rows are deleted in the background.", body = houston_protocol::erasure::ErasureResponse)),
+    "delete_agentable" in "agentables": "Erase an agentable with its tasks and everything that belongs to them.",
+    params(OfAgentable),
+    202 "The agentable is no longer found; its rows are deleted in the background." [houston_protocol::erasure::ErasureResponse],
 }
 
 /// From the 202 on the agentable is not found; workers delete the rows in the background, and the erasure reports the progress.
 /// Copies (`fork`), messages sent to a parent or to the user's own agent, and memories are not erased.
-async fn delete(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-) -> Result<Response, ApiError> {
-    request(&app, caller, Target::Agentable(&path.kind, path.id)).await
+async fn delete(ctx: Ctx, path: AgentablePath) -> Result<Response> {
+    request(&ctx, Target::Agentable(&path.kind, path.id)).await
 }
 
 endpoint! {
     ARCHIVE: post "/v1/{kinds}/{id}/archive" for AGENTABLE => archive,
-    tag = "agentables",
-    operation_id = "archive_agentable",
-    summary = "Archive an agentable: cancel its run and its tasks, and delete its check-ins.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    responses(
-        (status = 200, description = "The agentable after the change.", body = AgentableResponse),
-        (status = 409, description = "`not_archivable`: the kind has no status `archived`.")
-    ),
+    "archive_agentable" in "agentables": "Archive an agentable: cancel its run and its tasks, and delete its check-ins.",
+    params(OfAgentable),
+    200 "The agentable after the change." [AgentableResponse],
+    409 "`not_archivable`: the kind has no status `archived`.",
 }
 
 /// Archiving cancels the open run and all tasks below, and deletes the check-ins. Only for kinds that have the status `archived`.
-async fn archive(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-) -> Result<impl IntoResponse, ApiError> {
-    check_archivable(&app, &path)?;
-    let cancelled = app.store(caller).cancel_agentable(&path.kind, path.id, true).await?;
-    app.notify_cancelled(cancelled);
-    read(&app, caller, &path).await
+async fn archive(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
+    check_archivable(&ctx, &path)?;
+    let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, true).await?;
+    ctx.notify_cancelled(cancelled);
+    read(&ctx, &path).await
 }
 
 endpoint! {
     UNARCHIVE: post "/v1/{kinds}/{id}/unarchive" for AGENTABLE => unarchive,
-    tag = "agentables",
-    operation_id = "unarchive_agentable",
-    summary = "Take an agentable out of the archive.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    responses(
-        (status = 200, description = "The agentable after the change.", body = AgentableResponse),
-        (status = 409, description = "`not_archivable`: the kind has no status `archived`.")
-    ),
+    "unarchive_agentable" in "agentables": "Take an agentable out of the archive.",
+    params(OfAgentable),
+    200 "The agentable after the change." [AgentableResponse],
+    409 "`not_archivable`: the kind has no status `archived`.",
 }
 
-async fn unarchive(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-) -> Result<impl IntoResponse, ApiError> {
-    check_archivable(&app, &path)?;
-    app.store(caller).unarchive(&path.kind, path.id).await?;
-    read(&app, caller, &path).await
+async fn unarchive(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
+    check_archivable(&ctx, &path)?;
+    ctx.store().unarchive(&path.kind, path.id).await?;
+    read(&ctx, &path).await
 }
 
-fn check_archivable(app: &App, path: &AgentablePath) -> Result<(), ApiError> {
+fn check_archivable(app: &App, path: &AgentablePath) -> Result<()> {
     let kind = app.state.agent_types.get(&path.kind);
     if kind.is_some_and(|kind| kind.statuses.iter().any(|status| status == ARCHIVED)) {
         return Ok(());
@@ -284,64 +213,43 @@ fn check_archivable(app: &App, path: &AgentablePath) -> Result<(), ApiError> {
     Err(ApiError::NotArchivable { kind: path.kind.clone() })
 }
 
-async fn read(app: &App, caller: Caller, path: &AgentablePath) -> Result<Json<AgentableResponse>, ApiError> {
-    let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
+async fn read(ctx: &Ctx, path: &AgentablePath) -> Result<Json<AgentableResponse>> {
+    let agentable = ctx.store().agentable(&path.kind, path.id).await?;
     // `responses` returns one response per agentable.
-    let response = responses(app, caller, vec![agentable]).await?.pop();
+    let response = responses(ctx, vec![agentable]).await?.pop();
     response.map(Json).ok_or(ApiError::NotFound { what: "agentable" })
 }
 
 endpoint! {
     CANCEL: post "/v1/{kinds}/{id}/cancel" for AGENTABLE => cancel,
-    tag = "agentables",
-    operation_id = "cancel_agentable",
-    summary = "Cancel the open run of an agentable and the runs of all its tasks.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    responses(
-        (status = 202, description = "The runs whose cancellation was requested.", body = houston_protocol::run::CancelledRunsResponse)
-    ),
+    "cancel_agentable" in "agentables": "Cancel the open run of an agentable and the runs of all its tasks.",
+    params(OfAgentable),
+    202 "The runs whose cancellation was requested." [houston_protocol::run::CancelledRunsResponse],
 }
 
 /// Idempotent; without an open run it does nothing.
-async fn cancel(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-) -> Result<impl IntoResponse, ApiError> {
-    let cancelled = app.store(caller).cancel_agentable(&path.kind, path.id, false).await?;
-    Ok((StatusCode::ACCEPTED, Json(app.notify_cancelled(cancelled))))
+async fn cancel(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
+    let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, false).await?;
+    Ok((StatusCode::ACCEPTED, Json(ctx.notify_cancelled(cancelled))))
 }
 
 endpoint! {
     LIST_TASKS: get "/v1/{kinds}/{id}/tasks" for AGENTABLE => list_tasks,
-    tag = "agentables",
-    operation_id = "list_tasks",
-    summary = "List the tasks of an agentable, newest first.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
-    ),
-    responses(
-        (status = 200, description = "A page of tasks.", body = houston_protocol::page::Page<houston_protocol::agentable::AgentableResponse>)
-    ),
+    "list_tasks" in "agentables": "List the tasks of an agentable, newest first.",
+    params(OfAgentable, Paged),
+    200 "A page of tasks." [Page<houston_protocol::agentable::AgentableResponse>],
 }
 
 async fn list_tasks(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     path: AgentablePath,
     Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Tasks)?.map(Into::into));
-    app.confirm(caller, &path).await?;
-    let mut tasks = app.store(caller).tasks(path.id, before, rows(limit)).await?;
+    ctx.confirm(&path).await?;
+    let mut tasks = ctx.store().tasks(path.id, before, rows(limit)).await?;
     let next = NextPage::of(List::Tasks, limit, &mut tasks, |row: &Agentable| row.id.0.as_u128());
-    Ok(Json(next.page(responses(&app, caller, tasks).await?)))
+    Ok(Json(next.page(responses(&ctx, tasks).await?)))
 }
 
 /// The query: page parameters and a status.
@@ -355,34 +263,29 @@ struct RunFilter {
 
 endpoint! {
     LIST_RUNS: get "/v1/{kinds}/{id}/runs" for AGENTABLE => list_runs,
-    tag = "runs",
-    operation_id = "list_runs",
-    summary = "List the runs of an agentable, newest first.",
+    "list_runs" in "runs": "List the runs of an agentable, newest first.",
     params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
+        OfAgentable,
         ("status" = Option<houston_domain::run::RunStatus>, Query, description = "Only runs with this status."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+        Paged,
     ),
-    responses((status = 200, description = "A page of runs.", body = houston_protocol::page::Page<houston_protocol::run::RunResponse>)),
+    200 "A page of runs." [Page<houston_protocol::run::RunResponse>],
 }
 
 async fn list_runs(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     path: AgentablePath,
     Query(RunFilter { status, limit, cursor }): Query<RunFilter>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     let status = status.as_deref().map(parse_status).transpose()?;
     let page = PageQuery { limit, cursor };
     let (limit, before) = (page.limit()?, page.position(List::Runs)?);
-    app.confirm(caller, &path).await?;
-    let runs = app.store(caller).runs(path.id, status, before, rows(limit)).await?;
+    ctx.confirm(&path).await?;
+    let runs = ctx.store().runs(path.id, status, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Runs, limit, runs, |run| run.first_seq, runs::response)))
 }
 
-fn parse_status(status: &str) -> Result<RunStatus, ApiError> {
+fn parse_status(status: &str) -> Result<RunStatus> {
     RunStatus::from_name(status).ok_or_else(|| {
         let allowed: Vec<&str> = RunStatus::ALL.into_iter().map(RunStatus::as_str).collect();
         ApiError::parameter("status", format!("no run has this status; allowed: {}", allowed.join(", ")))
@@ -395,16 +298,15 @@ fn parse_status(status: &str) -> Result<RunStatus, ApiError> {
 /// # Errors
 /// [`ApiError::InvalidRequest`] when it does not, or when both are given; the store's errors.
 async fn check_serving(
-    app: &App,
-    caller: Caller,
+    ctx: &Ctx,
     kind: &str,
     (agent, team): (Option<AgentId>, Option<TeamId>),
-) -> Result<ServedBy, ApiError> {
+) -> Result<ServedBy> {
     if agent.is_some() && team.is_some() {
         return Err(ApiError::field("/team_id", "cannot be combined with agent_id: give one of the two"));
     }
     if let Some(id) = agent {
-        let found = app.store(caller).agents_among(&[id]).await?.pop();
+        let found = ctx.store().agents_among(&[id]).await?.pop();
         let found = found.ok_or_else(|| ApiError::field("/agent_id", format!("there is no agent {id}")))?;
         check_kind("/agent_id", &found.name, &found.kind, kind)?;
         if !found.enabled {
@@ -413,14 +315,14 @@ async fn check_serving(
         }
     }
     if let Some(id) = team {
-        let found = app.store(caller).teams(Some(id), None, 1).await?.pop();
+        let found = ctx.store().teams(Some(id), None, 1).await?.pop();
         let found = found.ok_or_else(|| ApiError::field("/team_id", format!("there is no team {id}")))?;
         check_kind("/team_id", &found.name, &found.kind, kind)?;
     }
     Ok(ServedBy { agent, team })
 }
 
-fn check_kind(pointer: &str, name: &str, has: &str, wanted: &str) -> Result<(), ApiError> {
+fn check_kind(pointer: &str, name: &str, has: &str, wanted: &str) -> Result<()> {
     if has == wanted {
         return Ok(());
     }
@@ -461,23 +363,19 @@ fn response(agentable: Agentable, kind: Option<&AgentType>) -> AgentableResponse
 }
 
 /// The responses for `agentables`; tasks have their results, and those with messages say what is unread.
-async fn responses(
-    app: &App,
-    caller: Caller,
-    agentables: Vec<Agentable>,
-) -> Result<Vec<AgentableResponse>, ApiError> {
+async fn responses(ctx: &Ctx, agentables: Vec<Agentable>) -> Result<Vec<AgentableResponse>> {
     let tasks: Vec<AgentableId> =
         agentables.iter().filter(|one| one.parent.is_some()).map(|one| one.id).collect();
     let mut results = HashMap::new();
     if !tasks.is_empty() {
-        for result in app.store(caller).task_results(&tasks).await? {
+        for result in ctx.store().task_results(&tasks).await? {
             results.insert(result.task, result);
         }
     }
-    let mut marks = read_marks(app, caller, &agentables).await?;
+    let mut marks = read_marks(ctx, &agentables).await?;
     let with_result = |agentable: Agentable| {
         let result = results.remove(&agentable.id).map(task_result);
-        let kind = app.state.agent_types.get(&agentable.kind);
+        let kind = ctx.state.agent_types.get(&agentable.kind);
         let mark = marks.remove(&agentable.id);
         let (read_seq, unread) = (mark.as_ref().map(|mark| mark.read_seq), mark.map(|mark| mark.unread));
         AgentableResponse { result, read_seq, unread, ..response(agentable, kind) }
@@ -486,18 +384,14 @@ async fn responses(
 }
 
 /// How far those with messages were read.
-async fn read_marks(
-    app: &App,
-    caller: Caller,
-    agentables: &[Agentable],
-) -> Result<HashMap<AgentableId, ReadMark>, ApiError> {
-    let kinds = &app.state.agent_types;
+async fn read_marks(ctx: &Ctx, agentables: &[Agentable]) -> Result<HashMap<AgentableId, ReadMark>> {
+    let kinds = &ctx.state.agent_types;
     let has_messages = |one: &&Agentable| kinds.get(&one.kind).is_some_and(|kind| kind.conversational);
     let threads: Vec<AgentableId> = agentables.iter().filter(has_messages).map(|one| one.id).collect();
     if threads.is_empty() {
         return Ok(HashMap::new());
     }
-    let marks = app.store(caller).read_marks(&threads).await?;
+    let marks = ctx.store().read_marks(&threads).await?;
     Ok(marks.into_iter().map(|mark| (mark.agentable, mark)).collect())
 }
 
@@ -511,7 +405,7 @@ fn task_result(result: TaskResult) -> TaskResultResponse {
     }
 }
 
-fn check_description(description: &str) -> Result<(), ApiError> {
+fn check_description(description: &str) -> Result<()> {
     check_text("/description", description)?;
     check_size("/description", description.len(), MAX_DESCRIPTION_BYTES)
 }

@@ -6,34 +6,19 @@
 pub(crate) mod settings;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::agentable::AgentType;
 use houston_domain::id::AgentId;
 use houston_protocol::agent::{AgentResponse, AgentSettingsRequest, ResyncResponse};
-use houston_protocol::time::Time;
 use houston_store::Error;
 use houston_store::agent::{Agent, AgentChange, Changed, DefaultAgent, Deletion, Synced, UsedBy};
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::Id;
-use crate::request::body::Creation;
 use crate::request::checks::{suggestion, truncated};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
-use crate::request::page::{List, Page, PageQuery, rows};
-use crate::request::query::Query;
-use crate::request::reads::get_by_id;
+use crate::request::prelude::*;
 use crate::resources::agentables::tools::with_own;
 use crate::resources::fields::Change;
 use crate::resources::models::sampling::check_agent;
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, RESYNC, GET, CHANGE, DELETE, RESET];
 
@@ -42,66 +27,45 @@ const MAX_ATTEMPTS: u32 = 10;
 
 endpoint! {
     LIST: get "/v1/agents" for TENANT => list,
-    tag = "agents",
-    operation_id = "list_agents",
-    summary = "List the agents of the tenant, default agents included, newest first.",
-    params(
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
-    ),
-    responses(
-        (status = 200, description = "A page of agents.", body = houston_protocol::page::Page<houston_protocol::agent::AgentResponse>)
-    ),
+    "list_agents" in "agents": "List the agents of the tenant, default agents included, newest first.",
+    params(Paged),
+    200 "A page of agents." [Page<houston_protocol::agent::AgentResponse>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Agents)?.map(Into::into));
-    ensure_defaults(&app, caller).await?;
-    let agents = app.store(caller).agents(before, rows(limit)).await?;
+    ensure_defaults(&ctx).await?;
+    let agents = ctx.store().agents(before, rows(limit)).await?;
     Ok(Json(Page::of(List::Agents, limit, agents, |agent: &Agent| agent.id.0.as_u128(), response)))
 }
 
 endpoint! {
     CREATE: post "/v1/agents" for TENANT => create,
-    tag = "agents",
-    operation_id = "create_agent",
-    summary = "Create an agent; fields that are not given come from the file of its kind.",
-    params(
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
-    ),
-    request_body = AgentSettingsRequest,
-    responses(
-        (status = 201, description = "The new agent.", body = houston_protocol::agent::AgentResponse),
-        (status = 409, description = "`already_exists`: another agent has the name; `full`: the tenant has the maximum number of agents.")
-    ),
+    "create_agent" in "agents": "Create an agent; fields that are not given come from the file of its kind.",
+    params(Keyed),
+    body [AgentSettingsRequest],
+    201 "The new agent." [houston_protocol::agent::AgentResponse],
+    409 "`already_exists`: another agent has the name; `full`: the tenant has the maximum number of agents.",
 }
 
-async fn create(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    request: Creation<AgentSettingsRequest>,
-) -> Result<Response, ApiError> {
+async fn create(ctx: Ctx, request: Creation<AgentSettingsRequest>) -> Result<Response> {
     let Creation { value: mut body, key } = request;
-    let kind = kind(&app, body.kind.take())?;
+    let kind = kind(&ctx, body.kind.take())?;
     let name = body.name.take().ok_or_else(|| ApiError::field("/name", "missing field `name`"))?;
     settings::check_name(&name)?;
     if body.version.is_some() {
         return Err(ApiError::field("/version", "is only allowed in changes; a new agent has version 1"));
     }
-    if app.state.agent_types.contains_key(&name) {
-        return Err(reserved_name(&app, caller, &name).await);
+    if ctx.state.agent_types.contains_key(&name) {
+        return Err(reserved_name(&ctx, &name).await);
     }
     let enabled = body.enabled.unwrap_or(true);
-    let tools_of = with_own(&app, caller, kind, body.tools.as_deref()).await?;
-    let settings = settings::apply(body, AgentSettings::of(kind), &tools_of, &app.state.agents)?;
-    check_agent(&app, &settings, |setting| format!("/sampling/{setting}")).await?;
-    let now = app.now();
+    let tools_of = with_own(&ctx, kind, body.tools.as_deref()).await?;
+    let settings = settings::apply(body, AgentSettings::of(kind), &tools_of, &ctx.state.agents)?;
+    check_agent(&ctx, &settings, |setting| format!("/sampling/{setting}")).await?;
+    let now = ctx.now();
     let agent = Agent {
-        id: app.state.ids.next(),
+        id: ctx.state.ids.next(),
         kind: kind.kind.clone(),
         name,
         is_default: false,
@@ -112,15 +76,14 @@ async fn create(
         created_at: now,
         updated_at: now,
     };
-    ensure_defaults(&app, caller).await?;
+    ensure_defaults(&ctx).await?;
     let body = stored_body(&response(agent.clone()));
     let key = key.as_ref().map(Key::as_stored);
-    let done = app.store(caller).create_agent(&agent, key, &body).await.map_err(name_taken)?;
-    let (stored, replayed) = unless_key_reused(done)?;
-    created(stored, replayed, "/v1/agents")
+    let done = ctx.store().create_agent(&agent, key, &body).await.map_err(name_taken)?;
+    created(unless_key_reused(done)?, "/v1/agents")
 }
 
-fn kind(app: &App, given: Option<String>) -> Result<&AgentType, ApiError> {
+fn kind(app: &App, given: Option<String>) -> Result<&AgentType> {
     let given = given.ok_or_else(|| ApiError::field("/kind", "missing field `kind`"))?;
     app.state.agent_types.get(&given).ok_or_else(|| {
         let kinds: Vec<&str> = app.state.agent_types.keys().map(String::as_str).collect();
@@ -129,34 +92,31 @@ fn kind(app: &App, given: Option<String>) -> Result<&AgentType, ApiError> {
     })
 }
 
-get_by_id! {
-    path: "/v1/agents/{id}", access: TENANT, tag: "agents", operation: "get_agent",
-    summary: "Get an agent.",
-    id: AgentId, "Id of the agent.",
-    method: agent, body: houston_protocol::agent::AgentResponse, "The agent.",
+endpoint! {
+    GET: get "/v1/agents/{id}" for TENANT => get,
+    "get_agent" in "agents": "Get an agent.",
+    params(("id" = AgentId, Path, description = "Id of the agent.")),
+    200 "The agent." [houston_protocol::agent::AgentResponse],
+}
+
+async fn get(ctx: Ctx, Id(id): Id<AgentId>) -> Result<impl IntoResponse> {
+    Ok(Json(response(ctx.store().agent(id).await?)))
 }
 
 endpoint! {
     CHANGE: patch "/v1/agents/{id}" for TENANT => change,
-    tag = "agents",
-    operation_id = "update_agent",
-    summary = "Change an agent; fields not given stay as they are.",
-    params(
-        ("id" = houston_domain::id::AgentId, Path, description = "Id of the agent.")
-    ),
-    request_body = AgentSettingsRequest,
-    responses(
-        (status = 200, description = "The changed agent.", body = houston_protocol::agent::AgentResponse),
-        (status = 409, description = "`already_exists`: another agent has the name; `stale_version`: the agent has another version.")
-    ),
+    "update_agent" in "agents": "Change an agent; fields not given stay as they are.",
+    params(("id" = AgentId, Path, description = "Id of the agent.")),
+    body [AgentSettingsRequest],
+    200 "The changed agent." [houston_protocol::agent::AgentResponse],
+    409 "`already_exists`: another agent has the name; `stale_version`: the agent has another version.",
 }
 
 async fn change(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<AgentId>,
     Change(body): Change<AgentSettingsRequest>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     if body.kind.is_some() {
         return Err(ApiError::field("/kind", "cannot be changed; create an agent of the other kind"));
     }
@@ -166,35 +126,30 @@ async fn change(
         return Err(ApiError::field("", detail));
     }
     let version = body.version;
-    let changed = retry_on_conflict(version, || change_once(&app, caller, id, body.clone())).await?;
+    let changed = retry_on_conflict(version, || change_once(&ctx, id, body.clone())).await?;
     Ok(Json(response(changed)))
 }
 
 /// Reads the agent, applies the change and writes it if the version is unchanged.
-async fn change_once(
-    app: &App,
-    caller: Caller,
-    id: AgentId,
-    mut body: AgentSettingsRequest,
-) -> Result<Changed<Agent>, ApiError> {
-    let agent = app.store(caller).agent(id).await?;
+async fn change_once(ctx: &Ctx, id: AgentId, mut body: AgentSettingsRequest) -> Result<Changed<Agent>> {
+    let agent = ctx.store().agent(id).await?;
     let name = body.name.take();
     if let Some(name) = &name {
         settings::check_name(name)?;
-        if is_reserved(app, &agent, name) {
-            return Err(reserved_name(app, caller, name).await);
+        if is_reserved(ctx, &agent, name) {
+            return Err(reserved_name(ctx, name).await);
         }
     }
     // The new settings are computed from what was read above: a concurrent change must not be overwritten.
     let version = Some(body.version.unwrap_or(agent.version));
     let enabled = body.enabled;
     let changed = agent.changed || settings::changes_file_settings(&body);
-    let settings = match app.state.agent_types.get(&agent.kind) {
+    let settings = match ctx.state.agent_types.get(&agent.kind) {
         _ if !settings::changes_settings(&body) => None,
         Some(kind) => {
-            let kind = with_own(app, caller, kind, body.tools.as_deref()).await?;
-            let settings = settings::apply(body, agent.settings, &kind, &app.state.agents)?;
-            check_agent(app, &settings, |setting| format!("/sampling/{setting}")).await?;
+            let kind = with_own(ctx, kind, body.tools.as_deref()).await?;
+            let settings = settings::apply(body, agent.settings, &kind, &ctx.state.agents)?;
+            check_agent(ctx, &settings, |setting| format!("/sampling/{setting}")).await?;
             Some(settings)
         }
         None => {
@@ -205,7 +160,7 @@ async fn change_once(
     };
     let change =
         AgentChange { name: name.as_deref(), enabled, settings: settings.as_ref(), changed, version };
-    app.store(caller).change_agent(id, &change).await.map_err(name_taken)
+    ctx.store().change_agent(id, &change).await.map_err(name_taken)
 }
 
 /// Whether `name` is the name of a kind, and so reserved for the default agent of that kind.
@@ -216,58 +171,38 @@ fn is_reserved(app: &App, agent: &Agent, name: &str) -> bool {
 
 endpoint! {
     DELETE: delete "/v1/agents/{id}" for TENANT => delete,
-    tag = "agents",
-    operation_id = "delete_agent",
-    summary = "Delete an agent that is not in use.",
-    params(
-        ("id" = houston_domain::id::AgentId, Path, description = "Id of the agent.")
-    ),
-    responses(
-        (status = 204, description = "The agent is deleted."),
-        (status = 409, description = "`default_agent`: default agents cannot be deleted; `in_use`: an agentable or a team uses it.")
-    ),
+    "delete_agent" in "agents": "Delete an agent that is not in use.",
+    params(("id" = AgentId, Path, description = "Id of the agent.")),
+    204 "The agent is deleted.",
+    409 "`default_agent`: default agents cannot be deleted; `in_use`: an agentable or a team uses it.",
 }
 
 /// An agent in use cannot be deleted, because its agentables would be answered by an agent their users did not choose. A default
 /// agent cannot be deleted either; it can be disabled or reset.
-async fn delete(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<AgentId>,
-) -> Result<StatusCode, ApiError> {
-    let agent = app.store(caller).agent(id).await?;
+async fn delete(ctx: Ctx, Id(id): Id<AgentId>) -> Result<StatusCode> {
+    let agent = ctx.store().agent(id).await?;
     if agent.is_default {
         return Err(ApiError::DefaultAgent { kind: agent.kind });
     }
-    check_deleted("agent", app.store(caller).delete_agent(id).await?)?;
+    check_deleted("agent", ctx.store().delete_agent(id).await?)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 endpoint! {
     RESET: post "/v1/agents/{id}/reset" for TENANT => reset,
-    tag = "agents",
-    operation_id = "reset_agent",
-    summary = "Restore a default agent from the file of its kind.",
-    params(
-        ("id" = houston_domain::id::AgentId, Path, description = "Id of the agent.")
-    ),
-    responses(
-        (status = 200, description = "The restored agent.", body = houston_protocol::agent::AgentResponse),
-        (status = 409, description = "`no_default_agent`: only default agents have a file; `unreadable_files`: jobs/agents cannot be read.")
-    ),
+    "reset_agent" in "agents": "Restore a default agent from the file of its kind.",
+    params(("id" = AgentId, Path, description = "Id of the agent.")),
+    200 "The restored agent." [houston_protocol::agent::AgentResponse],
+    409 "`no_default_agent`: only default agents have a file; `unreadable_files`: jobs/agents cannot be read.",
 }
 
 /// The file of the kind is read again.
-async fn reset(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<AgentId>,
-) -> Result<impl IntoResponse, ApiError> {
-    let agent = app.store(caller).agent(id).await?;
+async fn reset(ctx: Ctx, Id(id): Id<AgentId>) -> Result<impl IntoResponse> {
+    let agent = ctx.store().agent(id).await?;
     if !agent.is_default {
         return Err(ApiError::NoDefaultAgent { name: agent.name });
     }
-    let files = read_files(&app)?;
+    let files = read_files(&ctx)?;
     let kind = files.get(&agent.kind).ok_or_else(|| ApiError::UnreadableFiles {
         reason: format!("there is no {}.toml any more", agent.kind),
     })?;
@@ -280,33 +215,29 @@ async fn reset(
         changed: false,
         version: None,
     };
-    let reset = || async { app.store(caller).change_agent(id, &change).await.map_err(name_taken) };
+    let reset = || async { ctx.store().change_agent(id, &change).await.map_err(name_taken) };
     Ok(Json(response(retry_on_conflict(None, reset).await?)))
 }
 
 endpoint! {
     RESYNC: post "/v1/agents/resync" for TENANT.change(Scope::Operate) => resync,
-    tag = "agents",
-    operation_id = "resync_agents",
-    summary = "Read jobs/agents again and update the default agents that were not changed.",
-    responses(
-        (status = 200, description = "The kinds, by what happened to their default agents.", body = ResyncResponse),
-        (status = 409, description = "`unreadable_files`: jobs/agents cannot be read.")
-    ),
+    "resync_agents" in "agents": "Read jobs/agents again and update the default agents that were not changed.",
+    200 "The kinds, by what happened to their default agents." [ResyncResponse],
+    409 "`unreadable_files`: jobs/agents cannot be read.",
 }
 
 /// Workers need not be restarted.
-async fn resync(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
-    let mut files = read_files(&app)?;
+async fn resync(ctx: Ctx) -> Result<impl IntoResponse> {
+    let mut files = read_files(&ctx)?;
     let mut report = ResyncResponse::default();
     files.retain(|kind, _| {
-        let exists = app.state.agent_types.contains_key(kind);
+        let exists = ctx.state.agent_types.contains_key(kind);
         if !exists {
             report.needs_restart.push(kind.clone());
         }
         exists
     });
-    let synced = app.store(caller).sync_default_agents(&defaults(&app, &files)).await?;
+    let synced = ctx.store().sync_default_agents(&defaults(&ctx, &files)).await?;
     for (kind, became) in synced {
         let list = match became {
             Synced::Created => &mut report.created,
@@ -372,16 +303,16 @@ fn defaults<'a>(app: &App, kinds: &'a BTreeMap<String, AgentType>) -> Vec<Defaul
 }
 
 /// Creates the default agents that the tenant does not have yet.
-pub(crate) async fn ensure_defaults(app: &App, caller: Caller) -> Result<(), ApiError> {
-    let defaults = defaults(app, &app.state.agent_types);
-    Ok(app.store(caller).ensure_default_agents(&defaults).await?)
+pub(crate) async fn ensure_defaults(ctx: &Ctx) -> Result<()> {
+    let defaults = defaults(ctx, &ctx.state.agent_types);
+    Ok(ctx.store().ensure_default_agents(&defaults).await?)
 }
 
 /// Reads the kinds from their files.
 ///
 /// # Errors
 /// [`ApiError::UnreadableFiles`] when a file is missing or invalid.
-fn read_files(app: &App) -> Result<BTreeMap<String, AgentType>, ApiError> {
+fn read_files(app: &App) -> Result<BTreeMap<String, AgentType>> {
     (app.state.agents.read_files)().map_err(|reason| ApiError::UnreadableFiles { reason })
 }
 
@@ -394,8 +325,8 @@ pub(crate) fn name_taken(error: Error) -> ApiError {
 }
 
 /// The error for a name that is reserved for the default agent of a kind.
-async fn reserved_name(app: &App, caller: Caller, name: &str) -> ApiError {
-    match app.store(caller).id_of_name("agent", name).await {
+async fn reserved_name(ctx: &Ctx, name: &str) -> ApiError {
+    match ctx.store().id_of_name("agent", name).await {
         Ok(existing) => ApiError::AlreadyExists { what: "agent", field: "name", existing },
         Err(error) => error.into(),
     }
@@ -406,10 +337,10 @@ async fn reserved_name(app: &App, caller: Caller, name: &str) -> ApiError {
 /// # Errors
 /// [`ApiError::StaleVersion`] when the version differs from the client's, or after [`MAX_ATTEMPTS`] conflicts; the
 /// errors of `change`.
-pub(crate) async fn retry_on_conflict<T, F: Future<Output = Result<Changed<T>, ApiError>>>(
+pub(crate) async fn retry_on_conflict<T, F: Future<Output = Result<Changed<T>>>>(
     version: Option<i64>,
     mut change: impl FnMut() -> F,
-) -> Result<T, ApiError> {
+) -> Result<T> {
     let mut tries = 0;
     loop {
         tries += 1;
@@ -423,7 +354,7 @@ pub(crate) async fn retry_on_conflict<T, F: Future<Output = Result<Changed<T>, A
 
 /// # Errors
 /// [`ApiError::InUse`] when `what` was not deleted because it is in use.
-pub(crate) fn check_deleted(what: &'static str, deleted: Deletion) -> Result<(), ApiError> {
+pub(crate) fn check_deleted(what: &'static str, deleted: Deletion) -> Result<()> {
     match deleted {
         Deletion::Deleted => Ok(()),
         Deletion::InUse(by) => {

@@ -21,7 +21,7 @@ use houston_store::answer::{Answered, AskedQuestion};
 use houston_store::approval_links::LinkHolder;
 use serde::Deserialize;
 
-use crate::error::ApiError;
+use crate::error::Result;
 use crate::resources::audit;
 use crate::resources::questions::accept;
 use crate::state::App;
@@ -56,7 +56,7 @@ pub(crate) async fn show(
     State(app): State<Arc<App>>,
     path: Result<Path<(String, String)>, PathRejection>,
     peer: Option<Extension<Peer>>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let page = Page::new(&app.state.ids);
     let opened = open(&app, path.ok(), peer.as_deref()).await?;
     Ok(opened.map_or_else(|| page.unknown(), |(asked, _)| page.question(StatusCode::OK, &asked)))
@@ -68,7 +68,7 @@ pub(crate) async fn decide(
     path: Result<Path<(String, String)>, PathRejection>,
     peer: Option<Extension<Peer>>,
     request: Request,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let page = Page::new(&app.state.ids);
     let Some((asked, LinkHolder { store, answered_by })) = open(&app, path.ok(), peer.as_deref()).await?
     else {
@@ -101,12 +101,12 @@ pub(crate) async fn decide(
 /// The question of a link, and who opens it. `None`: there is no such link. Wrong links count as wrong keys do.
 ///
 /// # Errors
-/// [`ApiError::TooManyKeys`] when the address has sent too many of them; the store's errors.
+/// [`crate::error::ApiError::TooManyKeys`] when the address has sent too many of them; the store's errors.
 async fn open<'a>(
     app: &'a App,
     path: Option<Path<(String, String)>>,
     peer: Option<&Peer>,
-) -> Result<Option<(AskedQuestion, LinkHolder<'a>)>, ApiError> {
+) -> Result<Option<(AskedQuestion, LinkHolder<'a>)>> {
     let Some(Path((id, token))) = path else { return Ok(None) };
     let attempt = peer.map(|peer| app.peers.attempt(peer)).transpose()?;
     let Ok(id) = id.parse::<QuestionId>() else { return Ok(None) };

@@ -1,13 +1,10 @@
 //! Files that users post for their messages: images, PDFs and texts.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::Body;
-use axum::extract::{FromRequestParts as _, Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue, header};
 use bytes::Bytes;
 use futures_util::stream;
 use houston_domain::attachment::{
@@ -16,19 +13,13 @@ use houston_domain::attachment::{
 use houston_domain::id::{AttachmentId, UserId};
 use houston_domain::image::{ImageError, ImageHeader, MAX_IMAGE_BYTES};
 use houston_protocol::attachment::AttachmentResponse;
-use houston_protocol::time::Time;
 use houston_store::attachment::{NewAttachment, StoredAttachment};
 use http_body_util::{BodyExt as _, Limited};
 use serde::Deserialize;
 
-use crate::caller::Caller;
 use crate::deadline::Deadline;
-use crate::error::ApiError;
-use crate::request::agentable_path::Id;
 use crate::request::body::content_length;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::query::Query;
-use crate::state::App;
+use crate::request::prelude::*;
 use crate::state::documents::DocumentPermit;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE, GET, DELETE];
@@ -58,39 +49,37 @@ struct Received {
 
 endpoint! {
     CREATE: post "/v1/users/{id}/attachments" for USER => create,
-    tag = "messages",
-    operation_id = "create_attachment",
-    summary = "Store a file for messages: the body is the file.",
+    "create_attachment" in "messages": "Store a file for messages: the body is the file.",
     params(
-        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
-        ("name" = Option<String>, Query, description = "Name of the file; at most 100 characters of it are kept.", example = "report.pdf")
+        OfUser,
+        ("name" = Option<String>, Query, description = "Name of the file; at most 100 characters of it are kept.", example = "report.pdf"),
     ),
-    request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The bytes of a PNG, JPEG, WebP or GIF image, of a PDF, or of a text in UTF-8; at most 20,000,000. `Content-Type` says what it is."),
-    responses(
-        (status = 201, description = "The file; the same one if the user has posted these bytes before.", body = AttachmentResponse),
-        (status = 409, description = "`full`: the files of the user have too many bytes."),
-        (status = 413, description = "`body_too_large`: the file is too large."),
-        (status = 503, description = "`unavailable`: the object store cannot be used now.")
-    ),
+    body [Vec<u8>, content_type = "application/octet-stream", description = "The bytes of a PNG, JPEG, WebP or GIF image, of a PDF, or of a text in UTF-8; at most 20,000,000. `Content-Type` says what it is."],
+    201 "The file; the same one if the user has posted these bytes before." [AttachmentResponse],
+    409 "`full`: the files of the user have too many bytes.",
+    413 "`body_too_large`: the file is too large.",
+    503 "`unavailable`: the object store cannot be used now.",
 }
 
 /// Stores the body as a file of the user. The memory for it is reserved before it is read; of a body that breaks off nothing
 /// stays. Equal bytes have one id, so a repeated request is harmless.
-async fn create(State(app): State<Arc<App>>, request: Request) -> Result<impl IntoResponse, ApiError> {
-    let (mut parts, body) = request.into_parts();
-    let caller = Caller::from_request_parts(&mut parts, &app).await?;
-    let Id(user) = Id::<UserId>::from_request_parts(&mut parts, &app).await?;
-    let Query(options) = Query::<Options>::from_request_parts(&mut parts, &app).await?;
+async fn create(
+    ctx: Ctx,
+    Id(user): Id<UserId>,
+    Query(options): Query<Options>,
+    request: Request,
+) -> Result<impl IntoResponse> {
+    let (parts, body) = request.into_parts();
     let length = content_length(&parts.headers, MAX_ATTACHMENT_BYTES)?;
     let name = options.name.map(|name| {
         file_name(&name)
             .ok_or_else(|| ApiError::parameter("name", "must have a character that can be displayed"))
     });
     let name = name.transpose()?;
-    app.store(caller).user(user).await?;
-    let limits = &app.state.config.attachments;
+    ctx.store().user(user).await?;
+    let limits = &ctx.state.config.attachments;
     let reserved = length.unwrap_or(MAX_ATTACHMENT_BYTES);
-    let _permit = DocumentPermit::within(&app.uploads, caller.tenant(), reserved).await?;
+    let _permit = DocumentPermit::within(&ctx.uploads, ctx.caller.tenant(), reserved).await?;
     let deadline = parts.extensions.get::<Deadline>();
     let within = Duration::from_secs(limits.upload_timeout_s.max(1));
     if let Some(deadline) = deadline {
@@ -106,13 +95,13 @@ async fn create(State(app): State<Arc<App>>, request: Request) -> Result<impl In
     if let Some(why) = damage(kind, &data) {
         return Err(ApiError::field("", why));
     }
-    let file = store(&app, caller, user, name, Received { data, id: hash.id(user), kind }).await?;
+    let file = store(&ctx, user, name, Received { data, id: hash.id(user), kind }).await?;
     let location = [(header::LOCATION, format!("/v1/attachments/{}", file.id))];
     Ok((StatusCode::CREATED, location, Json(file)))
 }
 
 /// Reads the body, and looks at it while it arrives.
-async fn receive(user: UserId, body: axum::body::Body, reserved: usize) -> Result<ReadBody, ApiError> {
+async fn receive(user: UserId, body: axum::body::Body, reserved: usize) -> Result<ReadBody> {
     const TOO_LARGE: ApiError = ApiError::BodyTooLarge { limit: MAX_ATTACHMENT_BYTES };
     let mut body = Limited::new(body, MAX_ATTACHMENT_BYTES);
     let mut data = Vec::new();
@@ -153,13 +142,7 @@ fn damage(kind: AttachmentType, data: &[u8]) -> Option<String> {
     }
 }
 
-async fn store(
-    app: &App,
-    caller: Caller,
-    user: UserId,
-    name: Option<String>,
-    file: Received,
-) -> Result<AttachmentResponse, ApiError> {
+async fn store(ctx: &Ctx, user: UserId, name: Option<String>, file: Received) -> Result<AttachmentResponse> {
     let Received { data, id, kind } = file;
     let header = match kind {
         // Its header is at its beginning; a larger image than models take is stored, too.
@@ -167,10 +150,10 @@ async fn store(
         AttachmentType::Pdf | AttachmentType::Text => None,
     };
     let name = name.unwrap_or_else(|| kind.default_name());
-    let object = app.state.ids.beside(user);
+    let object = ctx.state.ids.beside(user);
     let new = NewAttachment { id, object, user, name: &name, kind, header, data: &data };
-    let most = app.state.config.attachments.max_bytes_of_user;
-    Ok(response(app.store(caller).put_attachment(&new, most).await?))
+    let most = ctx.state.config.attachments.max_bytes_of_user;
+    Ok(response(ctx.store().put_attachment(&new, most).await?))
 }
 
 const SAFE: [(HeaderName, &str); 4] = [
@@ -183,36 +166,28 @@ const SAFE: [(HeaderName, &str); 4] = [
 
 endpoint! {
     GET: get "/v1/attachments/{id}" for ROW => get,
-    tag = "messages",
-    operation_id = "get_attachment",
-    summary = "Get the bytes of a file that was posted for messages.",
-    params(("id" = houston_domain::id::AttachmentId, Path, description = "Id of the file.")),
-    responses(
-        (status = 200, description = "The file.", body = Vec<u8>, content_type = "application/octet-stream"),
-        (status = 503, description = "`unavailable`: the object store cannot be used now.")
-    ),
+    "get_attachment" in "messages": "Get the bytes of a file that was posted for messages.",
+    params(("id" = AttachmentId, Path, description = "Id of the file.")),
+    200 "The file." [Vec<u8>, content_type = "application/octet-stream"],
+    503 "`unavailable`: the object store cannot be used now.",
 }
 
 /// The bytes of a file, part by part. Strangers may have made it: its type is what its bytes are, texts are never anything else
 /// for a browser, and a browser that opens the address runs nothing of it.
-async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<AttachmentId>,
-) -> Result<Response, ApiError> {
-    let file = app.store(caller).attachment(id).await?;
+async fn get(ctx: Ctx, Id(id): Id<AttachmentId>) -> Result<Response> {
+    let file = ctx.store().attachment(id).await?;
     // Whether it can be read at all is found out before the answer begins.
-    let first = app.store(caller).attachment_part(&file, 0).await?;
+    let first = ctx.store().attachment_part(&file, 0).await?;
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(content_type(file.kind))),
         (header::CONTENT_LENGTH, HeaderValue::from(file.bytes)),
         (header::CONTENT_DISPOSITION, disposition(&file)),
     ];
-    let rest = stream::unfold((app, file, 1), move |(app, file, nth)| async move {
-        let part = app.store(caller).attachment_part(&file, nth).await;
+    let rest = stream::unfold((ctx, file, 1), move |(ctx, file, nth)| async move {
+        let part = ctx.store().attachment_part(&file, nth).await;
         match part {
             Ok(part) if part.is_empty() => None,
-            part => Some((part, (app, file, nth + 1))),
+            part => Some((part, (ctx, file, nth + 1))),
         }
     });
     let body = futures_util::StreamExt::chain(stream::iter([Ok(first)]), rest);
@@ -243,20 +218,14 @@ fn disposition(file: &StoredAttachment) -> HeaderValue {
 
 endpoint! {
     DELETE: delete "/v1/attachments/{id}" for ROW => delete,
-    tag = "messages",
-    operation_id = "delete_attachment",
-    summary = "Delete a file that was posted for messages.",
-    params(("id" = houston_domain::id::AttachmentId, Path, description = "Id of the file.")),
-    responses((status = 204, description = "The file is deleted.")),
+    "delete_attachment" in "messages": "Delete a file that was posted for messages.",
+    params(("id" = AttachmentId, Path, description = "Id of the file.")),
+    204 "The file is deleted.",
 }
 
 /// Messages that refer to it stay; models read that it is not there.
-async fn delete(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<AttachmentId>,
-) -> Result<StatusCode, ApiError> {
-    app.store(caller).delete_attachment(id).await?;
+async fn delete(ctx: Ctx, Id(id): Id<AttachmentId>) -> Result<StatusCode> {
+    ctx.store().delete_attachment(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

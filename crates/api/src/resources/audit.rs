@@ -12,12 +12,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use axum::RequestExt as _;
 use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::http::Method;
 use axum::http::header::LOCATION;
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
-use axum::{Json, RequestExt as _};
 use houston_domain::id::{AuditId, QuestionId};
 use houston_store::TenantStore;
 use houston_store::audit::{AuditRecord, NewRecord, RecordFilter};
@@ -27,14 +26,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::caller::{self, Caller, Operator};
-use crate::error::{ApiError, ResponseError};
-use crate::request::endpoint::Endpoint;
-use crate::request::endpoint::{DOCUMENT, endpoint};
+use crate::error::ResponseError;
+use crate::request::endpoint::DOCUMENT;
 use crate::request::missing_cells::across;
-use crate::request::page::{List, Page, PageQuery, rows};
-use crate::request::query::{Query, time};
+use crate::request::prelude::*;
+use crate::request::query::time;
 use crate::resources::conversation::EARLIER_PATH;
-use crate::state::App;
 
 /// Routes of the data: what the traffic of applications changes; and those that only compute an answer.
 const DATA: [&str; 12] = [
@@ -255,9 +252,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST];
 
 endpoint! {
     LIST: get "/v1/audit" for TENANT.all(Scope::Operate) => list,
-    tag = "operate",
-    operation_id = "list_audit_records",
-    summary = "List who changed what, newest first.",
+    "list_audit_records" in "operate": "List who changed what, newest first.",
     description = "Every request that changes something, also refused ones, and commands of operators. Messages, and the users and \
                    conversations that are created with them, are not recorded: they are the data. A request that posts them is \
                    recorded if it has the header `houston-audit`, whatever its value. Keys with the scope `installation` \
@@ -269,17 +264,12 @@ endpoint! {
         ("target" = Option<String>, Query, description = "Only what was done to this thing."),
         ("since" = Option<houston_protocol::time::Time>, Query, description = "Only what was done then or later."),
         ("until" = Option<houston_protocol::time::Time>, Query, description = "Only what was done before."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+        Paged,
     ),
-    responses((status = 200, description = "A page of records.", body = houston_protocol::page::Page<AuditRecord>)),
+    200 "A page of records." [Page<AuditRecord>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Query(query): Query<Filter>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
     for (name, given) in [("operation", &query.operation), ("actor", &query.actor), ("target", &query.target)]
     {
         if given.as_deref().is_some_and(|given| given.contains('\0')) {
@@ -297,13 +287,13 @@ async fn list(
     let (limit, before) = (page.limit()?, page.id(List::Audit)?.map(AuditId));
     let filter = &filter;
     let ask = |cell: Arc<App>| async move {
-        let mut found = cell.store(caller).records(filter, before, rows(limit)).await?;
-        if caller.operates_installation() {
+        let mut found = cell.store(ctx.caller).records(filter, before, rows(limit)).await?;
+        if ctx.caller.operates_installation() {
             found.extend(cell.api_store().records_of_installation(filter, before, rows(limit)).await?);
         }
         Ok(found)
     };
-    let (found, missing) = across(&app, ask).await?;
+    let (found, missing) = across(&ctx, ask).await?;
     let mut found: Vec<AuditRecord> = found.into_iter().flatten().collect();
     found.sort_unstable_by_key(|record| std::cmp::Reverse(record.id));
     let page =

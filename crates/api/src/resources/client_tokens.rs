@@ -4,25 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::IntoResponse;
 use houston_domain::agentable::AgentType;
 use houston_domain::api_key::{RANDOM_BYTES, SecretKind};
 use houston_domain::id::{AgentableId, ApiKeyId, parse_prefixed, shard};
 use houston_domain::scope::{Scope, Scopes};
 use houston_protocol::client_token::{ClientTokenResponse, CreateClientToken};
-use houston_protocol::time::Time;
 use houston_store::Error;
 use houston_store::client_token::NewClientToken;
 
 use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::Id;
-use crate::request::body::Creation;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::state::App;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE, DELETE];
 
@@ -34,47 +25,42 @@ const MAX_AGENTABLES: usize = 100;
 
 endpoint! {
     CREATE: post "/v1/client-tokens" for NAMED.all(Scope::Read) => create,
-    tag = "keys",
-    operation_id = "create_client_token",
-    summary = "Make a short-lived key for the browser or the phone of one user.",
-    request_body = CreateClientToken,
-    responses(
-        (status = 201, description = "The new token; it cannot be read again.", body = ClientTokenResponse),
-        (status = 404, description = "`not_found`: the user does not exist, or an agentable is not the user's.")
-    ),
+    "create_client_token" in "keys": "Make a short-lived key for the browser or the phone of one user.",
+    body [CreateClientToken],
+    201 "The new token; it cannot be read again." [ClientTokenResponse],
+    404 "`not_found`: the user does not exist, or an agentable is not the user's.",
 }
 
 /// The response is the only place where the token can be read, so requests are not repeated by their `Idempotency-Key`:
 /// a repeated one makes another token.
 async fn create(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Creation { value: body, key: _ }: Creation<CreateClientToken>,
-) -> Result<impl IntoResponse, ApiError> {
-    if caller.is_for_client() {
+) -> Result<impl IntoResponse> {
+    if ctx.caller.is_for_client() {
         return Err(ApiError::BoundKey);
     }
-    caller.check_user(body.user_id)?;
-    let scopes = scopes(caller, body.scopes)?;
+    ctx.caller.check_user(body.user_id)?;
+    let scopes = scopes(ctx.caller, body.scopes)?;
     let lifetime = lifetime(body.minutes)?;
-    let ids = body.agentables.as_deref().map(|ids| agentables(&app.state.agent_types, ids)).transpose()?;
+    let ids = body.agentables.as_deref().map(|ids| agentables(&ctx.state.agent_types, ids)).transpose()?;
     let mut random = [0; RANDOM_BYTES];
-    app.state.ids.fill(&mut random);
+    ctx.state.ids.fill(&mut random);
     let token = SecretKind::ClientToken.secret(random);
     let new = NewClientToken {
-        id: app.state.ids.beside(body.user_id),
-        parent: caller.key(),
+        id: ctx.state.ids.beside(body.user_id),
+        parent: ctx.caller.key(),
         token: &token,
         scopes,
         user: body.user_id,
         agentables: ids.as_deref(),
         lifetime,
     };
-    let cell = app.with_shard(shard(body.user_id));
-    let expires_at = cell.store(caller).create_client_token(&new).await?;
-    if !Arc::ptr_eq(&cell, &app) {
+    let cell = ctx.with_shard(shard(body.user_id));
+    let expires_at = cell.store().create_client_token(&new).await?;
+    if !Arc::ptr_eq(&cell, &ctx) {
         // Requests without an id are answered by the home.
-        app.store(caller).copy_client_token(&new).await?;
+        ctx.store().copy_client_token(&new).await?;
     }
     let response = ClientTokenResponse {
         id: new.id,
@@ -88,7 +74,7 @@ async fn create(
 }
 
 /// The scopes of the token.
-fn scopes(caller: Caller, asked: Option<Vec<Scope>>) -> Result<Scopes, ApiError> {
+fn scopes(caller: Caller, asked: Option<Vec<Scope>>) -> Result<Scopes> {
     let scopes: Scopes = asked.unwrap_or_else(|| vec![Scope::Read]).into_iter().collect();
     if scopes.is_empty() {
         return Err(ApiError::field("/scopes", "must not be empty; `read`, `post` or both"));
@@ -103,7 +89,7 @@ fn scopes(caller: Caller, asked: Option<Vec<Scope>>) -> Result<Scopes, ApiError>
     }
 }
 
-fn lifetime(minutes: Option<u32>) -> Result<Duration, ApiError> {
+fn lifetime(minutes: Option<u32>) -> Result<Duration> {
     let minutes = minutes.unwrap_or(DEFAULT_MINUTES);
     if (1..=MAX_MINUTES).contains(&minutes) {
         Ok(Duration::from_secs(60 * u64::from(minutes)))
@@ -113,7 +99,7 @@ fn lifetime(minutes: Option<u32>) -> Result<Duration, ApiError> {
 }
 
 /// The agentables with these public ids, of any kind.
-fn agentables(types: &BTreeMap<String, AgentType>, ids: &[String]) -> Result<Vec<AgentableId>, ApiError> {
+fn agentables(types: &BTreeMap<String, AgentType>, ids: &[String]) -> Result<Vec<AgentableId>> {
     if ids.is_empty() || ids.len() > MAX_AGENTABLES {
         return Err(ApiError::field(
             "/agentables",
@@ -133,27 +119,21 @@ fn agentables(types: &BTreeMap<String, AgentType>, ids: &[String]) -> Result<Vec
 
 endpoint! {
     DELETE: delete "/v1/client-tokens/{id}" for NAMED.all(Scope::Read) => delete,
-    tag = "keys",
-    operation_id = "delete_client_token",
-    summary = "End a client token before it expires.",
-    params(("id" = houston_domain::id::ApiKeyId, Path, description = "Id of the token.")),
-    responses((status = 204, description = "The token is not valid any more.")),
+    "delete_client_token" in "keys": "End a client token before it expires.",
+    params(("id" = ApiKeyId, Path, description = "Id of the token.")),
+    204 "The token is not valid any more.",
 }
 
 /// Its requests are refused, and its streams end, within `server.key_cache_s`.
-async fn delete(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<ApiKeyId>,
-) -> Result<StatusCode, ApiError> {
-    if caller.is_for_client() {
+async fn delete(ctx: Ctx, Id(id): Id<ApiKeyId>) -> Result<StatusCode> {
+    if ctx.caller.is_for_client() {
         return Err(ApiError::BoundKey);
     }
-    let cell = app.with_shard(shard(id));
-    let ended = cell.store(caller).delete_client_token_of_user(id, caller.user()).await;
-    if !Arc::ptr_eq(&cell, &app) && matches!(ended, Ok(()) | Err(Error::NotFound { .. })) {
+    let cell = ctx.with_shard(shard(id));
+    let ended = cell.store().delete_client_token_of_user(id, ctx.caller.user()).await;
+    if !Arc::ptr_eq(&cell, &ctx) && matches!(ended, Ok(()) | Err(Error::NotFound { .. })) {
         // The copy of the home may be gone; or it is all that an earlier attempt, which failed here, has left.
-        match app.store(caller).delete_client_token(id, caller.user()).await {
+        match ctx.store().delete_client_token(id, ctx.caller.user()).await {
             Ok(()) | Err(Error::NotFound { .. }) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,31 +1,20 @@
 //! Whole conversations: export, import, fork, reset, statistics.
 
-use std::sync::Arc;
-
-use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::header;
-use axum::response::{IntoResponse, Response};
 use houston_domain::conversation::Conversation;
 use houston_domain::id::{AgentableId, RunId, UserId, shard};
 use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::conversation::{ResetConversation, ResetConversationResponse};
-use houston_protocol::time::Time;
 use houston_store::agentable::NewAgentable;
 use houston_store::conversation::{ExportOptions, NewConversation, Origin};
 use rust_decimal::Decimal;
 use serde::Deserialize;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::{AgentablePath, KindPath};
-use crate::request::body::{Creation, OptionalBody, ReceivedDocument};
-use crate::request::checks::check_line;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::request::agentable_path::KindPath;
+use crate::request::body::{OptionalBody, ReceivedDocument};
+use crate::request::prelude::*;
 use crate::resources::agentables::tools;
-use crate::state::App;
 use crate::state::documents::{DocumentBody, DocumentPermit};
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[IMPORT, EXPORT, FORK, RESET, STATS];
@@ -33,15 +22,14 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[IMPORT, EXPORT, FORK, RESET, STATS];
 /// Creates an agentable that continues where `conversation` ends, and returns the 201 response. `digest`: of the document as it
 /// was received; `None` for a fork.
 async fn create(
-    app: &App,
-    caller: Caller,
+    ctx: &Ctx,
     kind: &KindPath,
     user: UserId,
     (conversation, digest): (&Conversation, Option<[u8; 32]>),
     origin: Option<Origin>,
     key: Option<Key>,
-) -> Result<Response, ApiError> {
-    let (id, run): (AgentableId, RunId) = (app.state.ids.beside(user), app.state.ids.beside(user));
+) -> Result<Response> {
+    let (id, run): (AgentableId, RunId) = (ctx.state.ids.beside(user), ctx.state.ids.beside(user));
     let agentable = NewAgentable {
         id,
         user,
@@ -50,7 +38,7 @@ async fn create(
         description: &conversation.description,
         status: kind.initial_status.as_deref(),
         tools: conversation.tools.as_deref(),
-        created_at: app.now(),
+        created_at: ctx.now(),
     };
     let served_by = origin.map(|origin| origin.served_by).unwrap_or_default();
     let response = AgentableResponse {
@@ -76,14 +64,13 @@ async fn create(
     let body = stored_body(&response);
     let new = NewConversation { agentable, conversation, digest, run, origin };
     let key = key.as_ref().map(Key::as_stored);
-    let done = app.store(caller).create_conversation(&new, &app.state.ids, key, &body).await?;
-    let (stored, replayed) = unless_key_reused(done)?;
-    created(stored, replayed, &format!("/v1/{}s", kind.name))
+    let done = ctx.store().create_conversation(&new, &ctx.state.ids, key, &body).await?;
+    created(unless_key_reused(done)?, &format!("/v1/{}s", kind.name))
 }
 
 /// # Errors
 /// [`ApiError::NotCreatable`] when users may not create agentables of the kind.
-fn check_kind(kind: &KindPath) -> Result<(), ApiError> {
+fn check_kind(kind: &KindPath) -> Result<()> {
     if kind.user_creatable {
         return Ok(());
     }
@@ -92,34 +79,23 @@ fn check_kind(kind: &KindPath) -> Result<(), ApiError> {
 
 endpoint! {
     EXPORT: get "/v1/{kinds}/{id}/export" for AGENTABLE.unshown() => export,
-    tag = "conversations",
-    operation_id = "export_conversation",
-    summary = "Export a conversation as one document.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    responses(
-        (status = 200, description = "The document.", body = houston_domain::conversation::Conversation),
-        (status = 413, description = "`too_large`: the conversation is larger than `server.conversation.max_bytes`.")
-    ),
+    "export_conversation" in "conversations": "Export a conversation as one document.",
+    params(OfAgentable),
+    200 "The document." [houston_domain::conversation::Conversation],
+    413 "`too_large`: the conversation is larger than `server.conversation.max_bytes`.",
 }
 
-async fn export(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-) -> Result<impl IntoResponse, ApiError> {
-    let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
-    let max_bytes = app.state.config.conversation.max_bytes;
-    let permit = DocumentPermit::new(&app.documents, caller.tenant(), max_bytes).await?;
+async fn export(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
+    let agentable = ctx.store().agentable(&path.kind, path.id).await?;
+    let max_bytes = ctx.state.config.conversation.max_bytes;
+    let permit = DocumentPermit::new(&ctx.documents, ctx.caller.tenant(), max_bytes).await?;
     let options = ExportOptions { until: None, knowledge: true, max_bytes };
-    let exporting = Arc::clone(&app);
+    let exporting = ctx.clone();
     let export = async move {
-        let conversation = exporting.store(caller).conversation(&agentable, &options).await?;
+        let conversation = exporting.store().conversation(&agentable, &options).await?;
         Ok(DocumentBody::new(&conversation, permit))
     };
-    let sent = app.offload.drive(export).await?;
+    let sent = ctx.offload.drive(export).await?;
     let name = format!("attachment; filename=\"{}.json\"", path.public_id());
     let headers =
         [(header::CONTENT_DISPOSITION, name), (header::CONTENT_TYPE, "application/json".to_owned())];
@@ -140,40 +116,23 @@ struct Import {
 
 endpoint! {
     IMPORT: post "/v1/import/{kinds}" for NAMED => import,
-    tag = "conversations",
-    operation_id = "import_conversation",
-    summary = "Create an agentable from an exported document.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
-    ),
-    request_body = houston_protocol::conversation::ImportConversation,
-    responses(
-        (status = 201, description = "The new agentable.", body = houston_protocol::agentable::AgentableResponse),
-        (status = 409, description = "`not_creatable`: agentables of this kind are created by agents or with their user.")
-    ),
+    "import_conversation" in "conversations": "Create an agentable from an exported document.",
+    params(("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"), Keyed),
+    body [houston_protocol::conversation::ImportConversation],
+    201 "The new agentable." [houston_protocol::agentable::AgentableResponse],
+    409 "`not_creatable`: agentables of this kind are created by agents or with their user.",
 }
 
-pub(crate) async fn import(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    kind: KindPath,
-    received: ReceivedDocument,
-) -> Result<Response, ApiError> {
+pub(crate) async fn import(ctx: Ctx, kind: KindPath, received: ReceivedDocument) -> Result<Response> {
     check_kind(&kind)?;
-    let importing = Arc::clone(&app);
-    app.offload.drive(async move { parse_and_create(&importing, caller, &kind, received).await }).await
+    let importing = ctx.clone();
+    ctx.offload.drive(async move { parse_and_create(&importing, &kind, received).await }).await
 }
 
-async fn parse_and_create(
-    app: &Arc<App>,
-    caller: Caller,
-    kind: &KindPath,
-    received: ReceivedDocument,
-) -> Result<Response, ApiError> {
+async fn parse_and_create(ctx: &Ctx, kind: &KindPath, received: ReceivedDocument) -> Result<Response> {
     let (Creation { value: Import { user_id, title, mut conversation }, key }, _permit) = received.read()?;
-    caller.check_user(user_id)?;
-    let app = &app.with_shard(shard(user_id));
+    ctx.caller.check_user(user_id)?;
+    let ctx = &ctx.with_shard(shard(user_id));
     if conversation.kind != kind.name {
         let other = &conversation.kind;
         let detail = format!("is `{other}`; import it at /v1/import/{other}s");
@@ -189,12 +148,12 @@ async fn parse_and_create(
     }
     conversation
         .check()
-        .and_then(|()| conversation.check_counts(&app.store(caller).knowledge_limits()))
+        .and_then(|()| conversation.check_counts(&ctx.store().knowledge_limits()))
         .map_err(|invalid| ApiError::field(&format!("/conversation{}", invalid.pointer), invalid.detail))?;
     if let Some(names) = &conversation.tools {
-        tools::check(app, caller, &kind.name, "/conversation/tools", names).await?;
+        tools::check(ctx, &kind.name, "/conversation/tools", names).await?;
     }
-    create(app, caller, kind, user_id, (&conversation.upgraded(), Some(digest)), None, key).await
+    create(ctx, kind, user_id, (&conversation.upgraded(), Some(digest)), None, key).await
 }
 
 #[derive(Debug, Deserialize)]
@@ -216,75 +175,58 @@ impl Default for Fork {
 
 endpoint! {
     FORK: post "/v1/{kinds}/{id}/fork" for AGENTABLE => fork,
-    tag = "conversations",
-    operation_id = "fork_conversation",
-    summary = "Copy a conversation, up to a position if one is given.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
-    ),
-    request_body = Option<houston_protocol::conversation::ForkConversation>,
-    responses(
-        (status = 201, description = "The copy.", body = houston_protocol::agentable::AgentableResponse),
-        (status = 409, description = "`not_creatable`: agentables of this kind are created by agents or with their user.")
-    ),
+    "fork_conversation" in "conversations": "Copy a conversation, up to a position if one is given.",
+    params(OfAgentable, Keyed),
+    body [Option<houston_protocol::conversation::ForkConversation>],
+    201 "The copy." [houston_protocol::agentable::AgentableResponse],
+    409 "`not_creatable`: agentables of this kind are created by agents or with their user.",
 }
 
 async fn fork(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     kind: KindPath,
     path: AgentablePath,
     OptionalBody(request): OptionalBody<Fork>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let Creation { value: Fork { position, title, knowledge }, key } = request;
     check_kind(&kind)?;
     title
         .as_deref()
         .map_or(Ok(()), |title| check_line("/title", title, houston_domain::agentable::MAX_TITLE_CHARS))?;
-    let original = app.store(caller).agentable(&path.kind, path.id).await?;
-    let max_bytes = app.state.config.conversation.max_bytes;
+    let original = ctx.store().agentable(&path.kind, path.id).await?;
+    let max_bytes = ctx.state.config.conversation.max_bytes;
     let options = ExportOptions { until: position, knowledge, max_bytes };
-    let permit = DocumentPermit::new(&app.documents, caller.tenant(), max_bytes).await?;
-    let forking = Arc::clone(&app);
+    let permit = DocumentPermit::new(&ctx.documents, ctx.caller.tenant(), max_bytes).await?;
+    let forking = ctx.clone();
     let fork = async move {
         let _permit = permit;
-        let mut conversation = forking.store(caller).conversation(&original, &options).await?;
+        let mut conversation = forking.store().conversation(&original, &options).await?;
         if let Some(title) = title {
             conversation.title = title;
         }
         let origin = Origin { id: original.id, served_by: original.served_by };
-        create(&forking, caller, &kind, original.user, (&conversation, None), Some(origin), key).await
+        create(&forking, &kind, original.user, (&conversation, None), Some(origin), key).await
     };
-    app.offload.drive(fork).await
+    ctx.offload.drive(fork).await
 }
 
 endpoint! {
     RESET: post "/v1/{kinds}/{id}/reset" for AGENTABLE => reset,
-    tag = "conversations",
-    operation_id = "reset_conversation",
-    summary = "Close the session, so that the next message starts with an empty history.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    request_body = Option<ResetConversation>,
-    responses(
-        (status = 200, description = "The number of closed entries and deleted items.", body = ResetConversationResponse),
-        (status = 409, description = "`run_in_progress`: a run is open.")
-    ),
+    "reset_conversation" in "conversations": "Close the session, so that the next message starts with an empty history.",
+    params(OfAgentable),
+    body [Option<ResetConversation>],
+    200 "The number of closed entries and deleted items." [ResetConversationResponse],
+    409 "`run_in_progress`: a run is open.",
 }
 
 async fn reset(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     path: AgentablePath,
     OptionalBody(request): OptionalBody<ResetConversation>,
-) -> Result<impl IntoResponse, ApiError> {
-    app.confirm(caller, &path).await?;
-    let session = app.state.ids.beside(path.id);
-    let done = app.store(caller).reset(path.id, request.value.knowledge, session).await;
+) -> Result<impl IntoResponse> {
+    ctx.confirm(&path).await?;
+    let session = ctx.state.ids.beside(path.id);
+    let done = ctx.store().reset(path.id, request.value.knowledge, session).await;
     let done = done.map_err(|error| match error {
         houston_store::Error::RunInProgress { run } => ApiError::RunInProgress { run },
         error => error.into(),
@@ -300,24 +242,13 @@ async fn reset(
 
 endpoint! {
     STATS: get "/v1/{kinds}/{id}/stats" for AGENTABLE => stats,
-    tag = "conversations",
-    operation_id = "get_statistics",
-    summary = "Get statistics of a conversation.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    responses(
-        (status = 200, description = "The statistics.", body = houston_protocol::schema::Statistics)
-    ),
+    "get_statistics" in "conversations": "Get statistics of a conversation.",
+    params(OfAgentable),
+    200 "The statistics." [houston_protocol::schema::Statistics],
 }
 
-async fn stats(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-) -> Result<impl IntoResponse, ApiError> {
-    app.confirm(caller, &path).await?;
-    let bounds = app.state.config.conversation.bounds();
-    Ok(Json(app.store(caller).statistics(path.id, bounds).await?))
+async fn stats(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
+    ctx.confirm(&path).await?;
+    let bounds = ctx.state.config.conversation.bounds();
+    Ok(Json(ctx.store().statistics(path.id, bounds).await?))
 }

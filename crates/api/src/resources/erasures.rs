@@ -1,54 +1,37 @@
 //! `/v1/erasures`: the audit records of erased users and agentables, with their progress. Each DELETE creates one; it is
 //! kept and has no content of what was erased.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use houston_domain::id::AgentableId;
+use axum::http::header;
+use houston_domain::id::{AgentableId, ErasureId};
 use houston_protocol::erasure::ErasureResponse;
-use houston_protocol::time::Time;
 use houston_store::erasure::{Erasure, Target};
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::page::{List, Page, PageQuery, rows};
-use crate::request::query::Query;
-use crate::request::reads::get_by_id;
-use crate::state::App;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET];
 
 endpoint! {
     LIST: get "/v1/erasures" for TENANT => list,
-    tag = "erasures",
-    operation_id = "list_erasures",
-    summary = "List the erasures of the tenant, newest first.",
-    params(
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
-    ),
-    responses((status = 200, description = "A page of erasures.", body = houston_protocol::page::Page<houston_protocol::erasure::ErasureResponse>)),
+    "list_erasures" in "erasures": "List the erasures of the tenant, newest first.",
+    params(Paged),
+    200 "A page of erasures." [Page<houston_protocol::erasure::ErasureResponse>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Erasures)?.map(Into::into));
-    let erasures = app.store(caller).erasures(before, rows(limit)).await?;
+    let erasures = ctx.store().erasures(before, rows(limit)).await?;
     Ok(Json(Page::of(List::Erasures, limit, erasures, |row| row.id.0.as_u128(), response)))
 }
 
-get_by_id! {
-    path: "/v1/erasures/{id}", access: TENANT, tag: "erasures", operation: "get_erasure",
-    summary: "Get an erasure and its progress.",
-    id: ErasureId, "Id of the erasure.",
-    method: erasure, body: houston_protocol::erasure::ErasureResponse, "The erasure.",
+endpoint! {
+    GET: get "/v1/erasures/{id}" for TENANT => get,
+    "get_erasure" in "erasures": "Get an erasure and its progress.",
+    params(("id" = ErasureId, Path, description = "Id of the erasure.")),
+    200 "The erasure." [houston_protocol::erasure::ErasureResponse],
+}
+
+async fn get(ctx: Ctx, Id(id): Id<ErasureId>) -> Result<impl IntoResponse> {
+    Ok(Json(response(ctx.store().erasure(id).await?)))
 }
 
 /// The response for an erasure.
@@ -66,14 +49,14 @@ fn response(erasure: Erasure) -> ErasureResponse {
 }
 
 /// Requests the erasure of `target` and returns 202 with the erasure; the same erasure if it was requested before.
-pub(crate) async fn request(app: &App, caller: Caller, target: Target<'_>) -> Result<Response, ApiError> {
-    let id = app.state.ids.beside(target.id());
-    let requested = app.store(caller).request_erasure(target, id, Some(caller.key())).await?;
+pub(crate) async fn request(ctx: &Ctx, target: Target<'_>) -> Result<Response> {
+    let id = ctx.state.ids.beside(target.id());
+    let requested = ctx.store().request_erasure(target, id, Some(ctx.caller.key())).await?;
     for agentable in requested.agentables {
-        app.forget(agentable);
+        ctx.forget(agentable);
     }
     for (agentable, run) in requested.stopped {
-        app.publish_cancel(agentable, run);
+        ctx.publish_cancel(agentable, run);
     }
     let location = [(header::LOCATION, format!("/v1/erasures/{}", requested.erasure.id))];
     let body = Json(response(requested.erasure));

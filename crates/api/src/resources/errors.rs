@@ -2,19 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
-use axum::response::IntoResponse;
 use houston_domain::error_group::grouped;
 use houston_protocol::error_group::ErrorGroupsResponse;
 use houston_store::run_error::MOST;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::missing_cells::across;
-use crate::request::query::{Query, Window};
-use crate::state::App;
+use crate::request::prelude::*;
+use crate::request::query::Window;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST];
 
@@ -23,30 +17,24 @@ const MAX_GROUPS: usize = 200;
 
 endpoint! {
     LIST: get "/v1/errors" for TENANT.all(Scope::Operate) => list,
-    tag = "operate",
-    operation_id = "list_errors",
-    summary = "List why runs failed, with runs of the same cause together.",
+    "list_errors" in "operate": "List why runs failed, with runs of the same cause together.",
     description = "Of the latest 10,000 failed runs, runs that were given up (dead letters), and runs that are retried; at most 200 \
                    groups. `GET /v1/runs?fingerprint=…` lists the runs of a group, `POST /v1/runs/retry` tries them again. \
                    Texts are for keys with the scope `read` besides `operate`.",
     params(("hours" = Option<u32>, Query, minimum = 1, maximum = 744, description = "Only runs that failed within so many hours; 24 by default.")),
-    responses((status = 200, description = "The groups, the largest first.", body = ErrorGroupsResponse)),
+    200 "The groups, the largest first." [ErrorGroupsResponse],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Query(window): Query<Window>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, Query(window): Query<Window>) -> Result<impl IntoResponse> {
     let (window_h, window) = window.hours()?;
-    let ask = |cell: Arc<App>| async move { Ok(cell.store(caller).failures(window).await?) };
-    let (found, missing) = across(&app, ask).await?;
+    let ask = |cell: Arc<App>| async move { Ok(cell.store(ctx.caller).failures(window).await?) };
+    let (found, missing) = across(&ctx, ask).await?;
     let capped = found.iter().any(|found| i64::try_from(found.len()).is_ok_and(|count| count >= MOST));
     let failures: Vec<_> = found.into_iter().flatten().collect();
     // Up to some MB of text.
-    let groups = app.offload.compute(move || grouped(failures)).await?;
+    let groups = ctx.offload.compute(move || grouped(failures)).await?;
     let mut data: Vec<_> = groups.into_iter().take(MAX_GROUPS).collect();
-    if !caller.reads_contents() {
+    if !ctx.caller.reads_contents() {
         data.iter_mut().for_each(|group| group.message.clear());
     }
     Ok((missing, Json(ErrorGroupsResponse { data, window_h, capped })))

@@ -3,12 +3,6 @@
 //! repeated `Idempotency-Key` gets the first response again, whatever has happened since. The items of a feed are in
 //! `knowledge`.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
 use houston_domain::id::{AgentableId, MessageId, RunId, UserId};
 use houston_domain::mode::Mode;
 use houston_protocol::feed::{FeedGenerationResponse, GenerateFeed};
@@ -16,14 +10,11 @@ use houston_store::feed::{FeedIds, FeedOutcome, FeedRequestOutcome};
 use houston_store::rate::Whose;
 use serde::{Deserialize, Serialize};
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::{Id, Owner};
-use crate::request::body::{Creation, OptionalBody};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::{Key, parse_stored_response, respond};
+use crate::request::agentable_path::Owner;
+use crate::request::body::OptionalBody;
+use crate::request::idempotency::{parse_stored_response, respond};
+use crate::request::prelude::*;
 use crate::request::rates::ask as ask_limits;
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GENERATE];
 
@@ -79,42 +70,37 @@ impl From<Outcome> for (StatusCode, Json<FeedGenerationResponse>) {
 
 endpoint! {
     GENERATE: post "/v1/users/{id}/feed/generate" for USER => generate,
-    tag = "feed",
-    operation_id = "generate_feed",
-    summary = "Generate a feed now, independent of the schedule.",
+    "generate_feed" in "feed": "Generate a feed now, independent of the schedule.",
     params(
-        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, stored for a day.")
+        OfUser,
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, stored for a day."),
     ),
-    request_body = Option<GenerateFeed>,
-    responses(
-        (status = 202, description = "The run that writes the feed.", body = FeedGenerationResponse),
-        (status = 200, description = "Nothing happened since the last feed, so none is written.", body = FeedGenerationResponse),
-        (status = 409, description = "`no_feed_agent`: the user has no agent that writes feeds; `run_in_progress`: the agent is busy with another run; `full`: the user has the maximum number of feed items."),
-        (status = 429, description = "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.")
-    ),
+    body [Option<GenerateFeed>],
+    202 "The run that writes the feed." [FeedGenerationResponse],
+    200 "Nothing happened since the last feed, so none is written." [FeedGenerationResponse],
+    409 "`no_feed_agent`: the user has no agent that writes feeds; `run_in_progress`: the agent is busy with another run; `full`: the user has the maximum number of feed items.",
+    429 "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.",
 }
 
 async fn generate(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(user): Id<UserId>,
     OptionalBody(request): OptionalBody<GenerateFeed>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let Creation { value: GenerateFeed {}, key } = request;
-    ask_limits(&app, caller, Whose::User(user), key.as_ref()).await?;
-    let kinds: Vec<String> = app
+    ask_limits(&ctx, Whose::User(user), key.as_ref()).await?;
+    let kinds: Vec<String> = ctx
         .state
         .agent_types
         .values()
         .filter(|kind| kind.modes.contains(&Mode::FeedGeneration))
         .map(|kind| kind.kind.clone())
         .collect();
-    let ids = FeedIds { message: app.state.ids.beside(user), run: app.state.ids.beside(user) };
+    let ids = FeedIds { message: ctx.state.ids.beside(user), run: ctx.state.ids.beside(user) };
     let ask = async || {
         let stored = |begun: &FeedOutcome| serde_json::to_value(Outcome::of(begun, ids)?).ok();
         let key = key.as_ref().map(Key::as_stored);
-        app.store(caller).request_feed(user, &kinds, &app.state.feed, ids, key, stored).await
+        ctx.store().request_feed(user, &kinds, &ctx.state.feed, ids, key, stored).await
     };
     // A run that began concurrently is found by the second attempt.
     let mut asked = ask().await?;
@@ -130,8 +116,8 @@ async fn generate(
         FeedRequestOutcome::KeyReused => return Err(ApiError::IdempotencyKeyReused),
     };
     if let FeedOutcome::Started { agentable, kind } = &begun {
-        app.publish_nudge(*agentable);
-        app.send_hint(*agentable, app.urgency(kind));
+        ctx.publish_nudge(*agentable);
+        ctx.send_hint(*agentable, ctx.urgency(kind));
     }
     match (Outcome::of(&begun, ids), begun) {
         (Some(outcome), _) => Ok(respond(<(StatusCode, Json<FeedGenerationResponse>)>::from(outcome), false)),

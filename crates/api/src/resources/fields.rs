@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{FromRequest, Path, Request};
-use axum::response::IntoResponse;
 use houston_domain::field::Entity;
 use houston_domain::todo::UpdateTodo;
 use houston_protocol::agent::AgentSettingsRequest;
@@ -19,10 +17,7 @@ use houston_protocol::webhook::UpdateWebhook;
 use serde::de::DeserializeOwned;
 
 use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::body::Creation;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::state::App;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
 
@@ -39,7 +34,7 @@ pub(crate) trait Changes {
 impl<T: Changes + DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for Change<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
         let body = Creation::<T>::from_request(request, app).await;
         body.map(|body| Self(body.value)).map_err(|error| match T::ENTITY {
             Some(entity) => refusal(entity, error),
@@ -85,18 +80,12 @@ impl Changes for Sentence {
 
 endpoint! {
     GET: get "/v1/fields/{entity}" for NAMED => get,
-    tag = "fields",
-    operation_id = "get_fields",
-    summary = "List the fields of a thing that may be changed, to what, and by whom.",
-    params(
-        ("entity" = String, Path, description = "`goal`, `task`, `agent`, `team`, `user`, `profile`, `todo`, `note`, `feed_item`, `webhook` or `trigger`.", example = "note")
-    ),
-    responses(
-        (status = 200, description = "The fields.", body = FieldsResponse)
-    ),
+    "get_fields" in "fields": "List the fields of a thing that may be changed, to what, and by whom.",
+    params(("entity" = String, Path, description = "`goal`, `task`, `agent`, `team`, `user`, `profile`, `todo`, `note`, `feed_item`, `webhook` or `trigger`.", example = "note")),
+    200 "The fields." [FieldsResponse],
 }
 
-async fn get(_caller: Caller, Path(entity): Path<String>) -> Result<impl IntoResponse, ApiError> {
+async fn get(_caller: Caller, Path(entity): Path<String>) -> Result<impl IntoResponse> {
     let entity = Entity::from_name(&entity).ok_or(ApiError::NotFound { what: "entity" })?;
     Ok(Json(FieldsResponse { entity, data: entity.fields().to_vec() }))
 }

@@ -1,31 +1,29 @@
 //! `/v1/{kinds}/{id}/files`: the files of an agentable's workspace, which its agent writes.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::response::IntoResponse;
 use houston_domain::workspace::WorkspacePath;
 use houston_protocol::file::{FileContentResponse, FileResponse};
-use houston_protocol::time::Time;
 use houston_store::workspace_file::FileEntry;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::{AgentablePath, params};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::page::{HexText, List};
-use crate::request::reads::list_of_agentable;
-use crate::state::App;
+use crate::request::agentable_path::params;
+use crate::request::page::HexText;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET];
 
-list_of_agentable! {
-    path: "/v1/{kinds}/{id}/files", access: AGENTABLE, tag: "files", operation: "list_files_of_workspace",
-    summary: "List the files of an agentable's workspace, in the order of their paths.",
-    list: Files, from: query => query.text(List::Files)?, position: |row| HexText(row.path.clone()),
-    method: files, body: FileResponse, "A page of files.",
+endpoint! {
+    LIST: get "/v1/{kinds}/{id}/files" for AGENTABLE => list,
+    "list_files_of_workspace" in "files": "List the files of an agentable's workspace, in the order of their paths.",
+    params(OfAgentable, Paged),
+    200 "A page of files." [Page<FileResponse>],
+}
+
+async fn list(ctx: Ctx, path: AgentablePath, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+    let (limit, from) = (query.limit()?, query.text(List::Files)?);
+    ctx.confirm(&path).await?;
+    let rows = ctx.store().files(path.id, from, rows(limit)).await?;
+    Ok(Json(Page::of(List::Files, limit, rows, |row| HexText(row.path.clone()), response)))
 }
 
 fn response(file: FileEntry) -> FileResponse {
@@ -40,26 +38,18 @@ fn response(file: FileEntry) -> FileResponse {
 
 endpoint! {
     GET: get "/v1/{kinds}/{id}/files/{path}" for AGENTABLE => get,
-    tag = "files",
-    operation_id = "get_file_of_workspace",
-    summary = "Get a file of an agentable's workspace.",
+    "get_file_of_workspace" in "files": "Get a file of an agentable's workspace.",
     params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
-        ("path" = String, Path, description = "Path below the workspace; `/` is written `%2F`.", example = "notes%2Fplan.md")
+        OfAgentable,
+        ("path" = String, Path, description = "Path below the workspace; `/` is written `%2F`.", example = "notes%2Fplan.md"),
     ),
-    responses((status = 200, description = "The file.", body = FileContentResponse)),
+    200 "The file." [FileContentResponse],
 }
 
 /// The file with its text. A `/` in the path is written `%2F`.
-async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-    FilePath(file): FilePath,
-) -> Result<impl IntoResponse, ApiError> {
-    app.confirm(caller, &path).await?;
-    let file = app.store(caller).file(path.id, &file).await?;
+async fn get(ctx: Ctx, path: AgentablePath, FilePath(file): FilePath) -> Result<impl IntoResponse> {
+    ctx.confirm(&path).await?;
+    let file = ctx.store().file(path.id, &file).await?;
     Ok(Json(FileContentResponse {
         sha256: file.version.hex(),
         path: file.path,
@@ -76,7 +66,7 @@ struct FilePath(WorkspacePath);
 impl<S: Send + Sync> FromRequestParts<S> for FilePath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "file" };
         let params = params(parts).ok_or(NOT_FOUND)?;
         let path = params.iter().find(|(name, _)| *name == "path").map(|(_, path)| path);

@@ -1,49 +1,25 @@
 //! Grants: the lasting yes of people for tools. Given with the answer to an approval (`remember`); listed and revoked here.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::IntoResponse;
 use houston_domain::id::{GrantId, UserId};
 use houston_protocol::grant::GrantResponse;
-use houston_protocol::time::Time;
 use houston_store::grants::StoredGrant;
 use serde_json::Value;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::Id;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::page::{List, Page, PageQuery, rows};
-use crate::request::query::Query;
-use crate::state::App;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, REVOKE];
 
 endpoint! {
     LIST: get "/v1/users/{id}/grants" for USER => list,
-    tag = "guards",
-    operation_id = "list_grants",
-    summary = "List what a user has allowed for good, newest first.",
-    params(
-        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
-    ),
-    responses((status = 200, description = "A page of grants.", body = houston_protocol::page::Page<GrantResponse>)),
+    "list_grants" in "guards": "List what a user has allowed for good, newest first.",
+    params(OfUser, Paged),
+    200 "A page of grants." [Page<GrantResponse>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(user): Id<UserId>,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, Id(user): Id<UserId>, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Grants)?.map(GrantId));
-    app.store(caller).user(user).await?;
-    let grants = app.store(caller).grants(user, before, rows(limit)).await?;
+    ctx.store().user(user).await?;
+    let grants = ctx.store().grants(user, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Grants, limit, grants, |row| row.id.0.as_u128(), response)))
 }
 
@@ -62,19 +38,13 @@ fn response(stored: StoredGrant) -> GrantResponse {
 
 endpoint! {
     REVOKE: delete "/v1/grants/{id}" for ROW => revoke,
-    tag = "guards",
-    operation_id = "revoke_grant",
-    summary = "Revoke a lasting yes.",
-    params(("id" = houston_domain::id::GrantId, Path, description = "Id of the grant.")),
-    responses((status = 204, description = "The grant is revoked.")),
+    "revoke_grant" in "guards": "Revoke a lasting yes.",
+    params(("id" = GrantId, Path, description = "Id of the grant.")),
+    204 "The grant is revoked.",
 }
 
 /// Calls that it covered are asked about again.
-async fn revoke(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<GrantId>,
-) -> Result<StatusCode, ApiError> {
-    app.store(caller).revoke_grant(id).await?;
+async fn revoke(ctx: Ctx, Id(id): Id<GrantId>) -> Result<StatusCode> {
+    ctx.store().revoke_grant(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -3,16 +3,12 @@
 
 use std::fmt;
 
-use axum::Json;
 use houston_domain::guard::GuardSettings;
 use houston_store::guards::GuardOwner;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::endpoint::Endpoint;
-use crate::state::App;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] =
     &[tenant::GET, tenant::SET, user::GET, user::SET, agent::GET, agent::SET, agentable::GET, agentable::SET];
@@ -46,47 +42,41 @@ macro_rules! guards {
     (
         path: $path:literal, access: $access:expr, $get:literal: $got:literal, $set:literal: $replaced:literal,
         params: ($($params:tt)*),
-        owner: |$app:ident, $caller:ident $(, $pattern:pat_param => $extracted:ty)?| $owner:expr,
+        owner: |$ctx:ident $(, $pattern:pat_param => $extracted:ty)?| $owner:expr,
     ) => {
         crate::request::endpoint::endpoint! {
             GET: get $path for $access => get,
-            tag = "guards",
-            operation_id = $get,
-            summary = $got,
+            $get in "guards": $got,
             params($($params)*),
-            responses((status = 200, description = "The guards.", body = houston_protocol::schema::Guards)),
+            200 "The guards." [houston_protocol::schema::Guards],
         }
 
         /// The guards; `{}` if there are none.
         async fn get(
-            axum::extract::State($app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            $caller: crate::caller::Caller,
+            $ctx: crate::state::Ctx,
             $($pattern: $extracted,)?
-        ) -> Result<axum::Json<houston_domain::guard::GuardSettings>, crate::error::ApiError> {
+        ) -> crate::error::Result<axum::Json<houston_domain::guard::GuardSettings>> {
             let owner = $owner;
-            super::read(&$app, $caller, owner).await
+            Ok(axum::Json($ctx.store().guards(owner).await?.unwrap_or_default()))
         }
 
         crate::request::endpoint::endpoint! {
             SET: put $path for $access => set,
-            tag = "guards",
-            operation_id = $set,
-            summary = $replaced,
+            $set in "guards": $replaced,
             params($($params)*),
-            request_body = houston_protocol::schema::Guards,
-            responses((status = 200, description = "The new guards.", body = houston_protocol::schema::Guards)),
+            body [houston_protocol::schema::Guards],
+            200 "The new guards." [houston_protocol::schema::Guards],
         }
 
         /// Replaces the guards.
         async fn set(
-            axum::extract::State($app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            $caller: crate::caller::Caller,
+            $ctx: crate::state::Ctx,
             $($pattern: $extracted,)?
             // A PUT is idempotent, so the Idempotency-Key is ignored.
             crate::request::body::Creation { value: super::Given(guards), key: _ }: crate::request::body::Creation<super::Given>,
-        ) -> Result<axum::Json<houston_domain::guard::GuardSettings>, crate::error::ApiError> {
+        ) -> crate::error::Result<axum::Json<houston_domain::guard::GuardSettings>> {
             let owner = $owner;
-            super::replace(&$app, $caller, owner, guards).await
+            super::replace(&$ctx, owner, guards).await
         }
     };
 }
@@ -98,7 +88,7 @@ pub(crate) mod tenant {
         "get_guards_of_tenant": "Get the guards of the tenant; `{}`: there are none.",
         "set_guards_of_tenant": "Replace the guards of the tenant; `{}` removes them. They can only tighten what the layers above allow.",
         params: (),
-        owner: |app, caller| app.store(caller).guard_owner(),
+        owner: |ctx| ctx.store().guard_owner(),
     }
 }
 
@@ -113,8 +103,8 @@ pub(crate) mod user {
         path: "/v1/users/{id}/guards", access: USER.change(Scope::ManageAgents),
         "get_guards_of_user": "Get the guards of a user; `{}`: there are none.",
         "set_guards_of_user": "Replace the guards of a user; `{}` removes them. They can only tighten what the layers above allow.",
-        params: (("id" = houston_domain::id::UserId, Path, description = "Id of the user.")),
-        owner: |app, caller, Id(id) => Id<UserId>| GuardOwner::User(id),
+        params: (OfUser),
+        owner: |ctx, Id(id) => Id<UserId>| GuardOwner::User(id),
     }
 }
 
@@ -129,8 +119,8 @@ pub(crate) mod agent {
         path: "/v1/agents/{id}/guards", access: TENANT,
         "get_guards_of_agent": "Get the guards of an agent; `{}`: there are none.",
         "set_guards_of_agent": "Replace the guards of an agent; `{}` removes them. They can only tighten what the layers above allow.",
-        params: (("id" = houston_domain::id::AgentId, Path, description = "Id of the agent.")),
-        owner: |app, caller, Id(id) => Id<AgentId>| GuardOwner::Agent(id),
+        params: (("id" = AgentId, Path, description = "Id of the agent.")),
+        owner: |ctx, Id(id) => Id<AgentId>| GuardOwner::Agent(id),
     }
 }
 
@@ -144,31 +134,19 @@ pub(crate) mod agentable {
         path: "/v1/{kinds}/{id}/guards", access: AGENTABLE.change(Scope::ManageAgents),
         "get_guards_of_agentable": "Get the guards of an agentable and its tasks; `{}`: there are none.",
         "set_guards_of_agentable": "Replace the guards of an agentable and its tasks; `{}` removes them. They can only tighten what the layers above allow.",
-        params: (
-            ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-            ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-        ),
-        owner: |app, caller, path => AgentablePath| {
-            app.confirm(caller, &path).await?;
+        params: (OfAgentable),
+        owner: |ctx, path => AgentablePath| {
+            ctx.confirm(&path).await?;
             GuardOwner::Agentable(path.id)
         },
     }
 }
 
-async fn read(app: &App, caller: Caller, owner: GuardOwner) -> Result<Json<GuardSettings>, ApiError> {
-    Ok(Json(app.store(caller).guards(owner).await?.unwrap_or_default()))
-}
-
-async fn replace(
-    app: &App,
-    caller: Caller,
-    owner: GuardOwner,
-    guards: GuardSettings,
-) -> Result<Json<GuardSettings>, ApiError> {
+async fn replace(ctx: &Ctx, owner: GuardOwner, guards: GuardSettings) -> Result<Json<GuardSettings>> {
     let layer = owner.layer();
     // Compiling many patterns takes too long for a thread of the runtime.
-    let checked = app.offload.compute(move || guards.check(layer).map(|()| guards)).await?;
+    let checked = ctx.offload.compute(move || guards.check(layer).map(|()| guards)).await?;
     let guards = checked.map_err(|error| ApiError::field("", error.to_string()))?;
-    app.store(caller).set_guards(owner, (!guards.is_empty()).then_some(&guards)).await?;
+    ctx.store().set_guards(owner, (!guards.is_empty()).then_some(&guards)).await?;
     Ok(Json(guards))
 }

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, SecondsFormat, Utc};
 use houston_domain::cell::CellName;
 use houston_domain::health::{Check, HealthStatus, worst};
@@ -14,18 +11,14 @@ use houston_protocol::health::{
     HealthChangeResponse, HealthCheckResponse, HealthResponse, ReadinessChecks, ReadinessResponse,
     VersionResponse,
 };
-use houston_protocol::time::Time;
 use houston_store::Error;
 use houston_store::health::check::{After, Change};
 use serde::Deserialize;
 
 use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::missing_cells::across;
-use crate::request::page::{HexText, List, Page, PageQuery, rows};
-use crate::request::query::Query;
-use crate::state::App;
+use crate::request::page::HexText;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, LIST, LIVE, HEALTHY, READY, VERSION];
 
@@ -43,14 +36,9 @@ const OTHER_FUNCTIONS: &str = "functions of another version";
 
 endpoint! {
     LIVE: get "/livez" without key => live,
-    tag = "health",
-    operation_id = "get_livez",
-    summary = "Liveness probe: the process answers.",
-    responses(
-        (status = 200, description = "The process answers.", body = String),
-        (status = 431, description = "The head of the request is too long.")
-    ),
-    security(()),
+    "get_livez" in "health": "Liveness probe: the process answers.",
+    200 "The process answers." [String],
+    431 "The head of the request is too long.",
 }
 
 /// `GET /livez`: the process answers; nothing else is checked.
@@ -60,14 +48,9 @@ async fn live() -> &'static str {
 
 endpoint! {
     HEALTHY: get "/healthz" without key => healthy,
-    tag = "health",
-    operation_id = "get_healthz",
-    summary = "Alias of /livez.",
-    responses(
-        (status = 200, description = "The process answers.", body = String),
-        (status = 431, description = "The head of the request is too long.")
-    ),
-    security(()),
+    "get_healthz" in "health": "Alias of /livez.",
+    200 "The process answers." [String],
+    431 "The head of the request is too long.",
 }
 
 /// `GET /healthz`: an alias of `/livez` for load balancers that expect this name.
@@ -77,15 +60,10 @@ async fn healthy() -> &'static str {
 
 endpoint! {
     READY: get "/readyz" without key => ready,
-    tag = "health",
-    operation_id = "get_readyz",
-    summary = "Readiness probe: whether the process should get requests.",
-    responses(
-        (status = 200, description = "The process is ready.", body = ReadinessResponse),
-        (status = 431, description = "The head of the request is too long."),
-        (status = 503, description = "The process is not ready; `checks` says why.", body = ReadinessResponse)
-    ),
-    security(()),
+    "get_readyz" in "health": "Readiness probe: whether the process should get requests.",
+    200 "The process is ready." [ReadinessResponse],
+    431 "The head of the request is too long.",
+    503 "The process is not ready; `checks` says why." [ReadinessResponse],
 }
 
 /// `GET /readyz`: 503 while Postgres is unreachable or cannot write, its schema is older, or the process is draining. Without
@@ -155,14 +133,9 @@ async fn is_unreachable(app: &App) -> bool {
 
 endpoint! {
     VERSION: get "/version" without key => version,
-    tag = "health",
-    operation_id = "get_version",
-    summary = "Get the version of the running release.",
-    responses(
-        (status = 200, description = "The release.", body = VersionResponse),
-        (status = 431, description = "The head of the request is too long.")
-    ),
-    security(()),
+    "get_version" in "health": "Get the version of the running release.",
+    200 "The release." [VersionResponse],
+    431 "The head of the request is too long.",
 }
 
 /// `GET /version`: name and version of the running release.
@@ -172,15 +145,11 @@ async fn version() -> impl IntoResponse {
 
 endpoint! {
     GET: get "/v1/health" for TENANT.all(Scope::Operate) => get,
-    tag = "health",
-    operation_id = "get_health",
-    summary = "Get the health of the installation.",
-    responses(
-        (status = 200, description = "The latest results of the health monitor.", body = HealthResponse)
-    ),
+    "get_health" in "health": "Get the health of the installation.",
+    200 "The latest results of the health monitor." [HealthResponse],
 }
 
-async fn get(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoResponse, ApiError> {
+async fn get(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoResponse> {
     let mut health = app.api_store().health().await?;
     if health.checks.is_empty() {
         // No check has ever run: there is no worker and no `houston monitor`.
@@ -209,24 +178,14 @@ struct Filter {
 
 endpoint! {
     LIST: get "/v1/health/history" for TENANT.all(Scope::Operate) => list,
-    tag = "health",
-    operation_id = "list_health_changes",
-    summary = "List when checks changed their status, newest first.",
+    "list_health_changes" in "health": "List when checks changed their status, newest first.",
     description = "The health monitor notes a change when it finds one; while no monitor runs, nothing is noted. The newest 200 changes of \
                    each check are kept, for 90 days. What was found is about all tenants: only keys with the scope `installation` see it.",
-    params(
-        ("check" = Option<String>, Query, description = "Only this check.", example = "stuck_runs"),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
-    ),
-    responses((status = 200, description = "A page of changes.", body = houston_protocol::page::Page<HealthChangeResponse>)),
+    params(("check" = Option<String>, Query, description = "Only this check.", example = "stuck_runs"), Paged),
+    200 "A page of changes." [Page<HealthChangeResponse>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Query(query): Query<Filter>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
     let check = query.check;
     if check.as_deref().is_some_and(|check| check.contains('\0')) {
         return Err(ApiError::parameter("check", "must not contain the character U+0000"));
@@ -235,7 +194,7 @@ async fn list(
     let limit = page.limit()?;
     let last = page.text(List::HealthChanges)?.map(|text| Place::read(&text)).transpose()?;
     let (check, last) = (check.as_deref(), last.as_ref());
-    let cells = app.cells_by_name();
+    let cells = ctx.cells_by_name();
     let ask = |cell: Arc<App>| {
         let name = name(&cells, &cell);
         async move {
@@ -244,12 +203,12 @@ async fn list(
             Ok(found.into_iter().map(|change| (name.clone(), change)).collect::<Vec<_>>())
         }
     };
-    let (found, missing) = across(&app, ask).await?;
+    let (found, missing) = across(&ctx, ask).await?;
     let mut found: Vec<(Option<String>, Change)> = found.into_iter().flatten().collect();
     found.sort_unstable_by(|(cell, one), (other_cell, other)| {
         (other.at, &other.check, other_cell).cmp(&(one.at, &one.check, cell))
     });
-    let shows_detail = caller.operates_installation();
+    let shows_detail = ctx.caller.operates_installation();
     let show = |(cell, change)| change_response(cell, change, shows_detail);
     let page = Page::of(
         List::HealthChanges,
@@ -287,7 +246,7 @@ impl Place {
         HexText(format!("{at} {} {}", self.check, self.cell))
     }
 
-    fn read(text: &str) -> Result<Self, ApiError> {
+    fn read(text: &str) -> Result<Self> {
         let (at, rest) = text.split_once(' ').ok_or(ApiError::InvalidCursor)?;
         let at = DateTime::parse_from_rfc3339(at).map_err(|_| ApiError::InvalidCursor)?;
         // Names of cells have no blank. A cursor of an earlier release has no cell.

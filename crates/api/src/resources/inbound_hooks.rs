@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, to_bytes};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::IntoResponse;
-use axum::{Extension, Json};
+use axum::http::HeaderMap;
 use houston_domain::id::{AgentableId, InboundHookId, parse_prefixed, shard};
 use houston_domain::inbound_hook::{HookMessage, MAX_BYTES, MAX_ID, MAX_INSTRUCTIONS, name_problem};
 use houston_domain::masks::Masks;
@@ -17,7 +16,6 @@ use houston_domain::storable::storable;
 use houston_protocol::inbound_hook::{
     CreateInboundHook, InboundHookList, InboundHookResponse, InboundHookWithSecret, ReceivedResponse,
 };
-use houston_protocol::time::Time;
 use houston_protocol::webhook::RotateSecret;
 use houston_store::inbound_hook::{InboundHook, ReceivedMessage};
 use houston_web::webhook::ID;
@@ -26,16 +24,10 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use tokio::time::timeout;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::Id;
-use crate::request::body::{Creation, OptionalBody};
-use crate::request::checks::check_text;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::query::Query;
+use crate::request::body::OptionalBody;
+use crate::request::prelude::*;
 use crate::request::request_trace::Posting;
 use crate::resources::webhooks::secret;
-use crate::state::App;
 use crate::state::peers::Peer;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, DELETE, ROTATE];
@@ -50,47 +42,36 @@ struct Of {
 
 endpoint! {
     LIST: get "/v1/inbound-hooks" for TENANT.all(Scope::Operate) => list,
-    tag = "webhooks",
-    operation_id = "list_inbound_hooks",
-    summary = "List the inbound hooks of an agentable, the oldest first.",
-    params(("agentable_id" = houston_domain::id::AgentableId, Query, description = "Id of the agentable.")),
-    responses((status = 200, description = "All its hooks.", body = InboundHookList)),
+    "list_inbound_hooks" in "webhooks": "List the inbound hooks of an agentable, the oldest first.",
+    params(("agentable_id" = AgentableId, Query, description = "Id of the agentable.")),
+    200 "All its hooks." [InboundHookList],
 }
 
 /// The inbound hooks of an agentable; there are at most 20.
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Query(Of { agentable_id }): Query<Of>,
-) -> Result<Json<InboundHookList>, ApiError> {
+async fn list(ctx: Ctx, Query(Of { agentable_id }): Query<Of>) -> Result<Json<InboundHookList>> {
     let wrong = || no_agentable(|why| ApiError::parameter("agentable_id", why));
-    let (agentable, _) = agentable(&app, &agentable_id).ok_or_else(wrong)?;
-    let hooks = cell_of(&app, agentable).store(caller).inbound_hooks(agentable).await?;
-    Ok(Json(InboundHookList { data: hooks.into_iter().map(|hook| response(&app, hook)).collect() }))
+    let (agentable, _) = agentable(&ctx, &agentable_id).ok_or_else(wrong)?;
+    let hooks = cell_of(&ctx, agentable).store(ctx.caller).inbound_hooks(agentable).await?;
+    Ok(Json(InboundHookList { data: hooks.into_iter().map(|hook| response(&ctx, hook)).collect() }))
 }
 
 endpoint! {
     CREATE: post "/v1/inbound-hooks" for TENANT.all(Scope::Operate) => create,
-    tag = "webhooks",
-    operation_id = "create_inbound_hook",
-    summary = "Make an address at which another program posts messages to an agentable.",
+    "create_inbound_hook" in "webhooks": "Make an address at which another program posts messages to an agentable.",
     description = "Needs the scope `post` besides `operate`.",
-    request_body = CreateInboundHook,
-    responses(
-        (status = 201, description = "The hook; its secret cannot be read again.", body = InboundHookWithSecret),
-        (status = 404, description = "`not_found`: there is no such agentable."),
-        (status = 409, description = "`full`: the agentable has the maximum number of inbound hooks.")
-    ),
+    body [CreateInboundHook],
+    201 "The hook; its secret cannot be read again." [InboundHookWithSecret],
+    404 "`not_found`: there is no such agentable.",
+    409 "`full`: the agentable has the maximum number of inbound hooks.",
 }
 
 /// The response is the only place where the secret can be read, so requests are not repeated by their `Idempotency-Key`.
 async fn create(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Creation { value: body, key: _ }: Creation<CreateInboundHook>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     // Who knows its secret posts messages.
-    caller.needs(Scope::Post)?;
+    ctx.caller.needs(Scope::Post)?;
     if let Some(problem) = name_problem(&body.name) {
         return Err(ApiError::field("/name", problem));
     }
@@ -102,90 +83,75 @@ async fn create(
         ));
     }
     let wrong = || no_agentable(|why| ApiError::field("/agentable_id", why));
-    let agentable = agentable(&app, &body.agentable_id).ok_or_else(wrong)?;
-    if !app.state.agent_types.get(&agentable.1).is_some_and(|kind| kind.conversational) {
+    let agentable = agentable(&ctx, &body.agentable_id).ok_or_else(wrong)?;
+    if !ctx.state.agent_types.get(&agentable.1).is_some_and(|kind| kind.conversational) {
         return Err(ApiError::field(
             "/agentable_id",
             format!("agentables of kind `{}` take no messages", agentable.1),
         ));
     }
-    let id: InboundHookId = app.state.ids.beside(agentable.0);
-    let secret = secret::make(&app, caller.tenant(), &id.to_string())?;
+    let id: InboundHookId = ctx.state.ids.beside(agentable.0);
+    let secret = secret::make(&ctx, ctx.caller.tenant(), &id.to_string())?;
     let hook = InboundHook {
         id,
-        tenant: caller.tenant(),
+        tenant: ctx.caller.tenant(),
         agentable,
         name: body.name,
         instructions: body.instructions,
         sealed: secret.sealed,
         old_sealed: None,
         old_until: None,
-        created_at: app.now(),
+        created_at: ctx.now(),
     };
-    cell_of(&app, hook.agentable.0).store(caller).create_inbound_hook(&hook).await?;
-    let created = InboundHookWithSecret { hook: response(&app, hook), secret: secret.text };
+    cell_of(&ctx, hook.agentable.0).store(ctx.caller).create_inbound_hook(&hook).await?;
+    let created = InboundHookWithSecret { hook: response(&ctx, hook), secret: secret.text };
     Ok((StatusCode::CREATED, Json(created)))
 }
 
 endpoint! {
     GET: get "/v1/inbound-hooks/{id}" for TENANT.all(Scope::Operate) => get,
-    tag = "webhooks",
-    operation_id = "get_inbound_hook",
-    summary = "Get an inbound hook, without its secret.",
-    params(("id" = houston_domain::id::InboundHookId, Path, description = "Id of the hook.")),
-    responses((status = 200, description = "The hook.", body = InboundHookResponse)),
+    "get_inbound_hook" in "webhooks": "Get an inbound hook, without its secret.",
+    params(("id" = InboundHookId, Path, description = "Id of the hook.")),
+    200 "The hook." [InboundHookResponse],
 }
 
-async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<InboundHookId>,
-) -> Result<Json<InboundHookResponse>, ApiError> {
-    let hook = app.store(caller).inbound_hook(id).await?;
-    Ok(Json(response(&app, hook)))
+async fn get(ctx: Ctx, Id(id): Id<InboundHookId>) -> Result<Json<InboundHookResponse>> {
+    let hook = ctx.store().inbound_hook(id).await?;
+    Ok(Json(response(&ctx, hook)))
 }
 
 endpoint! {
     DELETE: delete "/v1/inbound-hooks/{id}" for TENANT.all(Scope::Operate) => delete,
-    tag = "webhooks",
-    operation_id = "delete_inbound_hook",
-    summary = "Delete an inbound hook.",
-    params(("id" = houston_domain::id::InboundHookId, Path, description = "Id of the hook.")),
-    responses((status = 204, description = "It is deleted.")),
+    "delete_inbound_hook" in "webhooks": "Delete an inbound hook.",
+    params(("id" = InboundHookId, Path, description = "Id of the hook.")),
+    204 "It is deleted.",
 }
 
-async fn delete(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<InboundHookId>,
-) -> Result<StatusCode, ApiError> {
-    app.store(caller).delete_inbound_hook(id).await?;
+async fn delete(ctx: Ctx, Id(id): Id<InboundHookId>) -> Result<StatusCode> {
+    ctx.store().delete_inbound_hook(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 endpoint! {
     ROTATE: post "/v1/inbound-hooks/{id}/secret" for TENANT.all(Scope::Operate) => rotate,
-    tag = "webhooks",
-    operation_id = "rotate_inbound_secret",
-    summary = "Replace the secret of an inbound hook; for a time, the one before it is accepted, too.",
+    "rotate_inbound_secret" in "webhooks": "Replace the secret of an inbound hook; for a time, the one before it is accepted, too.",
     description = "Needs the scope `post` besides `operate`.",
-    params(("id" = houston_domain::id::InboundHookId, Path, description = "Id of the hook.")),
-    request_body = RotateSecret,
-    responses((status = 200, description = "The hook with its new secret.", body = InboundHookWithSecret)),
+    params(("id" = InboundHookId, Path, description = "Id of the hook.")),
+    body [RotateSecret],
+    200 "The hook with its new secret." [InboundHookWithSecret],
 }
 
 async fn rotate(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<InboundHookId>,
     OptionalBody(body): OptionalBody<RotateSecret>,
-) -> Result<Json<InboundHookWithSecret>, ApiError> {
-    caller.needs(Scope::Post)?;
-    let old_until = secret::old_until(&app, body.value)?;
-    let secret = secret::make(&app, caller.tenant(), &id.to_string())?;
-    app.store(caller).rotate_inbound_secret(id, &secret.sealed, old_until).await?;
-    let hook = app.store(caller).inbound_hook(id).await?;
-    Ok(Json(InboundHookWithSecret { hook: response(&app, hook), secret: secret.text }))
+) -> Result<Json<InboundHookWithSecret>> {
+    ctx.caller.needs(Scope::Post)?;
+    let old_until = secret::old_until(&ctx, body.value)?;
+    let secret = secret::make(&ctx, ctx.caller.tenant(), &id.to_string())?;
+    ctx.store().rotate_inbound_secret(id, &secret.sealed, old_until).await?;
+    let hook = ctx.store().inbound_hook(id).await?;
+    Ok(Json(InboundHookWithSecret { hook: response(&ctx, hook), secret: secret.text }))
 }
 
 /// The path.
@@ -201,7 +167,7 @@ pub(crate) async fn receive(
     peer: Option<Extension<Peer>>,
     headers: HeaderMap,
     body: Body,
-) -> Result<(StatusCode, Json<ReceivedResponse>), ApiError> {
+) -> Result<(StatusCode, Json<ReceivedResponse>)> {
     const NOT_FOUND: ApiError = ApiError::NotFound { what: "inbound hook" };
     let id = path.ok().and_then(|Path(id)| id.parse::<InboundHookId>().ok()).ok_or(NOT_FOUND)?;
     let attempt = peer.as_deref().map(|peer| app.peers.attempt(peer)).transpose()?;

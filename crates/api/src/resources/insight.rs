@@ -1,13 +1,8 @@
 //! Debugging views of an agentable: its runtime state (`GET /v1/{kinds}/{id}/state`), why it or a run does not go on (`…/why`),
 //! the prompt of its next model call (`…/prompt`), its tools (`…/tools`), and what its guards say of a call.
 
-use std::sync::Arc;
-
-use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::header;
-use axum::response::{IntoResponse, Response};
 use houston_domain::id::{AgentableId, RunId};
 use houston_domain::model::ModelError;
 use houston_domain::scope::Scope;
@@ -17,12 +12,8 @@ use houston_protocol::why::WhyResponse;
 use houston_queue::{HintHealth, Lane, RedisState};
 use serde_json::Value;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::{AgentablePath, Id};
-use crate::request::body::{Creation, JSON};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::state::App;
+use crate::request::body::JSON;
+use crate::request::prelude::*;
 use crate::state::documents::{DocumentBody, DocumentPermit};
 use crate::wiring::ExplainTopic;
 
@@ -33,77 +24,51 @@ const HIDDEN: &str = "(to see this text needs the scope `read`)";
 
 endpoint! {
     STATE: get "/v1/{kinds}/{id}/state" for AGENTABLE.all(Scope::Operate).unshown() => state,
-    tag = "insight",
-    operation_id = "get_state",
-    summary = "Get the runtime state of an agentable, with a diagnosis.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    responses(
-        (status = 200, description = "The runtime state.", body = houston_protocol::schema::RuntimeState)
-    ),
+    "get_state" in "insight": "Get the runtime state of an agentable, with a diagnosis.",
+    params(OfAgentable),
+    200 "The runtime state." [houston_protocol::schema::RuntimeState],
 }
 
-async fn state(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-) -> Result<Response, ApiError> {
-    let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
-    let mut state = app.store(caller).state(path.id).await?;
-    if let Some(holder) = state.holder.as_mut().filter(|_| !caller.operates_installation()) {
+async fn state(ctx: Ctx, path: AgentablePath) -> Result<Response> {
+    let agentable = ctx.store().agentable(&path.kind, path.id).await?;
+    let mut state = ctx.store().state(path.id).await?;
+    if let Some(holder) = state.holder.as_mut().filter(|_| !ctx.caller.operates_installation()) {
         // Host names are not for tenants.
         holder.name = None;
     }
-    if let Some(error) = state.last_error.as_mut().filter(|_| !caller.reads_contents()) {
+    if let Some(error) = state.last_error.as_mut().filter(|_| !ctx.caller.reads_contents()) {
         HIDDEN.clone_into(&mut error.message);
     }
-    let kind = app.state.agent_types.get(&path.kind);
+    let kind = ctx.state.agent_types.get(&path.kind);
     let status = kind.and_then(|kind| kind.status(agentable.status.as_deref(), agentable.run_status));
     Ok(Json(state.view(&path.kind, path.id, status)).into_response())
 }
 
 endpoint! {
     WHY_AGENTABLE: get "/v1/{kinds}/{id}/why" for AGENTABLE.all(Scope::Operate).unshown() => why_agentable,
-    tag = "insight",
-    operation_id = "explain_agentable",
-    summary = "Explain why an agentable does not go on, and what to do.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    responses((status = 200, description = "The reasons, the one that decides first.", body = WhyResponse)),
+    "explain_agentable" in "insight": "Explain why an agentable does not go on, and what to do.",
+    params(OfAgentable),
+    200 "The reasons, the one that decides first." [WhyResponse],
 }
 
-async fn why_agentable(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-) -> Result<impl IntoResponse, ApiError> {
-    app.confirm(caller, &path).await?;
-    let facts = facts(&app, caller, path.id, Lane::from(path.urgency)).await?;
+async fn why_agentable(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
+    ctx.confirm(&path).await?;
+    let facts = facts(&ctx, path.id, Lane::from(path.urgency)).await?;
     Ok(Json(WhyResponse::of(path.public_id(), &facts)))
 }
 
 endpoint! {
     WHY_RUN: get "/v1/runs/{id}/why" for ROW.all(Scope::Operate).unshown() => why_run,
-    tag = "insight",
-    operation_id = "explain_run",
-    summary = "Explain why a run does not go on, and what to do.",
-    params(("id" = houston_domain::id::RunId, Path, description = "Id of the run.")),
-    responses((status = 200, description = "The reasons of its agentable, the one that decides first; of a run that newer ones came after: how it ended.", body = WhyResponse)),
+    "explain_run" in "insight": "Explain why a run does not go on, and what to do.",
+    params(("id" = RunId, Path, description = "Id of the run.")),
+    200 "The reasons of its agentable, the one that decides first; of a run that newer ones came after: how it ended." [WhyResponse],
 }
 
-async fn why_run(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<RunId>,
-) -> Result<impl IntoResponse, ApiError> {
-    let run = app.store(caller).run(id).await?;
-    let facts = facts(&app, caller, run.agentable, Lane::from(app.urgency(&run.kind))).await?;
+async fn why_run(ctx: Ctx, Id(id): Id<RunId>) -> Result<impl IntoResponse> {
+    let run = ctx.store().run(id).await?;
+    let facts = facts(&ctx, run.agentable, Lane::from(ctx.urgency(&run.kind))).await?;
     let message =
-        run.error_message.as_deref().map(|text| if caller.reads_contents() { text } else { HIDDEN });
+        run.error_message.as_deref().map(|text| if ctx.caller.reads_contents() { text } else { HIDDEN });
     let error = run.error_code.as_deref().zip(message);
     let public_id = run.agentable.public_id(&run.kind);
     Ok(Json(WhyResponse::of_run(public_id, &facts, run.id, run.status, error)))
@@ -111,17 +76,17 @@ async fn why_run(
 
 /// The facts about an agentable, and what this process knows of the health of the installation. Without the texts of
 /// people, models and tools, if the caller may not read them.
-async fn facts(app: &App, caller: Caller, id: AgentableId, lane: Lane) -> Result<Facts, ApiError> {
-    let found = app.api_store().health().await?;
+async fn facts(ctx: &Ctx, id: AgentableId, lane: Lane) -> Result<Facts> {
+    let found = ctx.api_store().health().await?;
     let checked_at = found.checked_at;
     let mut health = found.facts();
-    match HintHealth::new(app.state.redis.clone(), app.state.hints.health().clone()).state() {
+    match HintHealth::new(ctx.state.redis.clone(), ctx.state.hints.health().clone()).state() {
         RedisState::Down { since } => health.redis_down_since = Some(since),
         RedisState::Up { since } if checked_at.is_some_and(|at| at < since) => health.forget_redis(),
         RedisState::Absent | RedisState::Up { .. } => {}
     }
-    let mut facts = app.store(caller).why(id, lane.as_str(), health).await?;
-    if !caller.reads_contents() {
+    let mut facts = ctx.store().why(id, lane.as_str(), health).await?;
+    if !ctx.caller.reads_contents() {
         facts.questions.iter_mut().for_each(|question| HIDDEN.clone_into(&mut question.text));
         if let Some(error) = &mut facts.state.last_error {
             // This much says whether a circuit breaker is open.
@@ -135,93 +100,58 @@ async fn facts(app: &App, caller: Caller, id: AgentableId, lane: Lane) -> Result
 
 endpoint! {
     PROMPT: get "/v1/{kinds}/{id}/prompt" for AGENTABLE.all(Scope::Operate).unshown() => prompt,
-    tag = "insight",
-    operation_id = "get_prompt",
-    summary = "Get the prompt that the next model call would be sent.",
+    "get_prompt" in "insight": "Get the prompt that the next model call would be sent.",
     description = "Needs the scope `read` besides `operate`: it has the conversation.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    responses(
-        (status = 200, description = "The prompt.", body = houston_protocol::schema::Prompt)
-    ),
+    params(OfAgentable),
+    200 "The prompt." [houston_protocol::schema::Prompt],
 }
 
 /// `GET /v1/{kinds}/{id}/prompt`: the exact prompt, by parts and by sections. It may be as long as the conversation.
-async fn prompt(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-) -> Result<impl IntoResponse, ApiError> {
-    let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
-    caller.needs(Scope::Read)?;
-    let explanation = app.state.explain.get(ExplainTopic::Prompt, agentable);
+async fn prompt(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
+    let agentable = ctx.store().agentable(&path.kind, path.id).await?;
+    ctx.caller.needs(Scope::Read)?;
+    let explanation = ctx.state.explain.get(ExplainTopic::Prompt, agentable);
     // Writing a JSON value cannot fail.
     let written = async move { Ok(serde_json::to_string(&explanation.await?).unwrap_or_default()) };
-    let text = app.offload.drive(written).await?;
+    let text = ctx.offload.drive(written).await?;
     // As much as it has, and no more: most prompts are short, and are sent beside a long export.
-    let permit = DocumentPermit::new(&app.documents, caller.tenant(), text.len()).await?;
+    let permit = DocumentPermit::new(&ctx.documents, ctx.caller.tenant(), text.len()).await?;
     Ok(([(header::CONTENT_TYPE, JSON)], Body::new(DocumentBody::of_text(text, permit))))
 }
 
 endpoint! {
     TOOLS: get "/v1/{kinds}/{id}/tools" for AGENTABLE.all(Scope::Operate).unshown() => tools,
-    tag = "insight",
-    operation_id = "get_tools",
-    summary = "List all tools, and for each whether it may be called or why not.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    responses(
-        (status = 200, description = "The tools.", body = houston_protocol::schema::Tools)
-    ),
+    "get_tools" in "insight": "List all tools, and for each whether it may be called or why not.",
+    params(OfAgentable),
+    200 "The tools." [houston_protocol::schema::Tools],
 }
 
 /// `GET /v1/{kinds}/{id}/tools`: every tool, and whether the agentable may call it.
-async fn tools(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-) -> Result<impl IntoResponse, ApiError> {
-    respond(&app, caller, &path, ExplainTopic::Tools).await
+async fn tools(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
+    respond(&ctx, &path, ExplainTopic::Tools).await
 }
 
 endpoint! {
     GUARD: post "/v1/{kinds}/{id}/guards/explain" for AGENTABLE.all(Scope::Operate).unshown() => guard,
-    tag = "insight",
-    operation_id = "explain_guards",
-    summary = "Explain which rule of which layer would decide about a tool call.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    request_body = GuardedCall,
-    responses(
-        (status = 200, description = "The verdict, and each step that was looked at.", body = houston_protocol::schema::GuardExplanation)
-    ),
+    "explain_guards" in "insight": "Explain which rule of which layer would decide about a tool call.",
+    params(OfAgentable),
+    body [GuardedCall],
+    200 "The verdict, and each step that was looked at." [houston_protocol::schema::GuardExplanation],
 }
 
 /// `POST /v1/{kinds}/{id}/guards/explain`: what the guards would say of a call, and why.
 async fn guard(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     path: AgentablePath,
     Creation { value: GuardedCall { tool, input }, key: _ }: Creation<GuardedCall>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     let input = Value::Object(input);
-    respond(&app, caller, &path, ExplainTopic::Guard { tool, input }).await
+    respond(&ctx, &path, ExplainTopic::Guard { tool, input }).await
 }
 
-async fn respond(
-    app: &App,
-    caller: Caller,
-    path: &AgentablePath,
-    topic: ExplainTopic,
-) -> Result<Json<Value>, ApiError> {
-    let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
+async fn respond(ctx: &Ctx, path: &AgentablePath, topic: ExplainTopic) -> Result<Json<Value>> {
+    let agentable = ctx.store().agentable(&path.kind, path.id).await?;
     // Reading a long conversation takes too long for a thread of the runtime.
-    let explanation = app.state.explain.get(topic, agentable);
-    app.offload.drive(async move { Ok(Json(explanation.await?)) }).await
+    let explanation = ctx.state.explain.get(topic, agentable);
+    ctx.offload.drive(async move { Ok(Json(explanation.await?)) }).await
 }

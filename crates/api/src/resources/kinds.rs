@@ -1,40 +1,30 @@
 //! `GET /v1/kinds`: all kinds, with the agents of the tenant for each.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::State;
-use axum::response::IntoResponse;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_protocol::kind::{KindResponse, KindsResponse};
 use houston_queue::Lane;
 use houston_store::agent::AgentsOfKind;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::endpoint::{Endpoint, endpoint};
+use crate::request::prelude::*;
 use crate::resources::agents::ensure_defaults;
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST];
 
 endpoint! {
     LIST: get "/v1/kinds" for TENANT => list,
-    tag = "agents",
-    operation_id = "list_kinds",
-    summary = "List the kinds of agentables, with their tools, their limits and how many agents there are for each.",
-    responses((status = 200, description = "All kinds, by name.", body = KindsResponse)),
+    "list_kinds" in "agents": "List the kinds of agentables, with their tools, their limits and how many agents there are for each.",
+    200 "All kinds, by name." [KindsResponse],
 }
 
-async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
-    ensure_defaults(&app, caller).await?;
-    let agents = app.store(caller).agents_by_kind().await?;
+async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
+    ensure_defaults(&ctx).await?;
+    let agents = ctx.store().agents_by_kind().await?;
     let of = |kind: &AgentType| {
         let own = agents.iter().find(|of_kind| of_kind.kind == kind.kind);
-        response(kind, app.state.agents.limits.with(kind.limits), own)
+        response(kind, ctx.state.agents.limits.with(kind.limits), own)
     };
-    let data: Vec<KindResponse> = app.state.agent_types.values().map(of).collect();
+    let data: Vec<KindResponse> = ctx.state.agent_types.values().map(of).collect();
     Ok(Json(KindsResponse { data }))
 }
 

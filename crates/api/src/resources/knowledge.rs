@@ -15,10 +15,7 @@ use std::borrow::Cow;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::{FromRequestParts, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::extract::FromRequestParts;
 use houston_domain::id::{CustomInstructionId, FeedItemId, LearningId, MemoryId, NoteId, UserId};
 use houston_domain::knowledge::{KnowledgeForm, KnowledgeKind, MAX_TITLE_CHARS};
 use houston_protocol::knowledge::{
@@ -26,7 +23,6 @@ use houston_protocol::knowledge::{
     NoteResponse, Sentence, UpdateFeedItem, UpdateNote,
 };
 use houston_protocol::owner::Owner as AgentableOwner;
-use houston_protocol::time::Time;
 use houston_store::knowledge_item::{KnowledgeChange, KnowledgeItem, NewKnowledgeItem};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -34,19 +30,10 @@ use serde::de::DeserializeOwned;
 use utoipa::ToSchema as Described;
 use uuid::Uuid;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
 use crate::request::access::{AGENTABLE, Access, ROW, USER};
-use crate::request::agentable_path::{AgentablePath, Id};
-use crate::request::body::Creation;
-use crate::request::checks::{check_line, check_size, check_text};
-use crate::request::endpoint::Endpoint;
 use crate::request::endpoint::erase;
-use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
-use crate::request::page::{List, Page, PageQuery, rows};
-use crate::request::query::Query;
+use crate::request::prelude::*;
 use crate::resources::fields::Change;
-use crate::state::App;
 
 /// A type that the document describes.
 #[cfg(not(feature = "openapi"))]
@@ -101,7 +88,7 @@ pub(crate) trait Owner: FromRequestParts<Arc<App>, Rejection = ApiError> + Send 
     ///
     /// # Errors
     /// [`ApiError::NotFound`] when it does not; the store's errors.
-    fn confirm(&self, app: &App, caller: Caller) -> impl Future<Output = Result<(), ApiError>> + Send;
+    fn confirm(&self, ctx: &Ctx) -> impl Future<Output = Result<()>> + Send;
 }
 
 impl Owner for AgentablePath {
@@ -122,8 +109,8 @@ impl Owner for AgentablePath {
         Some(&self.kind)
     }
 
-    async fn confirm(&self, app: &App, caller: Caller) -> Result<(), ApiError> {
-        app.confirm(caller, self).await
+    async fn confirm(&self, ctx: &Ctx) -> Result<()> {
+        ctx.confirm(self).await
     }
 }
 
@@ -145,8 +132,8 @@ impl Owner for Id<UserId> {
         None
     }
 
-    async fn confirm(&self, app: &App, caller: Caller) -> Result<(), ApiError> {
-        app.store(caller).user(self.0).await?;
+    async fn confirm(&self, ctx: &Ctx) -> Result<()> {
+        ctx.store().user(self.0).await?;
         Ok(())
     }
 }
@@ -316,30 +303,28 @@ fn item<N: KnowledgeResource>() -> Endpoint {
 
 /// `GET /v1/{kinds}/{id}/notes`: newest first.
 async fn list<N: KnowledgeResource>(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     owner: N::Owner,
     Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(N::LIST)?);
-    owner.confirm(&app, caller).await?;
-    let items = app.store(caller).list_items((N::KIND, owner.id()), before, rows(limit)).await?;
+    owner.confirm(&ctx).await?;
+    let items = ctx.store().list_items((N::KIND, owner.id()), before, rows(limit)).await?;
     let position = |item: &KnowledgeItem| item.id.as_u128();
     Ok(Json(Page::of(N::LIST, limit, items, position, N::response)))
 }
 
 /// `POST /v1/{kinds}/{id}/notes`.
 async fn create<N: KnowledgeResource>(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     owner: N::Owner,
     request: Creation<N::New>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let Creation { value: new, key } = request;
     let (title, content) = new.texts();
     check(N::KIND.rules().form, title.as_deref(), Some(&content))?;
-    owner.confirm(&app, caller).await?;
-    let (id, now): (Uuid, _) = (app.state.ids.beside(owner.id()), app.now());
+    owner.confirm(&ctx).await?;
+    let (id, now): (Uuid, _) = (ctx.state.ids.beside(owner.id()), ctx.now());
     let new = NewKnowledgeItem {
         id,
         kind: N::KIND,
@@ -365,45 +350,35 @@ async fn create<N: KnowledgeResource>(
     };
     let response = stored_body(&N::response(item));
     let key = key.as_ref().map(Key::as_stored);
-    let done = app.store(caller).create_item(&new, key, &response).await?;
-    let (stored, replayed) = unless_key_reused(done)?;
-    created(stored, replayed, &format!("/v1/{}", N::PATH))
+    let done = ctx.store().create_item(&new, key, &response).await?;
+    created(unless_key_reused(done)?, &format!("/v1/{}", N::PATH))
 }
 
 /// `GET /v1/notes/{id}`.
-async fn get<N: KnowledgeResource>(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<N::Id>,
-) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(N::response(app.store(caller).item((N::KIND, id.into())).await?)))
+async fn get<N: KnowledgeResource>(ctx: Ctx, Id(id): Id<N::Id>) -> Result<impl IntoResponse> {
+    Ok(Json(N::response(ctx.store().item((N::KIND, id.into())).await?)))
 }
 
 /// `PATCH /v1/notes/{id}`: changes the given fields.
 async fn change<N: KnowledgeResource>(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<N::Id>,
     // A PATCH is idempotent, so the Idempotency-Key is ignored.
     Change(value): Change<N::Change>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     let change = value.change();
     if change == KnowledgeChange::default() {
         let fields = <N::Change as ItemChange>::FIELDS;
         return Err(ApiError::field("", format!("nothing to change: give at least one of {fields}")));
     }
     check(N::KIND.rules().form, change.title, change.content)?;
-    let changed = app.store(caller).change_item((N::KIND, id.into()), change).await?;
+    let changed = ctx.store().change_item((N::KIND, id.into()), change).await?;
     Ok(Json(N::response(changed)))
 }
 
 /// `DELETE /v1/notes/{id}`.
-async fn delete<N: KnowledgeResource>(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<N::Id>,
-) -> Result<StatusCode, ApiError> {
-    app.store(caller).delete_item((N::KIND, id.into())).await?;
+async fn delete<N: KnowledgeResource>(ctx: Ctx, Id(id): Id<N::Id>) -> Result<StatusCode> {
+    ctx.store().delete_item((N::KIND, id.into())).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -471,7 +446,7 @@ impl ItemChange for Sentence {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] with the invalid field.
-fn check(form: KnowledgeForm, title: Option<&str>, content: Option<&str>) -> Result<(), ApiError> {
+fn check(form: KnowledgeForm, title: Option<&str>, content: Option<&str>) -> Result<()> {
     if let Some(title) = title {
         check_line("/title", title, MAX_TITLE_CHARS)?;
         if title.contains(['\n', '\r']) {

@@ -6,9 +6,7 @@ pub(crate) mod login;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use axum::Json;
 use axum::extract::FromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use houston_domain::guard::Risk;
 use houston_domain::mcp_server::names::{of_settings, prefix};
@@ -23,290 +21,145 @@ use houston_protocol::mcp_server::{
     ApproveMcpTools, McpOAuth, McpServerList, McpServerResponse, McpToolDefinition, McpToolList,
     McpToolResponse, McpToolSettings, PutMcpServer,
 };
-use houston_protocol::time::Time;
 use houston_store::Error;
 use houston_store::mcp_server::{McpServer, NewServer, ServerOwner};
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use self::login::begin;
 use crate::admission;
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::params;
-use crate::request::checks::check_size;
+use crate::request::agentable_path::{PathUser, params};
 use crate::request::checks::truncated;
-use crate::request::endpoint::Endpoint;
+use crate::request::prelude::*;
 use crate::resources::tool_sources::{check_kinds, seal};
-use crate::state::App;
 use crate::wiring::ForeignServer;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[
-    tenant::LIST,
-    tenant::GET,
-    tenant::PUT,
-    tenant::DELETE,
-    tenant::TOOLS,
-    tenant::APPROVE,
-    tenant::LOGIN,
-    user::LIST,
-    user::GET,
-    user::PUT,
-    user::DELETE,
-    user::TOOLS,
-    user::APPROVE,
-    user::LOGIN,
+    LIST,
+    GET,
+    PUT,
+    DELETE,
+    TOOLS,
+    APPROVE,
+    LOGIN,
+    USER_LIST,
+    USER_GET,
+    USER_PUT,
+    USER_DELETE,
+    USER_TOOLS,
+    USER_APPROVE,
+    USER_LOGIN,
 ];
 
-/// The name of a server in a path.
+/// The server that a path names.
 #[derive(Debug)]
-struct ServerName(String);
+struct ServerPath {
+    owner: ServerOwner,
+    name: String,
+}
 
-impl<S: Send + Sync> FromRequestParts<S> for ServerName {
+impl<S: Send + Sync> FromRequestParts<S> for ServerPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let owner = owner(PathUser::from_request_parts(parts, state).await?);
         let params = params(parts).ok_or(ApiError::NotFound { what: "MCP server" })?;
         let name = params.iter().find(|(key, _)| *key == "name").map_or("", |(_, name)| name);
         match name_problem(name) {
             Some(problem) => {
                 Err(ApiError::field("", format!("the name in the path is not allowed: {problem}")))
             }
-            None => Ok(Self(name.to_owned())),
+            None => Ok(Self { owner, name: name.to_owned() }),
         }
     }
 }
 
-/// Generates `list`, `get`, `put`, `delete`, `tools`, `approve` and `login`. `owner` looks up what the path names.
-macro_rules! mcp_servers {
-    (
-        paths: $all:literal, $one:literal, $tools:literal, $approve:literal, $login:literal,
-        operations: $list_id:literal, $get_id:literal, $put_id:literal, $delete_id:literal, $tools_id:literal, $approve_id:literal, $login_id:literal,
-        access: $access:expr, login: $login_access:expr, of: $of:literal, params: ($($params:tt)*),
-        owner: ($($pattern:pat_param => $extracted:ty)?) $owner:expr,
-    ) => {
-        crate::request::endpoint::endpoint! {
-            LIST: get $all for $access => list,
-            tag = "tools",
-            operation_id = $list_id,
-            summary = concat!("List the MCP servers of ", $of, ", without their headers."),
-            params($($params)*),
-            responses((
-                status = 200, description = "All servers, by name; at most 20.",
-                body = houston_protocol::mcp_server::McpServerList
-            )),
-        }
-
-        async fn list(
-            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::caller::Caller,
-            $($pattern: $extracted,)?
-        ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
-            super::list(&app, caller, $owner).await
-        }
-
-        crate::request::endpoint::endpoint! {
-            GET: get $one for $access => get,
-            tag = "tools",
-            operation_id = $get_id,
-            summary = concat!("Get an MCP server of ", $of, ", without its headers."),
-            params($($params)* ("name" = String, Path, description = "Name of the server.", example = "crm")),
-            responses((status = 200, description = "The server.", body = houston_protocol::mcp_server::McpServerResponse)),
-        }
-
-        async fn get(
-            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::caller::Caller,
-            $($pattern: $extracted,)?
-            name: super::ServerName,
-        ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
-            super::get(&app, caller, $owner, name).await
-        }
-
-        crate::request::endpoint::endpoint! {
-            PUT: put $one for $access => put,
-            tag = "tools",
-            operation_id = $put_id,
-            summary = concat!("Add an MCP server of ", $of, ", or replace the one with this name; its tools must be approved."),
-            params($($params)* ("name" = String, Path, description = "Name of the server: a-z, 0-9 and -.", example = "crm")),
-            request_body = houston_protocol::mcp_server::PutMcpServer,
-            responses(
-                (status = 200, description = "The server.", body = houston_protocol::mcp_server::McpServerResponse),
-                (status = 409, description = "`full`: there is the maximum number of servers."),
-            ),
-        }
-
-        async fn put(
-            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::caller::Caller,
-            $($pattern: $extracted,)?
-            name: super::ServerName,
-            // A PUT is idempotent, so the Idempotency-Key is ignored.
-            crate::request::body::Creation { value: new, key: _ }: crate::request::body::Creation<houston_protocol::mcp_server::PutMcpServer>,
-        ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
-            super::put(&app, caller, $owner, name, new).await
-        }
-
-        crate::request::endpoint::endpoint! {
-            DELETE: delete $one for $access => delete,
-            tag = "tools",
-            operation_id = $delete_id,
-            summary = concat!("Delete an MCP server of ", $of, " with its headers and approvals."),
-            params($($params)* ("name" = String, Path, description = "Name of the server.", example = "crm")),
-            responses((status = 204, description = "It is deleted.")),
-        }
-
-        async fn delete(
-            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::caller::Caller,
-            $($pattern: $extracted,)?
-            name: super::ServerName,
-        ) -> Result<axum::http::StatusCode, crate::error::ApiError> {
-            super::delete(&app, caller, $owner, name).await
-        }
-
-        crate::request::endpoint::endpoint! {
-            TOOLS: get $tools for $access => tools,
-            tag = "tools",
-            operation_id = $tools_id,
-            summary = concat!("Ask an MCP server of ", $of, " for its tools, and compare them with the approved ones."),
-            params($($params)* ("name" = String, Path, description = "Name of the server.", example = "crm")),
-            responses(
-                (status = 200, description = "Its tools, by name.", body = houston_protocol::mcp_server::McpToolList),
-                (status = 502, description = "`mcp_server_failed`: it did not list its tools."),
-            ),
-        }
-
-        async fn tools(
-            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::caller::Caller,
-            $($pattern: $extracted,)?
-            name: super::ServerName,
-        ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
-            super::tools(&app, caller, $owner, name).await
-        }
-
-        crate::request::endpoint::endpoint! {
-            APPROVE: post $approve for $access => approve,
-            tag = "tools",
-            operation_id = $approve_id,
-            summary = concat!("Approve tools of an MCP server of ", $of, " as they were read: agents are offered them from the next run on."),
-            params($($params)* ("name" = String, Path, description = "Name of the server.", example = "crm")),
-            request_body = houston_protocol::mcp_server::ApproveMcpTools,
-            responses(
-                (status = 200, description = "Its tools, by name.", body = houston_protocol::mcp_server::McpToolList),
-                (status = 409, description = "`tool_changed`: the server lists another definition now; nothing was approved."),
-                (status = 502, description = "`mcp_server_failed`: it did not list its tools."),
-            ),
-        }
-
-        async fn approve(
-            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::caller::Caller,
-            $($pattern: $extracted,)?
-            name: super::ServerName,
-            // Approving twice does no more than once, so the Idempotency-Key is ignored.
-            crate::request::body::Creation { value: read, key: _ }: crate::request::body::Creation<houston_protocol::mcp_server::ApproveMcpTools>,
-        ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
-            super::approve(&app, caller, $owner, name, read).await
-        }
-
-        crate::request::endpoint::endpoint! {
-            LOGIN: post $login for $login_access => login,
-            tag = "tools",
-            operation_id = $login_id,
-            summary = concat!("Begin a login of ", $of, " at an MCP server that uses OAuth."),
-            params($($params)* ("name" = String, Path, description = "Name of the server.", example = "crm")),
-            responses(
-                (status = 200, description = "The URL to open in a browser.", body = houston_protocol::mcp_server::McpLoginResponse),
-                (status = 502, description = "`mcp_server_failed`: the server or its authorization server did not answer as OAuth has it."),
-            ),
-        }
-
-        async fn login(
-            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::caller::Caller,
-            $($pattern: $extracted,)?
-            name: super::ServerName,
-        ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
-            super::login::begin(&app, caller, $owner, name).await
-        }
-    };
-}
-
-/// `/v1/mcp-servers`: the MCP servers of the tenant, for all its users.
-pub(crate) mod tenant {
-    use houston_store::mcp_server::ServerOwner;
-
-    mcp_servers! {
-        paths: "/v1/mcp-servers", "/v1/mcp-servers/{name}", "/v1/mcp-servers/{name}/tools", "/v1/mcp-servers/{name}/tools/approve",
-        "/v1/mcp-servers/{name}/login",
-        operations: "list_mcp_servers", "get_mcp_server", "put_mcp_server", "delete_mcp_server", "list_mcp_tools",
-        "approve_mcp_tools", "log_in_to_mcp_server",
-        access: TENANT, login: TENANT, of: "the tenant",
-        params: (),
-        owner: () ServerOwner::Tenant,
-    }
-}
-
-/// `/v1/users/{id}/mcp-servers`: the MCP servers of a user alone.
-pub(crate) mod user {
-    use houston_domain::id::UserId;
-    use houston_store::mcp_server::ServerOwner;
-
-    use crate::request::agentable_path::Id;
-
-    mcp_servers! {
-        paths: "/v1/users/{id}/mcp-servers", "/v1/users/{id}/mcp-servers/{name}", "/v1/users/{id}/mcp-servers/{name}/tools",
-        "/v1/users/{id}/mcp-servers/{name}/tools/approve", "/v1/users/{id}/mcp-servers/{name}/login",
-        operations: "list_mcp_servers_of_user", "get_mcp_server_of_user", "put_mcp_server_of_user", "delete_mcp_server_of_user",
-        "list_mcp_tools_of_user", "approve_mcp_tools_of_user", "log_user_in_to_mcp_server",
-        access: USER.change(Scope::ManageAgents), login: USER, of: "a user",
-        params: (("id" = houston_domain::id::UserId, Path, description = "Id of the user."),),
-        owner: (Id(id) => Id<UserId>) ServerOwner::User(id),
-    }
+/// Whose servers a path names.
+fn owner(PathUser(user): PathUser) -> ServerOwner {
+    user.map_or(ServerOwner::Tenant, ServerOwner::User)
 }
 
 /// Checks that the user exists: one that is being erased has its servers for a while.
-async fn confirm(app: &App, caller: Caller, owner: ServerOwner) -> Result<(), ApiError> {
+async fn confirm(ctx: &Ctx, owner: ServerOwner) -> Result<()> {
     if let ServerOwner::User(user) = owner {
-        app.store(caller).user(user).await?;
+        ctx.store().user(user).await?;
     }
     Ok(())
 }
 
-async fn list(app: &App, caller: Caller, owner: ServerOwner) -> Result<Json<McpServerList>, ApiError> {
-    confirm(app, caller, owner).await?;
-    let servers = app.store(caller).mcp_servers(owner).await?;
-    let accounts = accounts(app, caller, owner, &servers).await?;
+endpoint! {
+    LIST: get "/v1/mcp-servers" for TENANT => list,
+    "list_mcp_servers" in "tools": "List the MCP servers of the tenant, without their headers.",
+    200 "All servers, by name; at most 20." [McpServerList],
+}
+
+endpoint! {
+    USER_LIST: get "/v1/users/{id}/mcp-servers" for USER.change(Scope::ManageAgents) => list,
+    "list_mcp_servers_of_user" in "tools": "List the MCP servers of a user, without their headers.",
+    params(OfUser),
+    200 "All servers, by name; at most 20." [McpServerList],
+}
+
+async fn list(ctx: Ctx, user: PathUser) -> Result<Json<McpServerList>> {
+    let owner = owner(user);
+    confirm(&ctx, owner).await?;
+    let servers = ctx.store().mcp_servers(owner).await?;
+    let accounts = accounts(&ctx, owner, &servers).await?;
     let data = servers.into_iter().map(|server| response(server, &accounts)).collect();
     Ok(Json(McpServerList { data }))
 }
 
-async fn get(
-    app: &App,
-    caller: Caller,
-    owner: ServerOwner,
-    ServerName(name): ServerName,
-) -> Result<Json<McpServerResponse>, ApiError> {
-    confirm(app, caller, owner).await?;
-    answer(app, caller, owner, app.store(caller).mcp_server(owner, &name).await?).await
+endpoint! {
+    GET: get "/v1/mcp-servers/{name}" for TENANT => get,
+    "get_mcp_server" in "tools": "Get an MCP server of the tenant, without its headers.",
+    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
+    200 "The server." [McpServerResponse],
+}
+
+endpoint! {
+    USER_GET: get "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents) => get,
+    "get_mcp_server_of_user" in "tools": "Get an MCP server of a user, without its headers.",
+    params(OfUser, ("name" = String, Path, description = "Name of the server.", example = "crm")),
+    200 "The server." [McpServerResponse],
+}
+
+async fn get(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<Json<McpServerResponse>> {
+    confirm(&ctx, owner).await?;
+    answer(&ctx, owner, ctx.store().mcp_server(owner, &name).await?).await
+}
+
+endpoint! {
+    PUT: put "/v1/mcp-servers/{name}" for TENANT => put,
+    "put_mcp_server" in "tools": "Add an MCP server of the tenant, or replace the one with this name; its tools must be approved.",
+    params(("name" = String, Path, description = "Name of the server: a-z, 0-9 and -.", example = "crm")),
+    body [PutMcpServer],
+    200 "The server." [McpServerResponse],
+    409 "`full`: there is the maximum number of servers.",
+}
+
+endpoint! {
+    USER_PUT: put "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents) => put,
+    "put_mcp_server_of_user" in "tools": "Add an MCP server of a user, or replace the one with this name; its tools must be approved.",
+    params(OfUser, ("name" = String, Path, description = "Name of the server: a-z, 0-9 and -.", example = "crm")),
+    body [PutMcpServer],
+    200 "The server." [McpServerResponse],
+    409 "`full`: there is the maximum number of servers.",
 }
 
 async fn put(
-    app: &App,
-    caller: Caller,
-    owner: ServerOwner,
-    ServerName(name): ServerName,
-    new: PutMcpServer,
-) -> Result<Json<McpServerResponse>, ApiError> {
+    ctx: Ctx,
+    ServerPath { owner, name }: ServerPath,
+    // A PUT is idempotent, so the Idempotency-Key is ignored.
+    Creation { value: new, key: _ }: Creation<PutMcpServer>,
+) -> Result<Json<McpServerResponse>> {
     refuse_program(&new)?;
     let PutMcpServer { url, headers, enabled, kinds, only, timeout_s, tools, oauth, .. } = new;
     if url.is_empty() {
         return Err(ApiError::field("/url", "missing field `url`: the address of the server"));
     }
     check_size("/url", url.len(), MAX_URL_BYTES)?;
-    check_kinds(app, &kinds)?;
+    check_kinds(&ctx, &kinds)?;
     let tools = tools.into_iter().map(|(tool, said)| settings_of(&tool, &said).map(|said| (tool, said)));
     let settings = ServerSettings {
         enabled: enabled.unwrap_or(true),
@@ -326,25 +179,25 @@ async fn put(
     }
     let secret = |(name, value): (&String, &String)| (name.clone(), SecretString::from(value.clone()));
     let secrets: BTreeMap<String, SecretString> = headers.iter().flatten().map(secret).collect();
-    if let Some((at, why)) = app.state.foreign_servers.problem(&url, &secrets) {
+    if let Some((at, why)) = ctx.state.foreign_servers.problem(&url, &secrets) {
         return Err(ApiError::field(at, why));
     }
-    confirm(app, caller, owner).await?;
-    check_name(app, caller, owner, &name).await?;
-    let what = headers_purpose(owner.id(caller.tenant()), &name);
-    let sealed = headers.as_ref().map(|headers| seal(app, caller, &what, "/headers", headers)).transpose()?;
+    confirm(&ctx, owner).await?;
+    check_name(&ctx, owner, &name).await?;
+    let what = headers_purpose(owner.id(ctx.caller.tenant()), &name);
+    let sealed = headers.as_ref().map(|headers| seal(&ctx, &what, "/headers", headers)).transpose()?;
     let names: Vec<String> = headers.iter().flat_map(BTreeMap::keys).cloned().collect();
     let headers = sealed.as_ref().map(|sealed| (names.as_slice(), sealed.as_deref()));
     let new = NewServer { owner, name: &name, url: &url, settings: &settings, headers };
-    let stored = app.store(caller).put_mcp_server(&new).await?;
-    answer(app, caller, owner, stored).await
+    let stored = ctx.store().put_mcp_server(&new).await?;
+    answer(&ctx, owner, stored).await
 }
 
 fn check_oauth(
     settings: &ServerSettings,
     owner: ServerOwner,
     headers: Option<&BTreeMap<String, String>>,
-) -> Result<(), ApiError> {
+) -> Result<()> {
     let Some(oauth) = &settings.oauth else { return Ok(()) };
     let mut names = headers.into_iter().flat_map(BTreeMap::keys);
     if names.any(|name| name.eq_ignore_ascii_case("authorization")) {
@@ -358,7 +211,7 @@ fn check_oauth(
 }
 
 /// A program would run with the rights of the worker.
-fn refuse_program(new: &PutMcpServer) -> Result<(), ApiError> {
+fn refuse_program(new: &PutMcpServer) -> Result<()> {
     let why = "an MCP server of a tenant or a user is reached over HTTP: programs (stdio) are started from the operator's \
                mcp.toml only";
     let fields =
@@ -372,7 +225,7 @@ fn refuse_program(new: &PutMcpServer) -> Result<(), ApiError> {
     }
 }
 
-fn settings_of(tool: &str, said: &McpToolSettings) -> Result<ToolSettings, ApiError> {
+fn settings_of(tool: &str, said: &McpToolSettings) -> Result<ToolSettings> {
     let at = |field: &str| format!("/tools/{}/{field}", tool.replace('~', "~0").replace('/', "~1"));
     let effect = said.effect.as_deref().map(|effect| {
         let allowed = "allowed are read, idempotent and effect";
@@ -391,17 +244,17 @@ fn named<T: DeserializeOwned>(name: &str) -> Option<T> {
 }
 
 /// Two servers with one name would have tools with the same names.
-async fn check_name(app: &App, caller: Caller, owner: ServerOwner, name: &str) -> Result<(), ApiError> {
+async fn check_name(ctx: &Ctx, owner: ServerOwner, name: &str) -> Result<()> {
     let name_given = truncated(name);
     let begin = prefix(name);
-    if app.state.agents.tools.iter().any(|tool| tool.starts_with(&begin)) {
+    if ctx.state.agents.tools.iter().any(|tool| tool.starts_with(&begin)) {
         let why = format!("`{name_given}` is an MCP server of this installation: choose another name");
         return Err(ApiError::field("", why));
     }
     if owner == ServerOwner::Tenant {
         return Ok(());
     }
-    match app.store(caller).mcp_server(ServerOwner::Tenant, name).await {
+    match ctx.store().mcp_server(ServerOwner::Tenant, name).await {
         Ok(_) => Err(ApiError::field(
             "",
             format!("`{name_given}` is an MCP server of the tenant: choose another name"),
@@ -411,42 +264,81 @@ async fn check_name(app: &App, caller: Caller, owner: ServerOwner, name: &str) -
     }
 }
 
-async fn delete(
-    app: &App,
-    caller: Caller,
-    owner: ServerOwner,
-    ServerName(name): ServerName,
-) -> Result<StatusCode, ApiError> {
-    app.store(caller).delete_mcp_server(owner, &name).await?;
+endpoint! {
+    DELETE: delete "/v1/mcp-servers/{name}" for TENANT => delete,
+    "delete_mcp_server" in "tools": "Delete an MCP server of the tenant with its headers and approvals.",
+    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
+    204 "It is deleted.",
+}
+
+endpoint! {
+    USER_DELETE: delete "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents) => delete,
+    "delete_mcp_server_of_user" in "tools": "Delete an MCP server of a user with its headers and approvals.",
+    params(OfUser, ("name" = String, Path, description = "Name of the server.", example = "crm")),
+    204 "It is deleted.",
+}
+
+async fn delete(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<StatusCode> {
+    ctx.store().delete_mcp_server(owner, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn tools(
-    app: &App,
-    caller: Caller,
-    owner: ServerOwner,
-    ServerName(name): ServerName,
-) -> Result<Json<McpToolList>, ApiError> {
-    confirm(app, caller, owner).await?;
-    let server = app.store(caller).mcp_server(owner, &name).await?;
-    let listed = listed(app, caller, owner, &server).await?;
+endpoint! {
+    TOOLS: get "/v1/mcp-servers/{name}/tools" for TENANT => tools,
+    "list_mcp_tools" in "tools": "Ask an MCP server of the tenant for its tools, and compare them with the approved ones.",
+    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
+    200 "Its tools, by name." [McpToolList],
+    502 "`mcp_server_failed`: it did not list its tools.",
+}
+
+endpoint! {
+    USER_TOOLS: get "/v1/users/{id}/mcp-servers/{name}/tools" for USER.change(Scope::ManageAgents) => tools,
+    "list_mcp_tools_of_user" in "tools": "Ask an MCP server of a user for its tools, and compare them with the approved ones.",
+    params(OfUser, ("name" = String, Path, description = "Name of the server.", example = "crm")),
+    200 "Its tools, by name." [McpToolList],
+    502 "`mcp_server_failed`: it did not list its tools.",
+}
+
+async fn tools(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<Json<McpToolList>> {
+    confirm(&ctx, owner).await?;
+    let server = ctx.store().mcp_server(owner, &name).await?;
+    let listed = listed(&ctx, owner, &server).await?;
     Ok(Json(compared(&server, &listed)))
 }
 
+endpoint! {
+    APPROVE: post "/v1/mcp-servers/{name}/tools/approve" for TENANT => approve,
+    "approve_mcp_tools" in "tools": "Approve tools of an MCP server of the tenant as they were read: agents are offered them from the next run on.",
+    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
+    body [ApproveMcpTools],
+    200 "Its tools, by name." [McpToolList],
+    409 "`tool_changed`: the server lists another definition now; nothing was approved.",
+    502 "`mcp_server_failed`: it did not list its tools.",
+}
+
+endpoint! {
+    USER_APPROVE: post "/v1/users/{id}/mcp-servers/{name}/tools/approve" for USER.change(Scope::ManageAgents) => approve,
+    "approve_mcp_tools_of_user" in "tools": "Approve tools of an MCP server of a user as they were read: agents are offered them from the next run on.",
+    params(OfUser, ("name" = String, Path, description = "Name of the server.", example = "crm")),
+    body [ApproveMcpTools],
+    200 "Its tools, by name." [McpToolList],
+    409 "`tool_changed`: the server lists another definition now; nothing was approved.",
+    502 "`mcp_server_failed`: it did not list its tools.",
+}
+
 async fn approve(
-    app: &App,
-    caller: Caller,
-    owner: ServerOwner,
-    ServerName(name): ServerName,
-    ApproveMcpTools { tools }: ApproveMcpTools,
-) -> Result<Json<McpToolList>, ApiError> {
+    ctx: Ctx,
+    ServerPath { owner, name }: ServerPath,
+    // Approving twice does no more than once, so the Idempotency-Key is ignored.
+    Creation { value: ApproveMcpTools { tools }, key: _ }: Creation<ApproveMcpTools>,
+) -> Result<Json<McpToolList>> {
     if tools.len() > MAX_NAMED_TOOLS {
         return Err(ApiError::field("/tools", format!("at most {MAX_NAMED_TOOLS} tools can be named")));
     }
-    confirm(app, caller, owner).await?;
-    let server = app.store(caller).mcp_server(owner, &name).await?;
-    let listed = listed(app, caller, owner, &server).await?;
-    match app.store(caller).approve_mcp_tools(owner, &name, &server.url, &listed, &tools).await? {
+    confirm(&ctx, owner).await?;
+    let server = ctx.store().mcp_server(owner, &name).await?;
+    let listed = listed(&ctx, owner, &server).await?;
+    match ctx.store().approve_mcp_tools(owner, &name, &server.url, &listed, &tools).await? {
         Ok(server) => Ok(Json(compared(&server, &listed))),
         Err(refused @ NotApproved::Refused { .. }) => Err(ApiError::field("/tools", refused.to_string())),
         Err(NotApproved::TooLarge) => {
@@ -459,17 +351,28 @@ async fn approve(
     }
 }
 
+endpoint! {
+    LOGIN: post "/v1/mcp-servers/{name}/login" for TENANT => begin,
+    "log_in_to_mcp_server" in "tools": "Begin a login of the tenant at an MCP server that uses OAuth.",
+    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
+    200 "The URL to open in a browser." [houston_protocol::mcp_server::McpLoginResponse],
+    502 "`mcp_server_failed`: the server or its authorization server did not answer as OAuth has it.",
+}
+
+endpoint! {
+    USER_LOGIN: post "/v1/users/{id}/mcp-servers/{name}/login" for USER => begin,
+    "log_user_in_to_mcp_server" in "tools": "Begin a login of a user at an MCP server that uses OAuth.",
+    params(OfUser, ("name" = String, Path, description = "Name of the server.", example = "crm")),
+    200 "The URL to open in a browser." [houston_protocol::mcp_server::McpLoginResponse],
+    502 "`mcp_server_failed`: the server or its authorization server did not answer as OAuth has it.",
+}
+
 /// What the server lists now.
-async fn listed(
-    app: &App,
-    caller: Caller,
-    owner: ServerOwner,
-    server: &McpServer,
-) -> Result<Vec<ListedTool>, ApiError> {
+async fn listed(ctx: &Ctx, owner: ServerOwner, server: &McpServer) -> Result<Vec<ListedTool>> {
     let failed = |reason| ApiError::McpServerFailed { name: server.name.clone(), reason };
-    let foreign = foreign_of(app, caller, owner, server)?;
+    let foreign = foreign_of(ctx, owner, server)?;
     admission::give_back();
-    app.state.foreign_servers.tools(foreign).await.map_err(failed)
+    ctx.state.foreign_servers.tools(foreign).await.map_err(failed)
 }
 
 fn compared(server: &McpServer, listed: &[ListedTool]) -> McpToolList {
@@ -505,58 +408,42 @@ fn definition(pin: Pin) -> McpToolDefinition {
 }
 
 /// What reaches the server.
-fn foreign_of(
-    app: &App,
-    caller: Caller,
-    owner: ServerOwner,
-    server: &McpServer,
-) -> Result<ForeignServer, ApiError> {
+fn foreign_of(ctx: &Ctx, owner: ServerOwner, server: &McpServer) -> Result<ForeignServer> {
     let McpServer { name, url, settings, .. } = server.clone();
     let user = match owner {
         ServerOwner::Tenant => None,
         ServerOwner::User(user) => Some(user),
     };
     let failed = |reason| ApiError::McpServerFailed { name: server.name.clone(), reason };
-    let headers = headers(app, caller, owner, server).map_err(failed)?;
-    Ok(ForeignServer { tenant: caller.tenant(), user, name, url, settings, headers })
+    let headers = headers(ctx, owner, server).map_err(failed)?;
+    Ok(ForeignServer { tenant: ctx.caller.tenant(), user, name, url, settings, headers })
 }
 
 fn headers(
-    app: &App,
-    caller: Caller,
+    ctx: &Ctx,
     owner: ServerOwner,
     server: &McpServer,
 ) -> Result<BTreeMap<String, SecretString>, String> {
     let Some(sealed) = &server.sealed else { return Ok(BTreeMap::new()) };
     let lost = || "its headers cannot be read with the key of this installation: send them again".to_owned();
     let no_key = || "its headers are sealed, and HOUSTON_SECRETS_KEY is not set".to_owned();
-    let keys = app.state.secret_keys.as_ref().ok_or_else(no_key)?;
-    let tenant = caller.tenant();
+    let keys = ctx.state.secret_keys.as_ref().ok_or_else(no_key)?;
+    let tenant = ctx.caller.tenant();
     let what = headers_purpose(owner.id(tenant), &server.name);
     keys.open_named(Purpose { tenant, what: &what }, sealed).map_err(|_| lost())
 }
 
 /// The names of those of these servers at which their owner has an account.
-async fn accounts(
-    app: &App,
-    caller: Caller,
-    owner: ServerOwner,
-    servers: &[McpServer],
-) -> Result<BTreeSet<String>, ApiError> {
+async fn accounts(ctx: &Ctx, owner: ServerOwner, servers: &[McpServer]) -> Result<BTreeSet<String>> {
     match servers.iter().any(|server| server.settings.oauth.is_some()) {
-        true => Ok(app.store(caller).mcp_logged_in(owner).await?),
+        true => Ok(ctx.store().mcp_logged_in(owner).await?),
         false => Ok(BTreeSet::new()),
     }
 }
 
 /// The server as the API answers it.
-async fn answer(
-    app: &App,
-    caller: Caller,
-    owner: ServerOwner,
-    server: McpServer,
-) -> Result<Json<McpServerResponse>, ApiError> {
-    let accounts = accounts(app, caller, owner, std::slice::from_ref(&server)).await?;
+async fn answer(ctx: &Ctx, owner: ServerOwner, server: McpServer) -> Result<Json<McpServerResponse>> {
+    let accounts = accounts(ctx, owner, std::slice::from_ref(&server)).await?;
     Ok(Json(response(server, &accounts)))
 }
 

@@ -23,21 +23,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::header;
 use futures_util::future::try_join_all;
 use houston_domain::agentable::{DoubleTexting, Urgency};
 use houston_domain::attachment::{self, reference};
 use houston_domain::client_offer::ClientOffer;
-use houston_domain::id::{AttachmentId, ImageId};
+use houston_domain::id::{AttachmentId, ImageId, MessageId};
 use houston_domain::image::{self, ImageHeader, MAX_IMAGE_BYTES, from_base64};
 use houston_domain::message::{
     MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, Message, MessageStatus, MessageType, Source,
 };
 use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageImage};
-use houston_protocol::time::Time;
 use houston_store::image::NewImage;
 use houston_store::message::{NewPost, Posted};
 use houston_store::rate::Whose;
@@ -45,84 +41,59 @@ use houston_web::{Client, ContentTypes, Limits, Request, Tls};
 use serde_json::{Map, Value};
 
 use crate::admission;
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::{AgentablePath, Owner};
-use crate::request::body::{Creation, WithImages};
-use crate::request::checks::{check_storable, check_storable_value, check_text};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::{Key, respond, unless_key_reused};
-use crate::request::page::{List, Page, PageQuery, rows};
-use crate::request::query::Query;
+use crate::request::agentable_path::Owner;
+use crate::request::body::WithImages;
+use crate::request::checks::{check_storable, check_storable_value};
+use crate::request::idempotency::respond;
+use crate::request::prelude::*;
 use crate::request::rates::ask;
-use crate::request::reads::get_by_id;
 use crate::request::request_trace::Posting;
 use crate::resources::models::sampling;
-use crate::state::App;
 use crate::state::documents::DocumentPermit;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, LIST, POST];
 
 endpoint! {
     LIST: get "/v1/{kinds}/{id}/messages" for AGENTABLE => list,
-    tag = "messages",
-    operation_id = "list_messages",
-    summary = "List the messages of a thread, newest first.",
+    "list_messages" in "messages": "List the messages of a thread, newest first.",
     params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
+        OfAgentable,
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; `server.thread_messages` (50) by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page."),
     ),
-    responses(
-        (status = 200, description = "A page of messages.", body = houston_protocol::page::Page<houston_domain::message::Message>)
-    ),
+    200 "A page of messages." [Page<houston_domain::message::Message>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse, ApiError> {
-    let usual = app.state.config.thread_messages;
+async fn list(ctx: Ctx, path: AgentablePath, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+    let usual = ctx.state.config.thread_messages;
     let (limit, before) = (query.limit_or(usual)?, query.position(List::Messages)?);
-    app.confirm(caller, &path).await?;
-    let messages = app.store(caller).messages(path.id, before, rows(limit)).await?;
+    ctx.confirm(&path).await?;
+    let messages = ctx.store().messages(path.id, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Messages, limit, messages, |row| row.seq, response)))
 }
 
-get_by_id! {
-    path: "/v1/messages/{id}", access: ROW, tag: "messages", operation: "get_message",
-    summary: "Get a message and its status.",
-    id: MessageId, "Id of the message.",
-    method: message, body: houston_domain::message::Message, "The message.",
+endpoint! {
+    GET: get "/v1/messages/{id}" for ROW => get,
+    "get_message" in "messages": "Get a message and its status.",
+    params(("id" = MessageId, Path, description = "Id of the message.")),
+    200 "The message." [houston_domain::message::Message],
+}
+
+async fn get(ctx: Ctx, Id(id): Id<MessageId>) -> Result<impl IntoResponse> {
+    Ok(Json(ctx.store().message(id).await?))
 }
 
 endpoint! {
     POST: post "/v1/{kinds}/{id}/messages" for AGENTABLE => post,
-    tag = "messages",
-    operation_id = "create_message",
-    summary = "Post a message: it is stored, and a run is queued or the open run reads it.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
-    ),
-    request_body = CreateMessage,
-    responses(
-        (status = 202, description = "The message is stored, and a run is queued or open.", body = AcceptedMessageResponse),
-        (status = 409, description = "`run_in_progress`: a run is open and `double_texting` is `reject`."),
-        (status = 429, description = "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.")
-    ),
+    "create_message" in "messages": "Post a message: it is stored, and a run is queued or the open run reads it.",
+    params(OfAgentable, Keyed),
+    body [CreateMessage],
+    202 "The message is stored, and a run is queued or open." [AcceptedMessageResponse],
+    409 "`run_in_progress`: a run is open and `double_texting` is `reject`.",
+    429 "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.",
 }
 
-async fn post(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-    request: WithImages<CreateMessage>,
-) -> Result<Response, ApiError> {
+async fn post(ctx: Ctx, path: AgentablePath, request: WithImages<CreateMessage>) -> Result<Response> {
     let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
     if !path.conversational {
         return Err(ApiError::NotFound { what: "conversation" });
@@ -139,20 +110,19 @@ async fn post(
         ..ClientOffer::default()
     };
     check_offer(&offer)?;
-    sampling::check(&app, caller, &path, &offer.sampling, |setting| format!("/sampling/{setting}")).await?;
+    sampling::check(&ctx, &path, &offer.sampling, |setting| format!("/sampling/{setting}")).await?;
     if !body.images.is_empty() {
         // Before images are fetched and stored.
-        ask(&app, caller, Whose::Agentable(path.id), key.as_ref()).await?;
+        ask(&ctx, Whose::Agentable(path.id), key.as_ref()).await?;
     }
-    let mut content =
-        with_images(&app, caller, &path, "/images", (body.content, &body.images), key.as_ref()).await?;
-    content = with_attachments(&app, caller, &path, (content, &body.attachments), key.as_ref()).await?;
-    let mut post = new_post(&app, &path, content, Value::Object(body.metadata), body.double_texting);
+    let mut content = with_images(&ctx, &path, "/images", (body.content, &body.images), key.as_ref()).await?;
+    content = with_attachments(&ctx, &path, (content, &body.attachments), key.as_ref()).await?;
+    let mut post = new_post(&ctx, &path, content, Value::Object(body.metadata), body.double_texting);
     let offer = Some(&offer).filter(|offer| !offer.is_empty());
-    let (posted, replayed) = store_offering(&app, caller, &path, &mut post, offer, key.as_ref()).await?;
+    let (posted, replayed) = store_offering(&ctx, &path, &mut post, offer, key.as_ref()).await?;
     if replayed && has_files {
         // An address may have another image now, and a file another name.
-        post.content = app.store(caller).message(posted.id).await?.content;
+        post.content = ctx.store().message(posted.id).await?.content;
     }
     let location = [(header::LOCATION, format!("/v1/messages/{}", posted.id))];
     let body = accepted(&path, &posted, post);
@@ -178,15 +148,14 @@ pub(crate) fn new_post(
 /// Stores a message that was checked, with what its client offers the run that answers it, and publishes it; whether it was
 /// stored before under the same key.
 pub(crate) async fn store_offering(
-    app: &Arc<App>,
-    caller: Caller,
+    ctx: &Ctx,
     path: &AgentablePath,
     post: &mut NewPost,
     offer: Option<&ClientOffer>,
     key: Option<&Key>,
-) -> Result<(Posted, bool), ApiError> {
-    ask(app, caller, Whose::Agentable(path.id), key).await?;
-    let is_confirmed = app.agentables.is_confirmed(caller.tenant(), &path.kind, path.id);
+) -> Result<(Posted, bool)> {
+    ask(ctx, Whose::Agentable(path.id), key).await?;
+    let is_confirmed = ctx.agentables.is_confirmed(ctx.caller.tenant(), &path.kind, path.id);
     // The statement checks it, unless an earlier post has.
     post.kind = (!is_confirmed).then(|| path.kind.clone());
     let posting = Posting::begin(path.urgency);
@@ -194,25 +163,25 @@ pub(crate) async fn store_offering(
     let key = key.map(Key::as_stored);
     houston_faults::fault!("C1").map_err(houston_store::Error::from)?;
     let created = match offer {
-        None => app.store(caller).post_message(path.id, post, key).await?,
-        Some(offer) => app.store(caller).post_message_with_offer(path.id, post, offer, key).await?,
+        None => ctx.store().post_message(path.id, post, key).await?,
+        Some(offer) => ctx.store().post_message_with_offer(path.id, post, offer, key).await?,
     };
     let (posted, replayed) = unless_key_reused(created)?;
     posting.end(posted.id, posted.run);
     if post.kind.is_some() {
-        app.agentables.remember(caller.tenant(), &path.kind, path.id);
+        ctx.agentables.remember(ctx.caller.tenant(), &path.kind, path.id);
     }
     houston_faults::fault!("C3").map_err(houston_store::Error::from)?;
     if !replayed && posted.opened {
-        app.count_run(path.urgency);
+        ctx.count_run(path.urgency);
     }
     if !replayed && !posted.is_started {
-        app.publish_events(path.id, post.events(&posted));
+        ctx.publish_events(path.id, post.events(&posted));
         if post.double_texting.cancels() && !posted.opened {
-            app.publish_cancel(path.id, posted.run);
+            ctx.publish_cancel(path.id, posted.run);
         }
         if posted.needs_hint {
-            app.send_hint(path.id, path.urgency);
+            ctx.send_hint(path.id, path.urgency);
         }
     }
     houston_faults::fault!("C2").map_err(houston_store::Error::from)?;
@@ -220,7 +189,7 @@ pub(crate) async fn store_offering(
 }
 
 /// Checks ranges and sizes, and that Postgres can store its values.
-fn check_offer(offer: &ClientOffer) -> Result<(), ApiError> {
+fn check_offer(offer: &ClientOffer) -> Result<()> {
     offer.check(|_| false).map_err(|wrong| ApiError::field(&wrong.pointer, wrong.reason))?;
     let ClientOffer { focus, output, .. } = offer;
     if let Some(data) = focus.as_ref().and_then(|focus| focus.data.as_ref()) {
@@ -234,7 +203,7 @@ fn check_offer(offer: &ClientOffer) -> Result<(), ApiError> {
 /// # Errors
 /// [`ApiError::MessageTooLarge`], [`ApiError::EmptyMessage`], or [`ApiError::InvalidRequest`] when Postgres could not store
 /// the text.
-pub(crate) fn check_content(pointer: &str, content: &str, may_be_empty: bool) -> Result<(), ApiError> {
+pub(crate) fn check_content(pointer: &str, content: &str, may_be_empty: bool) -> Result<()> {
     let bytes = content.len();
     if bytes > MAX_MESSAGE_BYTES {
         return Err(ApiError::MessageTooLarge { bytes, limit: MAX_MESSAGE_BYTES });
@@ -247,7 +216,7 @@ pub(crate) fn check_content(pointer: &str, content: &str, may_be_empty: bool) ->
 
 /// # Errors
 /// [`ApiError::InvalidRequest`] when it is too large, or Postgres could not store it.
-pub(crate) fn check_metadata(pointer: &str, metadata: &Map<String, Value>) -> Result<(), ApiError> {
+pub(crate) fn check_metadata(pointer: &str, metadata: &Map<String, Value>) -> Result<()> {
     // The size first: the next check, and counting all bytes, would take long for large metadata.
     if serde_json::to_writer(AtMost(MAX_METADATA_BYTES), metadata).is_err() {
         let detail = format!("is too large as JSON; at most {MAX_METADATA_BYTES} bytes are allowed");
@@ -310,36 +279,35 @@ const IMAGE_TYPES: &[&str] = &[
 /// [`ApiError::NotFound`] when there is no such agentable, [`ApiError::MessageTooLarge`], [`ApiError::TooManyDocuments`] when there
 /// is no memory for images that are fetched.
 pub(crate) async fn with_images(
-    app: &Arc<App>,
-    caller: Caller,
+    ctx: &Ctx,
     path: &AgentablePath,
     pointer: &str,
     (content, images): (String, &[MessageImage]),
     key: Option<&Key>,
-) -> Result<String, ApiError> {
+) -> Result<String> {
     if images.is_empty() {
         return Ok(content);
     }
-    let limits = app.state.config.images;
+    let limits = ctx.state.config.images;
     let most = limits.max_per_message;
     if images.len() > most {
         let why = format!("has {} images; at most {most} are allowed in one message", images.len());
         return Err(ApiError::field(pointer, why));
     }
     if let Some(key) = key
-        && let Some(text) = app.store(caller).text_posted_before(key.as_stored()).await?
+        && let Some(text) = ctx.store().text_posted_before(key.as_stored()).await?
     {
         return Ok(text);
     }
-    let user = app.store(caller).agentable(&path.kind, path.id).await?.user;
+    let user = ctx.store().agentable(&path.kind, path.id).await?.user;
     // Those in the body have their memory already.
     let fetched = images.iter().filter(|image| image.url.is_some()).count();
     let _permit = match fetched * MAX_IMAGE_BYTES {
         0 => None,
-        bytes => Some(DocumentPermit::new(&app.documents, caller.tenant(), bytes).await?),
+        bytes => Some(DocumentPermit::new(&ctx.documents, ctx.caller.tenant(), bytes).await?),
     };
     let read =
-        images.iter().enumerate().map(|(nth, image)| read_image(app, format!("{pointer}/{nth}"), image));
+        images.iter().enumerate().map(|(nth, image)| read_image(ctx, format!("{pointer}/{nth}"), image));
     let read = try_join_all(read).await?;
     let new: Vec<NewImage<'_>> = read
         .iter()
@@ -347,16 +315,12 @@ pub(crate) async fn with_images(
         .collect();
     let content = image::with_references(&content, new.iter().map(|image| image.id));
     check_content(pointer, &content, false)?;
-    app.store(caller).put_images((path.id, user), &new, limits.max_bytes_of_user).await?;
+    ctx.store().put_images((path.id, user), &new, limits.max_bytes_of_user).await?;
     Ok(content)
 }
 
 /// The bytes of an image, and what their header says.
-async fn read_image(
-    app: &Arc<App>,
-    pointer: String,
-    image: &MessageImage,
-) -> Result<(ImageHeader, Vec<u8>), ApiError> {
+async fn read_image(app: &Arc<App>, pointer: String, image: &MessageImage) -> Result<(ImageHeader, Vec<u8>)> {
     let refused = |why: String| ApiError::field(&pointer, why);
     let bytes = match image {
         MessageImage { data: Some(data), url: None } => {
@@ -402,30 +366,29 @@ async fn fetch_image(app: &App, url: &str) -> Result<Vec<u8>, String> {
 /// [`ApiError::InvalidRequest`] when the user has no such file, or there are too many, [`ApiError::NotFound`] when there is no
 /// such agentable, [`ApiError::MessageTooLarge`].
 async fn with_attachments(
-    app: &Arc<App>,
-    caller: Caller,
+    ctx: &Ctx,
     path: &AgentablePath,
     (content, ids): (String, &[AttachmentId]),
     key: Option<&Key>,
-) -> Result<String, ApiError> {
+) -> Result<String> {
     if ids.is_empty() {
         return Ok(content);
     }
-    let most = app.state.config.attachments.max_per_message;
+    let most = ctx.state.config.attachments.max_per_message;
     if ids.len() > most {
         let why = format!("has {} files; at most {most} are allowed in one message", ids.len());
         return Err(ApiError::field("/attachments", why));
     }
     if let Some(key) = key
-        && let Some(text) = app.store(caller).text_posted_before(key.as_stored()).await?
+        && let Some(text) = ctx.store().text_posted_before(key.as_stored()).await?
     {
         return Ok(text);
     }
-    app.confirm(caller, path).await?;
-    let used = app.store(caller).use_attachments(path.id, ids).await?;
+    ctx.confirm(path).await?;
+    let used = ctx.store().use_attachments(path.id, ids).await?;
     let used: HashMap<AttachmentId, String> =
         used.into_iter().map(|file| (file.id, reference(file.id, &file.name, file.kind))).collect();
-    let lines: Result<Vec<String>, ApiError> = ids
+    let lines: Result<Vec<String>> = ids
         .iter()
         .enumerate()
         .map(|(nth, id)| {

@@ -4,54 +4,35 @@ pub(crate) mod sampling;
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::{Path, State};
-use axum::response::IntoResponse;
+use axum::extract::Path;
 use houston_protocol::model::{EstimateModels, MeasuredSpeed, ModelResponse, ModelsResponse};
 use houston_store::model_speed::ModelSpeed;
 
 use self::sampling::model_of;
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::body::Creation;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::state::App;
+
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, ESTIMATE];
 
 endpoint! {
     LIST: get "/v1/models" for TENANT.all(Scope::Read) => list,
-    tag = "models",
-    operation_id = "list_models",
-    summary = "List the models of the installation, with prices, limits, capabilities and measured speed.",
-    responses(
-        (status = 200, description = "All models, and which serve which use case.", body = houston_protocol::model::ModelsResponse)
-    ),
+    "list_models" in "models": "List the models of the installation, with prices, limits, capabilities and measured speed.",
+    200 "All models, and which serve which use case." [houston_protocol::model::ModelsResponse],
 }
 
-pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(all(&app, caller).await?))
+pub(crate) async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
+    Ok(Json(all(&ctx).await?))
 }
 
 endpoint! {
     GET: get "/v1/models/{id}" for TENANT.all(Scope::Read) => get,
-    tag = "models",
-    operation_id = "get_model",
-    summary = "Get a model of the installation.",
-    params(
-        ("id" = String, Path, description = "`provider/model`; the slash is written as `%2F`.", example = "openai%2Fgpt-5-mini")
-    ),
-    responses(
-        (status = 200, description = "The model.", body = houston_protocol::model::ModelResponse)
-    ),
+    "get_model" in "models": "Get a model of the installation.",
+    params(("id" = String, Path, description = "`provider/model`; the slash is written as `%2F`.", example = "openai%2Fgpt-5-mini")),
+    200 "The model." [houston_protocol::model::ModelResponse],
 }
 
-pub(crate) async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Result<impl IntoResponse, ApiError> {
-    let models = all(&app, caller).await?;
+pub(crate) async fn get(ctx: Ctx, Path(id): Path<String>) -> Result<impl IntoResponse> {
+    let models = all(&ctx).await?;
     let model = models.data.into_iter().find(|model| model.id == id);
     model.map(Json).ok_or(ApiError::NotFound { what: "model" })
 }
@@ -63,25 +44,17 @@ const MAX_TOKENS: u64 = 100_000_000;
 
 endpoint! {
     ESTIMATE: post "/v1/models/estimate" for TENANT.all(Scope::Read) => estimate,
-    tag = "models",
-    operation_id = "estimate_models",
-    summary = "Estimate what a request would cost, with each model and each strategy.",
-    request_body = EstimateModels,
-    responses(
-        (status = 200, description = "The costs.", body = houston_protocol::model::ModelEstimate),
-        (status = 404, description = "The tenant has no such agent.")
-    ),
+    "estimate_models" in "models": "Estimate what a request would cost, with each model and each strategy.",
+    body [EstimateModels],
+    200 "The costs." [houston_protocol::model::ModelEstimate],
+    404 "The tenant has no such agent.",
 }
 
 /// Nothing is sent to a model.
-async fn estimate(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    request: Creation<EstimateModels>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn estimate(ctx: Ctx, request: Creation<EstimateModels>) -> Result<impl IntoResponse> {
     let asked = request.value;
     check(&asked)?;
-    let kinds = &app.state.agent_types;
+    let kinds = &ctx.state.agent_types;
     let mut own_model = None;
     if let Some(kind) = &asked.kind {
         let of = kinds.get(kind).ok_or_else(|| {
@@ -91,17 +64,17 @@ async fn estimate(
         own_model = Some(of.use_case.clone());
     }
     if let Some(id) = asked.agent_id {
-        let settings = app.store(caller).agent(id).await?.settings;
+        let settings = ctx.store().agent(id).await?.settings;
         own_model = Some(model_of(&settings));
     }
-    let estimate = app.state.models.estimate(asked, own_model);
+    let estimate = ctx.state.models.estimate(asked, own_model);
     let estimate = estimate.await?.map_err(|error| ApiError::InvalidRequest { errors: vec![error] })?;
     Ok(Json(estimate))
 }
 
 /// # Errors
 /// [`ApiError::InvalidRequest`] when fields contradict each other, or a number is too large.
-fn check(asked: &EstimateModels) -> Result<(), ApiError> {
+fn check(asked: &EstimateModels) -> Result<()> {
     let whose = [asked.kind.is_some(), asked.use_case.is_some(), asked.agent_id.is_some()];
     if whose.iter().filter(|is_given| **is_given).count() > 1 {
         let pointer = if asked.agent_id.is_some() { "/agent_id" } else { "/use_case" };
@@ -133,19 +106,19 @@ fn check(asked: &EstimateModels) -> Result<(), ApiError> {
 }
 
 /// The measured speeds of the caller's tenant.
-async fn speeds(app: &App, caller: Caller) -> Result<Arc<[ModelSpeed]>, ApiError> {
-    if let Some(fresh) = app.speeds.get(caller.tenant()) {
+async fn speeds(ctx: &Ctx) -> Result<Arc<[ModelSpeed]>> {
+    if let Some(fresh) = ctx.speeds.get(ctx.caller.tenant()) {
         return Ok(fresh);
     }
-    let speeds: Arc<[ModelSpeed]> = app.store(caller).model_speeds().await?.into();
-    app.speeds.keep(caller.tenant(), &speeds);
+    let speeds: Arc<[ModelSpeed]> = ctx.store().model_speeds().await?.into();
+    ctx.speeds.keep(ctx.caller.tenant(), &speeds);
     Ok(speeds)
 }
 
 /// The models, with how fast they answered the caller's tenant.
-async fn all(app: &App, caller: Caller) -> Result<ModelsResponse, ApiError> {
-    let mut models = app.state.models.models().await?;
-    let speeds = speeds(app, caller).await?;
+async fn all(ctx: &Ctx) -> Result<ModelsResponse> {
+    let mut models = ctx.state.models.models().await?;
+    let speeds = speeds(ctx).await?;
     models.data.iter_mut().for_each(|model| model.measured = measured(&speeds, model));
     Ok(models)
 }

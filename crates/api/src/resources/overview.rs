@@ -3,26 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
-use axum::response::IntoResponse;
 use houston_domain::ended::EndedInHour;
 use houston_domain::lane_work::LaneWork;
 use houston_domain::scope::Scope;
 use houston_protocol::overview::{OverviewResponse, WorkerCounts};
-use houston_protocol::time::Time;
 use houston_store::ended::Ended;
 use houston_store::worker_list::RegisteredWorker;
 use rust_decimal::Decimal;
 use serde::Deserialize;
 
 use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::missing_cells::across;
-use crate::request::query::Query;
+use crate::request::prelude::*;
 use crate::resources::queues::{LANES, Works, slots, works};
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
 
@@ -35,7 +28,7 @@ struct Whose {
 
 impl Whose {
     /// Whether those of all tenants.
-    fn is_whole(&self, caller: Caller) -> Result<bool, ApiError> {
+    fn is_whole(&self, caller: Caller) -> Result<bool> {
         let may = caller.operates_installation();
         match self.of.as_deref() {
             None => Ok(may),
@@ -48,22 +41,16 @@ impl Whose {
 
 endpoint! {
     GET: get "/v1/overview" for TENANT.all(Scope::Operate) => get,
-    tag = "operate",
-    operation_id = "get_overview",
-    summary = "Get what an operator sees first: what waits, what runs, what failed.",
+    "get_overview" in "operate": "Get what an operator sees first: what waits, what runs, what failed.",
     description = "For a key with the scope `installation` of all tenants, else of the key's tenant. What has ended is at most 15 s old.",
     params(("of" = Option<String>, Query, description = "`tenant`: of the key's tenant also for a key with the scope `installation`.", example = "tenant")),
-    responses((status = 200, description = "The numbers.", body = OverviewResponse)),
+    200 "The numbers." [OverviewResponse],
 }
 
-async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Query(whose): Query<Whose>,
-) -> Result<impl IntoResponse, ApiError> {
-    let whole = whose.is_whole(caller)?;
+async fn get(ctx: Ctx, Query(whose): Query<Whose>) -> Result<impl IntoResponse> {
+    let whole = whose.is_whole(ctx.caller)?;
     let (Works { lanes, workers, missing }, ended) =
-        tokio::try_join!(works(&app, caller, whole, &LANES), ended(&app, caller, whole))?;
+        tokio::try_join!(works(&ctx, whole, &LANES), ended(&ctx, whole))?;
     let work = lanes.into_iter().fold(LaneWork::default(), LaneWork::with);
     Ok((missing, Json(response(whole, work, &workers, &ended))))
 }
@@ -116,22 +103,22 @@ fn hours(all: &[Ended]) -> Vec<EndedInHour> {
 }
 
 /// How the runs of the caller's tenant, or of all (`whole`), have ended, by cell.
-async fn ended(app: &Arc<App>, caller: Caller, whole: bool) -> Result<Arc<[Ended]>, ApiError> {
-    let tenant = (!whole).then(|| caller.tenant());
-    if let Some(fresh) = app.ended.get(tenant) {
+async fn ended(ctx: &Ctx, whole: bool) -> Result<Arc<[Ended]>> {
+    let tenant = (!whole).then(|| ctx.caller.tenant());
+    if let Some(fresh) = ctx.ended.get(tenant) {
         return Ok(fresh);
     }
     let ask = |cell: Arc<App>| async move {
         Ok(match tenant {
             None => cell.api_store().ended().await?,
-            Some(_) => cell.store(caller).ended().await?,
+            Some(_) => cell.store(ctx.caller).ended().await?,
         })
     };
-    let (all, missing) = across(app, ask).await?;
+    let (all, missing) = across(ctx, ask).await?;
     let all: Arc<[Ended]> = all.into();
     // Without one of the cells it is not worth remembering.
     if missing.0.is_empty() {
-        app.ended.keep(tenant, &all);
+        ctx.ended.keep(tenant, &all);
     }
     Ok(all)
 }

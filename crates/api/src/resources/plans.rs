@@ -6,31 +6,22 @@ pub(crate) mod steps;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::{FromRequestParts, State};
-use axum::http::StatusCode;
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::response::IntoResponse;
 use houston_domain::id::{AgentableId, parse_prefixed};
 use houston_domain::plan::{Document, Heading, Offer, Patched, Problem, States, Status, checklist, patch};
 use houston_protocol::plan::{ChangePlan, PlanListItem, PlanResponse, PlanVersionResponse};
 use houston_protocol::problem::FieldError;
-use houston_protocol::time::Time;
 use houston_store::plan::{PlanChange, PlanRefusal, PlanStep, PlanVersion, StoredPlan, states};
 use serde_json::{Value, json};
 
 use crate::admission;
 use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::{AgentablePath, params};
-use crate::request::body::Creation;
-use crate::request::checks::check_line;
+use crate::request::agentable_path::params;
 use crate::request::checks::check_storable_value;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::page::{List, NextPage, Page, PageQuery, rows};
-use crate::request::query::Query;
+use crate::request::page::NextPage;
+use crate::request::prelude::*;
 use crate::resources::questions;
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, CHANGE, LIST_VERSIONS, PAUSE, RESUME, CANCEL];
 
@@ -43,7 +34,7 @@ struct PlanPath(pub(crate) AgentableId);
 impl FromRequestParts<Arc<App>> for PlanPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self> {
         let params = params(parts).ok_or(NOT_FOUND)?;
         let id = params.iter().find(|(name, _)| *name == "id").map_or("", |(_, id)| id);
         let (kind, _) = id.rsplit_once('_').ok_or(NOT_FOUND)?;
@@ -58,7 +49,7 @@ struct StepPath(pub(crate) String);
 impl FromRequestParts<Arc<App>> for StepPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self> {
         const NO_STEP: ApiError = ApiError::NotFound { what: "step of the plan" };
         let params = params(parts).ok_or(NO_STEP)?;
         let path = params.iter().find(|(name, _)| *name == "path").map(|(_, path)| path.to_owned());
@@ -68,39 +59,25 @@ impl FromRequestParts<Arc<App>> for StepPath {
 
 endpoint! {
     LIST: get "/v1/{kinds}/{id}/plans" for AGENTABLE => list,
-    tag = "plans",
-    operation_id = "list_plans",
-    summary = "List the plans of an agentable, newest first.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
-    ),
-    responses(
-        (status = 200, description = "A page of plans.", body = houston_protocol::page::Page<PlanListItem>)
-    ),
+    "list_plans" in "plans": "List the plans of an agentable, newest first.",
+    params(OfAgentable, Paged),
+    200 "A page of plans." [Page<PlanListItem>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    path: AgentablePath,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, path: AgentablePath, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Plans)?.map(Into::into));
-    app.confirm(caller, &path).await?;
-    let mut plans = app.store(caller).plans_of(path.id, before, rows(limit)).await?;
+    ctx.confirm(&path).await?;
+    let mut plans = ctx.store().plans_of(path.id, before, rows(limit)).await?;
     let next = NextPage::of(List::Plans, limit, &mut plans, |plan: &StoredPlan| plan.id.0.as_u128());
     let ids: Vec<AgentableId> = plans.iter().map(|plan| plan.id).collect();
     let mut steps: HashMap<AgentableId, Vec<PlanStep>> = HashMap::new();
-    for (plan, step) in app.store(caller).plan_steps(&ids).await? {
+    for (plan, step) in ctx.store().plan_steps(&ids).await? {
         steps.entry(plan).or_default().push(step);
     }
     let items = move || -> Result<Vec<_>, houston_store::Error> {
         plans.into_iter().map(|plan| item(plan, &mut steps)).collect()
     };
-    Ok(Json(next.page(app.offload.compute(items).await??)))
+    Ok(Json(next.page(ctx.offload.compute(items).await??)))
 }
 
 fn item(
@@ -123,19 +100,13 @@ fn item(
 
 endpoint! {
     GET: get "/v1/plans/{id}" for ROW => get,
-    tag = "plans",
-    operation_id = "get_plan",
-    summary = "Get a plan: document, status, steps, and the questions that it asks.",
-    params(("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan.")),
-    responses((status = 200, description = "The plan.", body = PlanResponse)),
+    "get_plan" in "plans": "Get a plan: document, status, steps, and the questions that it asks.",
+    params(("id" = AgentableId, Path, description = "Id of the plan.")),
+    200 "The plan." [PlanResponse],
 }
 
-async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    PlanPath(id): PlanPath,
-) -> Result<Json<PlanResponse>, ApiError> {
-    listed(&app, caller, id).await
+async fn get(ctx: Ctx, PlanPath(id): PlanPath) -> Result<Json<PlanResponse>> {
+    listed(&ctx, id).await
 }
 
 /// Maximum length of a reason, in characters.
@@ -143,39 +114,34 @@ const MAX_REASON_CHARS: usize = 200;
 
 endpoint! {
     CHANGE: patch "/v1/plans/{id}" for ROW => change,
-    tag = "plans",
-    operation_id = "change_plan",
-    summary = "Change the steps of a plan that have not begun.",
-    params(("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan.")),
-    request_body = ChangePlan,
-    responses(
-        (status = 200, description = "The plan with its new document.", body = PlanResponse),
-        (status = 409, description = "`stale_version`: the plan has another version by now. `invalid_state`: it has ended.")
-    ),
+    "change_plan" in "plans": "Change the steps of a plan that have not begun.",
+    params(("id" = AgentableId, Path, description = "Id of the plan.")),
+    body [ChangePlan],
+    200 "The plan with its new document." [PlanResponse],
+    409 "`stale_version`: the plan has another version by now. `invalid_state`: it has ended.",
 }
 
 /// Other steps for a plan that has begun.
 async fn change(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     PlanPath(id): PlanPath,
     // The version makes it idempotent, so the Idempotency-Key is ignored.
     Creation { value: body, key: _ }: Creation<ChangePlan>,
-) -> Result<Json<PlanResponse>, ApiError> {
+) -> Result<Json<PlanResponse>> {
     if let Some(reason) = &body.reason {
         check_line("/reason", reason, MAX_REASON_CHARS)?;
     }
     check_storable_value("/add", &json!(body.add))?;
     check_storable_value("/output", &json!(body.output))?;
-    try_expressions(caller, "", &json!({"add": body.add, "output": body.output})).await?;
-    let plan = app.store(caller).plan(id).await?;
+    try_expressions(ctx.caller, "", &json!({"add": body.add, "output": body.output})).await?;
+    let plan = ctx.store().plan(id).await?;
     let rule = |document: &Value, states: &_| {
-        by_patch((&plan, app.state.plans.steps_of_request), &body, document, states)
+        by_patch((&plan, ctx.state.plans.steps_of_request), &body, document, states)
     };
-    let done = app.store(caller).change_plan(id, body.version, rule).await?;
+    let done = ctx.store().change_plan(id, body.version, rule).await?;
     done.map_err(|refusal| refused(refusal, |problems| invalid("", problems)))?;
-    tell(&app, &plan);
-    listed(&app, caller, id).await
+    tell(&ctx, &plan);
+    listed(&ctx, id).await
 }
 
 fn by_patch(
@@ -202,104 +168,66 @@ fn by_patch(
 
 endpoint! {
     PAUSE: post "/v1/plans/{id}/pause" for ROW => pause,
-    tag = "plans",
-    operation_id = "pause_plan",
-    summary = "Pause a plan: nothing new starts, and what runs ends. Its deadline stays.",
-    params(("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan.")),
-    responses(
-        (status = 200, description = "The plan.", body = PlanResponse),
-        (status = 409, description = "`invalid_state`: it has ended.")
-    ),
+    "pause_plan" in "plans": "Pause a plan: nothing new starts, and what runs ends. Its deadline stays.",
+    params(("id" = AgentableId, Path, description = "Id of the plan.")),
+    200 "The plan." [PlanResponse],
+    409 "`invalid_state`: it has ended.",
 }
 
 /// Pausing and resuming are idempotent.
-async fn pause(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    PlanPath(id): PlanPath,
-) -> Result<Json<PlanResponse>, ApiError> {
-    set(&app, caller, PlanPath(id), true).await
+async fn pause(ctx: Ctx, PlanPath(id): PlanPath) -> Result<Json<PlanResponse>> {
+    set(&ctx, PlanPath(id), true).await
 }
 
 endpoint! {
     RESUME: post "/v1/plans/{id}/resume" for ROW => resume,
-    tag = "plans",
-    operation_id = "resume_plan",
-    summary = "Let a paused plan go on.",
-    params(("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan.")),
-    responses(
-        (status = 200, description = "The plan.", body = PlanResponse),
-        (status = 409, description = "`invalid_state`: it has ended.")
-    ),
+    "resume_plan" in "plans": "Let a paused plan go on.",
+    params(("id" = AgentableId, Path, description = "Id of the plan.")),
+    200 "The plan." [PlanResponse],
+    409 "`invalid_state`: it has ended.",
 }
 
-async fn resume(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    PlanPath(id): PlanPath,
-) -> Result<Json<PlanResponse>, ApiError> {
-    set(&app, caller, PlanPath(id), false).await
+async fn resume(ctx: Ctx, PlanPath(id): PlanPath) -> Result<Json<PlanResponse>> {
+    set(&ctx, PlanPath(id), false).await
 }
 
-async fn set(
-    app: &App,
-    caller: Caller,
-    PlanPath(id): PlanPath,
-    paused: bool,
-) -> Result<Json<PlanResponse>, ApiError> {
-    let plan = app.store(caller).plan(id).await?;
-    let done = app.store(caller).pause_plan(id, paused).await?;
+async fn set(ctx: &Ctx, PlanPath(id): PlanPath, paused: bool) -> Result<Json<PlanResponse>> {
+    let plan = ctx.store().plan(id).await?;
+    let done = ctx.store().pause_plan(id, paused).await?;
     done.map_err(|refusal| refused(refusal, |()| NOT_FOUND))?;
-    tell(app, &plan);
-    listed(app, caller, id).await
+    tell(ctx, &plan);
+    listed(ctx, id).await
 }
 
 endpoint! {
     CANCEL: post "/v1/plans/{id}/cancel" for ROW => cancel,
-    tag = "plans",
-    operation_id = "cancel_plan",
-    summary = "Cancel a plan and its executors. What they did stays done.",
-    params(("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan.")),
-    responses(
-        (status = 202, description = "The runs whose cancellation was requested.", body = houston_protocol::run::CancelledRunsResponse)
-    ),
+    "cancel_plan" in "plans": "Cancel a plan and its executors. What they did stays done.",
+    params(("id" = AgentableId, Path, description = "Id of the plan.")),
+    202 "The runs whose cancellation was requested." [houston_protocol::run::CancelledRunsResponse],
 }
 
 /// Idempotent.
-async fn cancel(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    PlanPath(id): PlanPath,
-) -> Result<impl IntoResponse, ApiError> {
-    let plan = app.store(caller).plan(id).await?;
-    let cancelled = app.store(caller).cancel_agentable(&plan.kind, id, false).await?;
-    Ok((StatusCode::ACCEPTED, Json(app.notify_cancelled(cancelled))))
+async fn cancel(ctx: Ctx, PlanPath(id): PlanPath) -> Result<impl IntoResponse> {
+    let plan = ctx.store().plan(id).await?;
+    let cancelled = ctx.store().cancel_agentable(&plan.kind, id, false).await?;
+    Ok((StatusCode::ACCEPTED, Json(ctx.notify_cancelled(cancelled))))
 }
 
 endpoint! {
     LIST_VERSIONS: get "/v1/plans/{id}/versions" for ROW => list_versions,
-    tag = "plans",
-    operation_id = "list_plan_versions",
-    summary = "List the documents that a plan has had, newest first, and why each was made.",
-    params(
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
-    ),
-    responses(
-        (status = 200, description = "A page of versions.", body = houston_protocol::page::Page<PlanVersionResponse>)
-    ),
+    "list_plan_versions" in "plans": "List the documents that a plan has had, newest first, and why each was made.",
+    params(("id" = AgentableId, Path, description = "Id of the plan."), Paged),
+    200 "A page of versions." [Page<PlanVersionResponse>],
 }
 
 async fn list_versions(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     PlanPath(id): PlanPath,
     Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.position(List::PlanVersions)?);
-    app.store(caller).plan(id).await?;
-    let versions = app.store(caller).plan_versions(id, before, rows(limit)).await?;
+    ctx.store().plan(id).await?;
+    let versions = ctx.store().plan_versions(id, before, rows(limit)).await?;
     let show = |version: PlanVersion| PlanVersionResponse {
         version: version.version,
         reason: version.reason,
@@ -311,13 +239,13 @@ async fn list_versions(
 }
 
 /// The plan now.
-async fn listed(app: &App, caller: Caller, id: AgentableId) -> Result<Json<PlanResponse>, ApiError> {
-    let store = app.store(caller);
+async fn listed(ctx: &Ctx, id: AgentableId) -> Result<Json<PlanResponse>> {
+    let store = ctx.store();
     let plan = store.plan(id).await?;
     let steps = store.plan_steps(&[id]).await?.into_iter().map(|(_, step)| step).collect::<Vec<_>>();
     let questions = store.open_questions_of_agentable(id).await?;
     let read = move || plan.read().map(|document| response(plan, &document, &steps));
-    let mut response = app.offload.compute(read).await??;
+    let mut response = ctx.offload.compute(read).await??;
     response.questions = questions.into_iter().map(questions::response).collect();
     Ok(Json(response))
 }
@@ -376,7 +304,7 @@ pub(crate) fn invalid(at: &str, problems: Vec<Problem>) -> ApiError {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] that names an expression which takes more than it may.
-pub(crate) async fn try_expressions(caller: Caller, at: &str, document: &Value) -> Result<(), ApiError> {
+pub(crate) async fn try_expressions(caller: Caller, at: &str, document: &Value) -> Result<()> {
     let tried = houston_meter::try_expressions(caller.tenant().0, document);
     let tried = admission::computed(tried).await;
     tried.map_err(|problem| invalid(at, vec![problem]))

@@ -1,32 +1,17 @@
 //! `/v1/questions`: what runs ask people. An answer wakes the run.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::IntoResponse;
 use houston_domain::id::{QuestionId, UserId};
 use houston_domain::question::approval;
 use houston_domain::question::{MAX_ANSWERED_BY_CHARS, Question, QuestionKind, QuestionState};
 use houston_domain::storable::storable_value;
 use houston_protocol::question::{AnswerQuestion, ApprovalLink, CreateApprovalLink, QuestionResponse};
-use houston_protocol::time::Time;
 use houston_store::TenantStore;
 use houston_store::answer::{Answered, AskedQuestion};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::{Id, Owner};
-use crate::request::body::Creation;
-use crate::request::checks::check_line;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::page::{List, Page, PageQuery, rows};
-use crate::request::query::Query;
-use crate::request::reads::get_by_id;
-use crate::state::App;
+use crate::request::agentable_path::Owner;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, ANSWER, CREATE_LINK];
 
@@ -42,28 +27,21 @@ struct Filter {
 
 endpoint! {
     LIST: get "/v1/questions" for NAMED => list,
-    tag = "questions",
-    operation_id = "list_questions",
-    summary = "List open questions of the tenant or of one user, newest first.",
+    "list_questions" in "questions": "List open questions of the tenant or of one user, newest first.",
     params(
-        ("user_id" = Option<houston_domain::id::UserId>, Query, description = "Only questions of this user's agents."),
+        ("user_id" = Option<UserId>, Query, description = "Only questions of this user's agents."),
         ("kind" = Option<houston_domain::question::QuestionKind>, Query, description = "Only questions of this kind; `approval`: calls that a person must allow, and paused runs."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+        Paged,
     ),
-    responses((status = 200, description = "A page of open questions.", body = houston_protocol::page::Page<houston_protocol::question::QuestionResponse>)),
+    200 "A page of open questions." [Page<houston_protocol::question::QuestionResponse>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Query(query): Query<Filter>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
     let Filter { user_id, kind, limit, cursor } = query;
     let user = user_id
         .map(|id| id.parse::<UserId>().map_err(|error| ApiError::parameter("user_id", error.to_string())))
         .transpose()?;
-    let user = caller.list_of(user)?;
+    let user = ctx.caller.list_of(user)?;
     let kind = kind
         .map(|name| {
             let unknown = || ApiError::parameter("kind", "must be approval, input or budget".to_owned());
@@ -72,38 +50,37 @@ async fn list(
         .transpose()?;
     let page = PageQuery { limit, cursor };
     let (limit, before) = (page.limit()?, page.id(List::Questions)?.map(Into::into));
-    let questions = app.store(caller).open_questions(user, kind, before, rows(limit)).await?;
+    let questions = ctx.store().open_questions(user, kind, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Questions, limit, questions, |row| row.question.asked.id.0.as_u128(), response)))
 }
 
-get_by_id! {
-    path: "/v1/questions/{id}", access: ROW, tag: "questions", operation: "get_question",
-    summary: "Get a question.",
-    id: QuestionId, "Id of the question.",
-    method: question, body: houston_protocol::question::QuestionResponse, "The question.",
+endpoint! {
+    GET: get "/v1/questions/{id}" for ROW => get,
+    "get_question" in "questions": "Get a question.",
+    params(("id" = QuestionId, Path, description = "Id of the question.")),
+    200 "The question." [houston_protocol::question::QuestionResponse],
+}
+
+async fn get(ctx: Ctx, Id(id): Id<QuestionId>) -> Result<impl IntoResponse> {
+    Ok(Json(response(ctx.store().question(id).await?)))
 }
 
 endpoint! {
     ANSWER: post "/v1/questions/{id}/answer" for ROW => answer,
-    tag = "questions",
-    operation_id = "answer_question",
-    summary = "Answer a question; its run goes on.",
-    params(("id" = houston_domain::id::QuestionId, Path, description = "Id of the question.")),
-    request_body = AnswerQuestion,
-    responses(
-        (status = 200, description = "The question with the answer. The same answer again is no error.", body = houston_protocol::question::QuestionResponse),
-        (status = 409, description = "`question_closed`: it was answered otherwise, has expired, or is not asked any more.")
-    ),
+    "answer_question" in "questions": "Answer a question; its run goes on.",
+    params(("id" = QuestionId, Path, description = "Id of the question.")),
+    body [AnswerQuestion],
+    200 "The question with the answer. The same answer again is no error." [houston_protocol::question::QuestionResponse],
+    409 "`question_closed`: it was answered otherwise, has expired, or is not asked any more.",
 }
 
 /// Of several answers at once one is accepted.
 async fn answer(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<QuestionId>,
     // A repeated answer is recognised without the Idempotency-Key, which is ignored.
     Creation { value: AnswerQuestion { answer, answered_by }, key: _ }: Creation<AnswerQuestion>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     if let Some(name) = &answered_by {
         check_line("/answered_by", name, MAX_ANSWERED_BY_CHARS)?;
     }
@@ -112,7 +89,7 @@ async fn answer(
     if storable != answer {
         return Err(ApiError::field("/answer", "must not contain the character U+0000"));
     }
-    let store = app.store(caller);
+    let store = ctx.store();
     // The schema of a question never changes.
     let asked = store.question(id).await?;
     let question = asked.question.asked;
@@ -123,7 +100,7 @@ async fn answer(
         // The client had chosen the function for this call; without this, its run would have to call it again.
         store.release_client_choice(asked.agentable).await?;
     }
-    let asked = match accept(&app, store, id, &answer, answered_by.as_deref()).await? {
+    let asked = match accept(&ctx, store, id, &answer, answered_by.as_deref()).await? {
         Answered::Now(asked) => asked,
         Answered::Closed(asked) if asked.question.answer.as_ref() == Some(&answer) => asked,
         Answered::Closed(asked) => return Err(closed_otherwise(asked)),
@@ -133,28 +110,23 @@ async fn answer(
 
 endpoint! {
     CREATE_LINK: post "/v1/questions/{id}/links" for ROW => create_link,
-    tag = "questions",
-    operation_id = "create_approval_link",
-    summary = "Make a link with which a person decides an open question without an API key.",
-    params(("id" = houston_domain::id::QuestionId, Path, description = "Id of the question.")),
-    request_body = CreateApprovalLink,
-    responses(
-        (status = 201, description = "The link. Only its hash is stored, so it cannot be read again.", body = ApprovalLink),
-        (status = 409, description = "`question_closed`: it is not open any more; `full`: it has the maximum number of links.")
-    ),
+    "create_approval_link" in "questions": "Make a link with which a person decides an open question without an API key.",
+    params(("id" = QuestionId, Path, description = "Id of the question.")),
+    body [CreateApprovalLink],
+    201 "The link. Only its hash is stored, so it cannot be read again." [ApprovalLink],
+    409 "`question_closed`: it is not open any more; `full`: it has the maximum number of links.",
 }
 
 async fn create_link(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<QuestionId>,
     // Each request makes a link, with the Idempotency-Key as well: the first one cannot be shown again.
     Creation { value: CreateApprovalLink { answered_by }, key: _ }: Creation<CreateApprovalLink>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     if let Some(name) = &answered_by {
         check_line("/answered_by", name, MAX_ANSWERED_BY_CHARS)?;
     }
-    let store = app.store(caller);
+    let store = ctx.store();
     let asked = store.question(id).await?;
     let state = asked.question.state;
     if state != QuestionState::Open {
@@ -166,7 +138,7 @@ async fn create_link(
             format!("needs another answer than yes or no; POST /v1/questions/{id}/answer answers it");
         return Err(ApiError::parameter("id", reason));
     }
-    let token = approval::link_token(&app.state.ids);
+    let token = approval::link_token(&ctx.state.ids);
     store.create_approval_link(id, &token, answered_by.as_deref()).await?;
     let expires_at = asked.question.asked.expires_at.map(Time);
     Ok((
@@ -187,7 +159,7 @@ pub(crate) async fn accept(
     id: QuestionId,
     answer: &Value,
     by: Option<&str>,
-) -> Result<Answered, ApiError> {
+) -> Result<Answered> {
     let answered = store.answer_question(id, answer, by).await?;
     if let Answered::Now(asked) = &answered {
         app.publish_nudge(asked.agentable);

@@ -2,20 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::{Path, State};
-use axum::response::IntoResponse;
+use axum::extract::Path;
 use houston_domain::agentable::Urgency;
 use houston_domain::lane_work::LaneWork;
 use houston_protocol::queue::{QueueResponse, QueuesResponse, Scaling};
 use houston_queue::Lane;
 use houston_store::worker_list::RegisteredWorker;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::missing_cells::{Missing, across};
-use crate::state::App;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, STATS, PAUSE, RESUME];
 
@@ -24,84 +19,64 @@ pub(crate) const LANES: [Urgency; 2] = [Urgency::Interactive, Urgency::Backgroun
 
 endpoint! {
     LIST: get "/v1/queues" for TENANT.all(Scope::Operate) => list,
-    tag = "operate",
-    operation_id = "list_queues",
-    summary = "List the lanes with the work that waits in each.",
+    "list_queues" in "operate": "List the lanes with the work that waits in each.",
     description = "For a key with the scope `installation` that of all tenants, else that of the key's tenant. Counted in \
                    Postgres, so that it is right even while Redis is away.",
-    responses((status = 200, description = "The lanes, the most urgent first.", body = QueuesResponse)),
+    200 "The lanes, the most urgent first." [QueuesResponse],
 }
 
-async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
-    let (missing, data) = queues(&app, caller, &LANES).await?;
+async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
+    let (missing, data) = queues(&ctx, &LANES).await?;
     Ok((missing, Json(QueuesResponse { data })))
 }
 
 endpoint! {
     STATS: get "/v1/queues/{lane}/stats" for TENANT.all(Scope::Operate) => stats,
-    tag = "operate",
-    operation_id = "get_queue_stats",
-    summary = "Get the work of one lane, for autoscalers.",
+    "get_queue_stats" in "operate": "Get the work of one lane, for autoscalers.",
     description = "`scaling.pending_slots` and `scaling.wanted_slots` are what KEDA's metrics-api trigger reads as `valueLocation`.",
     params(("lane" = String, Path, description = "`interactive` or `background`.", example = "interactive")),
-    responses((status = 200, description = "The work of the lane.", body = houston_protocol::queue::QueueResponse)),
+    200 "The work of the lane." [houston_protocol::queue::QueueResponse],
 }
 
-async fn stats(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Path(lane): Path<String>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn stats(ctx: Ctx, Path(lane): Path<String>) -> Result<impl IntoResponse> {
     let lane = lane_named(&lane)?;
-    let (missing, mut lanes) = queues(&app, caller, &[lane]).await?;
+    let (missing, mut lanes) = queues(&ctx, &[lane]).await?;
     let lane = lanes.pop().ok_or(ApiError::NotFound { what: "lane" })?;
     Ok((missing, Json(lane)))
 }
 
 endpoint! {
     PAUSE: post "/v1/queues/{lane}/pause" for INSTALLATION => pause,
-    tag = "operate",
-    operation_id = "pause_queue",
-    summary = "Pause a lane: workers claim nothing new of it.",
+    "pause_queue" in "operate": "Pause a lane: workers claim nothing new of it.",
     description = "Runs that workers hold go on, and what is posted waits. Workers read it within a second. Idempotent. Needs the scope \
                    `installation` besides `operate`.",
     params(("lane" = String, Path, description = "`interactive` or `background`.", example = "background")),
-    responses((status = 200, description = "The lane.", body = QueueResponse)),
+    200 "The lane." [QueueResponse],
 }
 
 /// Workers claim nothing new of a paused lane.
-async fn pause(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Path(lane): Path<String>,
-) -> Result<impl IntoResponse, ApiError> {
-    set(&app, caller, &lane, true).await.map(Json)
+async fn pause(ctx: Ctx, Path(lane): Path<String>) -> Result<impl IntoResponse> {
+    set(&ctx, &lane, true).await.map(Json)
 }
 
 endpoint! {
     RESUME: post "/v1/queues/{lane}/resume" for INSTALLATION => resume,
-    tag = "operate",
-    operation_id = "resume_queue",
-    summary = "Let a paused lane go on.",
+    "resume_queue" in "operate": "Let a paused lane go on.",
     description = "Idempotent. Needs the scope `installation` besides `operate`.",
     params(("lane" = String, Path, description = "`interactive` or `background`.", example = "background")),
-    responses((status = 200, description = "The lane.", body = QueueResponse)),
+    200 "The lane." [QueueResponse],
 }
 
-async fn resume(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Path(lane): Path<String>,
-) -> Result<impl IntoResponse, ApiError> {
-    set(&app, caller, &lane, false).await.map(Json)
+async fn resume(ctx: Ctx, Path(lane): Path<String>) -> Result<impl IntoResponse> {
+    set(&ctx, &lane, false).await.map(Json)
 }
 
-async fn set(app: &Arc<App>, caller: Caller, lane: &str, is_paused: bool) -> Result<QueueResponse, ApiError> {
+async fn set(ctx: &Ctx, lane: &str, is_paused: bool) -> Result<QueueResponse> {
     let lane = lane_named(lane)?;
-    for cell in app.all_cells() {
+    for cell in ctx.all_cells() {
         cell.api_store().set_lane_paused(Lane::from(lane).as_str(), is_paused).await?;
     }
-    queues(app, caller, &[lane]).await?.1.pop().ok_or(ApiError::NotFound { what: "lane" })
+    queues(ctx, &[lane]).await?.1.pop().ok_or(ApiError::NotFound { what: "lane" })
 }
 
 /// The work of lanes, over all cells.
@@ -115,26 +90,21 @@ pub(crate) struct Works {
 }
 
 /// The work of these lanes: `whole` is that of all tenants, with the workers.
-pub(crate) async fn works(
-    app: &Arc<App>,
-    caller: Caller,
-    whole: bool,
-    lanes: &[Urgency],
-) -> Result<Works, ApiError> {
+pub(crate) async fn works(ctx: &Ctx, whole: bool, lanes: &[Urgency]) -> Result<Works> {
     let mut works = vec![LaneWork::default(); lanes.len()];
     let mut workers = Vec::new();
     let ask = |cell: Arc<App>| async move {
         if !whole {
-            return Ok((cell.store(caller).work().await?, Vec::new()));
+            return Ok((cell.store(ctx.caller).work().await?, Vec::new()));
         }
         let store = cell.api_store();
         let (work, workers) = tokio::try_join!(store.work(), store.list_workers())?;
         Ok((work, workers))
     };
-    let (found, missing) = across(app, ask).await?;
+    let (found, missing) = across(ctx, ask).await?;
     for (work, of_cell) in found {
         for (sum, lane) in works.iter_mut().zip(lanes) {
-            let urgency_of = |kind: &str| app.state.agent_types.get(kind).map(|kind| kind.urgency);
+            let urgency_of = |kind: &str| ctx.state.agent_types.get(kind).map(|kind| kind.urgency);
             *sum = sum.with(LaneWork::of(*lane, &work.kinds, urgency_of, work.at));
         }
         // Each process has a worker in every cell, and they share its slots: those of one cell are all.
@@ -145,15 +115,11 @@ pub(crate) async fn works(
     Ok(Works { lanes: works, workers, missing })
 }
 
-async fn queues(
-    app: &Arc<App>,
-    caller: Caller,
-    lanes: &[Urgency],
-) -> Result<(Missing, Vec<QueueResponse>), ApiError> {
-    let whole = caller.operates_installation();
+async fn queues(ctx: &Ctx, lanes: &[Urgency]) -> Result<(Missing, Vec<QueueResponse>)> {
+    let whole = ctx.caller.operates_installation();
     let ask = |cell: Arc<App>| async move { Ok(cell.api_store().paused_lanes().await?) };
     let (Works { lanes: works, workers, missing }, (paused, _)) =
-        tokio::try_join!(works(app, caller, whole, lanes), across(app, ask))?;
+        tokio::try_join!(works(ctx, whole, lanes), across(ctx, ask))?;
     let show = |(work, lane): (LaneWork, &Urgency)| {
         // As long as one cell does not know of a pause, the lane is not paused.
         let has = |paused: &Vec<String>| paused.iter().any(|name| name == Lane::from(*lane).as_str());
@@ -164,7 +130,7 @@ async fn queues(
 }
 
 /// The lane of this name.
-fn lane_named(name: &str) -> Result<Urgency, ApiError> {
+fn lane_named(name: &str) -> Result<Urgency> {
     let found = LANES.into_iter().find(|lane| Lane::from(*lane).as_str() == name);
     found.ok_or(ApiError::NotFound { what: "lane" })
 }

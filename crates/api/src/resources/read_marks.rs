@@ -1,44 +1,27 @@
 //! How far users have read their threads. A mark belongs to the thread, so it is the same on all devices of its user.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::State;
-use axum::response::IntoResponse;
 use houston_domain::id::UserId;
 use houston_protocol::read_mark::{MarkRead, ReadMarkResponse, UnreadResponse};
-use houston_protocol::time::Time;
 use houston_store::read_mark::{ReadMark, ReadUpTo};
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::{AgentablePath, Id, Owner};
-use crate::request::body::{Creation, OptionalBody};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::state::App;
+use crate::request::agentable_path::Owner;
+use crate::request::body::OptionalBody;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[UNREAD, SET];
 
 endpoint! {
     UNREAD: get "/v1/users/{id}/unread" for USER => unread,
-    tag = "messages",
-    operation_id = "get_unread",
-    summary = "Get what a user has not read, in total and by thread.",
-    params(("id" = houston_domain::id::UserId, Path, description = "Id of the user.")),
-    responses(
-        (status = 200, description = "The threads with something unread, among the newest 200.", body = UnreadResponse)
-    ),
+    "get_unread" in "messages": "Get what a user has not read, in total and by thread.",
+    params(OfUser),
+    200 "The threads with something unread, among the newest 200." [UnreadResponse],
 }
 
-async fn unread(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<UserId>,
-) -> Result<impl IntoResponse, ApiError> {
-    app.store(caller).user(id).await?;
-    let kinds = app.state.agent_types.values().filter(|kind| kind.conversational);
+async fn unread(ctx: Ctx, Id(id): Id<UserId>) -> Result<impl IntoResponse> {
+    ctx.store().user(id).await?;
+    let kinds = ctx.state.agent_types.values().filter(|kind| kind.conversational);
     let kinds: Vec<&str> = kinds.map(|kind| kind.kind.as_str()).collect();
-    let (threads, has_more) = app.store(caller).unread_threads(id, &kinds).await?;
+    let (threads, has_more) = ctx.store().unread_threads(id, &kinds).await?;
     Ok(Json(UnreadResponse {
         user_id: id,
         unread: threads.iter().map(|thread| thread.unread).sum(),
@@ -49,26 +32,18 @@ async fn unread(
 
 endpoint! {
     SET: post "/v1/{kinds}/{id}/read" for AGENTABLE => set,
-    tag = "messages",
-    operation_id = "mark_read",
-    summary = "Mark a thread as read, up to a message, a position, or its end. A mark only moves forward.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
-    ),
-    request_body = Option<MarkRead>,
-    responses(
-        (status = 200, description = "How far the thread was read.", body = houston_protocol::read_mark::ReadMarkResponse)
-    ),
+    "mark_read" in "messages": "Mark a thread as read, up to a message, a position, or its end. A mark only moves forward.",
+    params(OfAgentable),
+    body [Option<MarkRead>],
+    200 "How far the thread was read." [houston_protocol::read_mark::ReadMarkResponse],
 }
 
 /// Marks only move forward, so what devices say late or twice changes nothing.
 async fn set(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     path: AgentablePath,
     OptionalBody(Creation { value: body, .. }): OptionalBody<MarkRead>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     if !path.conversational {
         return Err(ApiError::NotFound { what: "conversation" });
     }
@@ -81,9 +56,9 @@ async fn set(
         (None, Some(seq)) => ReadUpTo::Seq(seq),
         (None, None) => ReadUpTo::Latest,
     };
-    app.confirm(caller, &path).await?;
-    app.store(caller).mark_read(path.id, up_to).await?;
-    let mark = app.store(caller).read_marks(&[path.id]).await?.pop();
+    ctx.confirm(&path).await?;
+    ctx.store().mark_read(path.id, up_to).await?;
+    let mark = ctx.store().read_marks(&[path.id]).await?.pop();
     mark.map(response).map(Json).ok_or(ApiError::NotFound { what: "agentable" })
 }
 

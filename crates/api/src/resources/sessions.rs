@@ -2,66 +2,54 @@
 //! whose end is the open session; closed sessions (`/v1/sessions`), each with its summary; and compressions, i.e. summaries that
 //! replace the beginning of a long conversation in what the model is sent.
 
-use std::convert::identity as response;
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::State;
-use axum::response::IntoResponse;
 use houston_domain::id::{CompressionId, SessionId};
 use houston_protocol::session::HistoryEntryResponse;
-use houston_protocol::time::Time;
 use houston_store::history::StoredEntry;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::Id;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::page::{List, Page, PageQuery, rows};
-use crate::request::query::Query;
-use crate::request::reads::{get_by_id, list_of_agentable};
-use crate::state::App;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, HISTORY, LIST_HISTORY, LIST, LIST_COMPRESSIONS];
 
-list_of_agentable! {
-    path: "/v1/{kinds}/{id}/sessions", access: AGENTABLE.unshown(), tag: "sessions", operation: "list_sessions",
-    summary: "List the closed sessions of an agentable, newest first.",
-    list: Sessions, from: query => query.position(List::Sessions)?, position: |row| i64::from(row.number),
-    method: sessions, body: houston_domain::session::Session, "A page of sessions.",
+endpoint! {
+    LIST: get "/v1/{kinds}/{id}/sessions" for AGENTABLE.unshown() => list,
+    "list_sessions" in "sessions": "List the closed sessions of an agentable, newest first.",
+    params(OfAgentable, Paged),
+    200 "A page of sessions." [Page<houston_domain::session::Session>],
 }
 
-get_by_id! {
-    path: "/v1/sessions/{id}", access: ROW.unshown(), tag: "sessions", operation: "get_session",
-    summary: "Get a closed session.",
-    id: SessionId, "Id of the session.",
-    method: session, body: houston_domain::session::Session, "The session.",
+async fn list(ctx: Ctx, path: AgentablePath, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+    let (limit, from) = (query.limit()?, query.position(List::Sessions)?);
+    ctx.confirm(&path).await?;
+    let rows = ctx.store().sessions(path.id, from, rows(limit)).await?;
+    Ok(Json(Page::of(List::Sessions, limit, rows, |row| i64::from(row.number), |row| row)))
+}
+
+endpoint! {
+    GET: get "/v1/sessions/{id}" for ROW.unshown() => get,
+    "get_session" in "sessions": "Get a closed session.",
+    params(("id" = SessionId, Path, description = "Id of the session.")),
+    200 "The session." [houston_domain::session::Session],
+}
+
+async fn get(ctx: Ctx, Id(id): Id<SessionId>) -> Result<impl IntoResponse> {
+    Ok(Json(ctx.store().session(id).await?))
 }
 
 endpoint! {
     HISTORY: get "/v1/sessions/{id}/history" for ROW.unshown() => history,
-    tag = "sessions",
-    operation_id = "list_session_history",
-    summary = "List the history entries of a closed session, oldest first.",
-    params(
-        ("id" = houston_domain::id::SessionId, Path, description = "Id of the session."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
-    ),
-    responses(
-        (status = 200, description = "A page of entries.", body = houston_protocol::page::Page<houston_protocol::session::HistoryEntryResponse>)
-    ),
+    "list_session_history" in "sessions": "List the history entries of a closed session, oldest first.",
+    params(("id" = SessionId, Path, description = "Id of the session."), Paged),
+    200 "A page of entries." [Page<houston_protocol::session::HistoryEntryResponse>],
 }
 
 async fn history(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<SessionId>,
     Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     let (limit, after) = (query.limit()?, query.position(List::History)?.unwrap_or(0));
-    let session = app.store(caller).session(id).await?;
-    let entries = app.store(caller).session_history(&session, after, rows(limit)).await?;
+    let session = ctx.store().session(id).await?;
+    let entries = ctx.store().session_history(&session, after, rows(limit)).await?;
     Ok(Json(Page::of(List::History, limit, entries, |row| row.position, entry_response)))
 }
 
@@ -76,18 +64,38 @@ fn entry_response(placed: StoredEntry) -> HistoryEntryResponse {
     }
 }
 
-list_of_agentable! {
-    LIST_HISTORY => list_history, entry_response;
-    path: "/v1/{kinds}/{id}/history", access: AGENTABLE.unshown(), tag: "sessions", operation: "list_history",
-    summary: "List the entries of the history, oldest first.",
-    list: History, from: query => query.position(List::History)?.unwrap_or(0), position: |row| row.position,
-    method: history, body: HistoryEntryResponse, "A page of entries.",
+endpoint! {
+    LIST_HISTORY: get "/v1/{kinds}/{id}/history" for AGENTABLE.unshown() => list_history,
+    "list_history" in "sessions": "List the entries of the history, oldest first.",
+    params(OfAgentable, Paged),
+    200 "A page of entries." [Page<HistoryEntryResponse>],
 }
 
-list_of_agentable! {
-    LIST_COMPRESSIONS => list_compressions, response;
-    path: "/v1/{kinds}/{id}/compressions", access: AGENTABLE.unshown(), tag: "sessions", operation: "list_compressions",
-    summary: "List the compressions of an agentable's history, newest first.",
-    list: Compressions, from: query => query.id(List::Compressions)?.map(CompressionId), position: |row| row.id.0.as_u128(),
-    method: compressions, body: houston_domain::compression::Compression, "A page of compressions.",
+async fn list_history(
+    ctx: Ctx,
+    path: AgentablePath,
+    Query(query): Query<PageQuery>,
+) -> Result<impl IntoResponse> {
+    let (limit, from) = (query.limit()?, query.position(List::History)?.unwrap_or(0));
+    ctx.confirm(&path).await?;
+    let rows = ctx.store().history(path.id, from, rows(limit)).await?;
+    Ok(Json(Page::of(List::History, limit, rows, |row| row.position, entry_response)))
+}
+
+endpoint! {
+    LIST_COMPRESSIONS: get "/v1/{kinds}/{id}/compressions" for AGENTABLE.unshown() => list_compressions,
+    "list_compressions" in "sessions": "List the compressions of an agentable's history, newest first.",
+    params(OfAgentable, Paged),
+    200 "A page of compressions." [Page<houston_domain::compression::Compression>],
+}
+
+async fn list_compressions(
+    ctx: Ctx,
+    path: AgentablePath,
+    Query(query): Query<PageQuery>,
+) -> Result<impl IntoResponse> {
+    let (limit, from) = (query.limit()?, query.id(List::Compressions)?.map(CompressionId));
+    ctx.confirm(&path).await?;
+    let rows = ctx.store().compressions(path.id, from, rows(limit)).await?;
+    Ok(Json(Page::of(List::Compressions, limit, rows, |row| row.id.0.as_u128(), |row| row)))
 }

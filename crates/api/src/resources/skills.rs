@@ -2,39 +2,37 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
 use axum::extract::FromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use houston_domain::skill::trigger::Triggers;
 use houston_domain::skill::{SkillDocument, SkillError, document, file, is_name};
 use houston_protocol::page::Page;
 use houston_protocol::skill::{SkillEntryResponse, SkillRequest, SkillResponse, SkillTriggers};
-use houston_protocol::time::Time;
 use houston_store::skill::{SkillEntry, SkillOwner, StoredSkill};
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::params;
-use crate::request::endpoint::Endpoint;
-use crate::state::App;
+use crate::request::agentable_path::{PathUser, params};
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] =
-    &[tenant::LIST, tenant::GET, tenant::PUT, tenant::DELETE, user::LIST, user::GET, user::PUT, user::DELETE];
+    &[LIST, GET, PUT, DELETE, USER_LIST, USER_GET, USER_PUT, USER_DELETE];
 
-/// Extracts `name` from the path of the request: the name of a skill, which need not exist.
+/// The skill that a path names; it need not exist.
 #[derive(Debug, Clone)]
-struct SkillName(String);
+struct SkillPath {
+    owner: SkillOwner,
+    name: String,
+}
 
-impl<S: Send + Sync> FromRequestParts<S> for SkillName {
+impl<S: Send + Sync> FromRequestParts<S> for SkillPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let owner = owner(PathUser::from_request_parts(parts, state).await?);
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "skill" };
         let params = params(parts).ok_or(NOT_FOUND)?;
         let name = params.iter().find(|(name, _)| *name == "name").map_or("", |(_, name)| name);
         if is_name(name) {
-            return Ok(Self(name.to_owned()));
+            return Ok(Self { owner, name: name.to_owned() });
         }
         let most = document::MAX_NAME_BYTES;
         let detail = format!(
@@ -44,188 +42,114 @@ impl<S: Send + Sync> FromRequestParts<S> for SkillName {
     }
 }
 
-/// Generates `list`, `get`, `put` and `delete` for the skills of one owner. `owner` looks up what the path names.
-macro_rules! skills {
-    (
-        paths: $all:literal, $one:literal, access: $access:expr,
-        $list:literal: $listed:literal, $get:literal: $got:literal, $put:literal: $created:literal,
-        $delete:literal: $deleted:literal, params: ($($params:tt)*),
-        owner: ($($pattern:pat_param => $extracted:ty)?) $owner:expr,
-    ) => {
-        crate::request::endpoint::endpoint! {
-            LIST: get $all for $access => list,
-            tag = "skills",
-            operation_id = $list,
-            summary = $listed,
-            params($($params)*),
-            responses((
-                status = 200,
-                description = "All of them, on one page.",
-                body = houston_protocol::page::Page<houston_protocol::skill::SkillEntryResponse>
-            )),
-        }
-
-        async fn list(
-            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::caller::Caller,
-            $($pattern: $extracted,)?
-        ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
-            super::list(&app, caller, $owner).await
-        }
-
-        crate::request::endpoint::endpoint! {
-            GET: get $one for $access => get,
-            tag = "skills",
-            operation_id = $get,
-            summary = $got,
-            params($($params)* ("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
-            responses((status = 200, description = "The skill.", body = houston_protocol::skill::SkillResponse)),
-        }
-
-        async fn get(
-            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::caller::Caller,
-            $($pattern: $extracted,)?
-            name: super::SkillName,
-        ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
-            super::get(&app, caller, $owner, name).await
-        }
-
-        crate::request::endpoint::endpoint! {
-            PUT: put $one for $access => put,
-            tag = "skills",
-            operation_id = $put,
-            summary = $created,
-            params($($params)* ("name" = String, Path, description = "Name of the skill: 1 to 64 lower-case letters, digits and single hyphens.", example = "weekly-review")),
-            request_body = houston_protocol::skill::SkillRequest,
-            responses(
-                (status = 200, description = "The skill, with what was mended or left out.", body = houston_protocol::skill::SkillResponse),
-                (status = 409, description = "`full`: there is the maximum number of skills."),
-            ),
-        }
-
-        async fn put(
-            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::caller::Caller,
-            $($pattern: $extracted,)?
-            name: super::SkillName,
-            // A PUT is idempotent, so the Idempotency-Key is ignored.
-            crate::request::body::Creation { value: request, key: _ }: crate::request::body::Creation<houston_protocol::skill::SkillRequest>,
-        ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
-            super::put(&app, caller, $owner, name, request).await
-        }
-
-        crate::request::endpoint::endpoint! {
-            DELETE: delete $one for $access => delete,
-            tag = "skills",
-            operation_id = $delete,
-            summary = $deleted,
-            params($($params)* ("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
-            responses((status = 204, description = "The skill is deleted.")),
-        }
-
-        async fn delete(
-            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::caller::Caller,
-            $($pattern: $extracted,)?
-            name: super::SkillName,
-        ) -> Result<axum::http::StatusCode, crate::error::ApiError> {
-            super::delete(&app, caller, $owner, name).await
-        }
-    };
-}
-
-/// `/v1/skills`: the skills of the tenant, for all its users.
-pub(crate) mod tenant {
-    use houston_store::skill::SkillOwner;
-
-    skills! {
-        paths: "/v1/skills", "/v1/skills/{name}", access: TENANT,
-        "list_skills_of_tenant": "List the skills of the tenant, by name.",
-        "get_skill_of_tenant": "Get a skill of the tenant with its files.",
-        "put_skill_of_tenant": "Create a skill of the tenant, or replace it with its files; agents have it from the next run on.",
-        "delete_skill_of_tenant": "Delete a skill of the tenant.",
-        params: (),
-        owner: () SkillOwner::Tenant,
-    }
-}
-
-/// `/v1/users/{id}/skills`: the skills of a user.
-pub(crate) mod user {
-    use houston_domain::id::UserId;
-    use houston_store::skill::SkillOwner;
-
-    use crate::request::agentable_path::Id;
-
-    skills! {
-        paths: "/v1/users/{id}/skills", "/v1/users/{id}/skills/{name}", access: USER,
-        "list_skills_of_user": "List the skills of a user, by name.",
-        "get_skill_of_user": "Get a skill of a user with its files.",
-        "put_skill_of_user": "Create a skill of a user, or replace it with its files; agents have it from the next run on.",
-        "delete_skill_of_user": "Delete a skill of a user.",
-        params: (("id" = houston_domain::id::UserId, Path, description = "Id of the user."),),
-        owner: (Id(id) => Id<UserId>) SkillOwner::User(id),
-    }
+/// Whose skills a path names.
+fn owner(PathUser(user): PathUser) -> SkillOwner {
+    user.map_or(SkillOwner::Tenant, SkillOwner::User)
 }
 
 /// Checks that the user exists: one that is being erased has its skills for a while.
-async fn confirm(app: &App, caller: Caller, owner: SkillOwner) -> Result<(), ApiError> {
+async fn confirm(ctx: &Ctx, owner: SkillOwner) -> Result<()> {
     if let SkillOwner::User(user) = owner {
-        app.store(caller).user(user).await?;
+        ctx.store().user(user).await?;
     }
     Ok(())
 }
 
-async fn list(
-    app: &App,
-    caller: Caller,
-    owner: SkillOwner,
-) -> Result<Json<Page<SkillEntryResponse>>, ApiError> {
-    confirm(app, caller, owner).await?;
-    let skills = app.store(caller).skills(owner).await?;
+endpoint! {
+    LIST: get "/v1/skills" for TENANT => list,
+    "list_skills_of_tenant" in "skills": "List the skills of the tenant, by name.",
+    200 "All of them, on one page." [Page<SkillEntryResponse>],
+}
+
+endpoint! {
+    USER_LIST: get "/v1/users/{id}/skills" for USER => list,
+    "list_skills_of_user" in "skills": "List the skills of a user, by name.",
+    params(OfUser),
+    200 "All of them, on one page." [Page<SkillEntryResponse>],
+}
+
+async fn list(ctx: Ctx, user: PathUser) -> Result<Json<Page<SkillEntryResponse>>> {
+    let owner = owner(user);
+    confirm(&ctx, owner).await?;
+    let skills = ctx.store().skills(owner).await?;
     // There are so few that one page has all of them.
     Ok(Json(Page { data: skills.into_iter().map(entry).collect(), has_more: false, next_cursor: None }))
 }
 
-async fn get(
-    app: &App,
-    caller: Caller,
-    owner: SkillOwner,
-    name: SkillName,
-) -> Result<Json<SkillResponse>, ApiError> {
-    confirm(app, caller, owner).await?;
-    let stored = app.store(caller).skill(owner, &name.0).await?;
-    let (text, name) = (stored.text.clone(), name.0);
-    let document = app.offload.compute(move || SkillDocument::read(&text, Some(&name))).await?;
+endpoint! {
+    GET: get "/v1/skills/{name}" for TENANT => get,
+    "get_skill_of_tenant" in "skills": "Get a skill of the tenant with its files.",
+    params(("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
+    200 "The skill." [SkillResponse],
+}
+
+endpoint! {
+    USER_GET: get "/v1/users/{id}/skills/{name}" for USER => get,
+    "get_skill_of_user" in "skills": "Get a skill of a user with its files.",
+    params(OfUser, ("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
+    200 "The skill." [SkillResponse],
+}
+
+async fn get(ctx: Ctx, SkillPath { owner, name }: SkillPath) -> Result<Json<SkillResponse>> {
+    confirm(&ctx, owner).await?;
+    let stored = ctx.store().skill(owner, &name).await?;
+    let text = stored.text.clone();
+    let document = ctx.offload.compute(move || SkillDocument::read(&text, Some(&name))).await?;
     Ok(Json(response(document.map_err(refused)?, stored)))
 }
 
+endpoint! {
+    PUT: put "/v1/skills/{name}" for TENANT => put,
+    "put_skill_of_tenant" in "skills": "Create a skill of the tenant, or replace it with its files; agents have it from the next run on.",
+    params(("name" = String, Path, description = "Name of the skill: 1 to 64 lower-case letters, digits and single hyphens.", example = "weekly-review")),
+    body [SkillRequest],
+    200 "The skill, with what was mended or left out." [SkillResponse],
+    409 "`full`: there is the maximum number of skills.",
+}
+
+endpoint! {
+    USER_PUT: put "/v1/users/{id}/skills/{name}" for USER => put,
+    "put_skill_of_user" in "skills": "Create a skill of a user, or replace it with its files; agents have it from the next run on.",
+    params(OfUser, ("name" = String, Path, description = "Name of the skill: 1 to 64 lower-case letters, digits and single hyphens.", example = "weekly-review")),
+    body [SkillRequest],
+    200 "The skill, with what was mended or left out." [SkillResponse],
+    409 "`full`: there is the maximum number of skills.",
+}
+
 async fn put(
-    app: &App,
-    caller: Caller,
-    owner: SkillOwner,
-    SkillName(name): SkillName,
-    SkillRequest { text, files, enabled }: SkillRequest,
-) -> Result<Json<SkillResponse>, ApiError> {
+    ctx: Ctx,
+    SkillPath { owner, name }: SkillPath,
+    // A PUT is idempotent, so the Idempotency-Key is ignored.
+    Creation { value: SkillRequest { text, files, enabled }, key: _ }: Creation<SkillRequest>,
+) -> Result<Json<SkillResponse>> {
     // Compiling patterns takes too long for a thread of the runtime.
-    let read = app.offload.compute({
+    let read = ctx.offload.compute({
         let (name, text, files) = (name.clone(), text.clone(), files.clone());
         move || check(&name, &text, &files)
     });
     let document = read.await?.map_err(refused)?;
     let summary = document.summary(enabled.unwrap_or(document.default_enabled));
-    app.store(caller).put_skill(owner, &summary, &text, &files).await?;
-    let stored = app.store(caller).skill(owner, &name).await?;
+    ctx.store().put_skill(owner, &summary, &text, &files).await?;
+    let stored = ctx.store().skill(owner, &name).await?;
     Ok(Json(response(document, stored)))
 }
 
-async fn delete(
-    app: &App,
-    caller: Caller,
-    owner: SkillOwner,
-    SkillName(name): SkillName,
-) -> Result<StatusCode, ApiError> {
-    app.store(caller).delete_skill(owner, &name).await?;
+endpoint! {
+    DELETE: delete "/v1/skills/{name}" for TENANT => delete,
+    "delete_skill_of_tenant" in "skills": "Delete a skill of the tenant.",
+    params(("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
+    204 "The skill is deleted.",
+}
+
+endpoint! {
+    USER_DELETE: delete "/v1/users/{id}/skills/{name}" for USER => delete,
+    "delete_skill_of_user" in "skills": "Delete a skill of a user.",
+    params(OfUser, ("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
+    204 "The skill is deleted.",
+}
+
+async fn delete(ctx: Ctx, SkillPath { owner, name }: SkillPath) -> Result<StatusCode> {
+    ctx.store().delete_skill(owner, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,33 +1,22 @@
 //! Records of custom tables, one by one and as CSV.
 
-use std::sync::Arc;
-
-use axum::Json;
 use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::extract::Request;
+use axum::http::header;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use houston_domain::custom_table::{CsvFault, MAX_ADDED, Order, Part, TableLimits};
 use houston_domain::id::{RecordId, TableId};
 use houston_protocol::problem::FieldError;
 use houston_protocol::table::{AddRecords, AddedRecords, ImportedRecords, RecordResponse, UpdateRecord};
-use houston_protocol::time::Time;
 use houston_store::custom_record::{CustomRecord, RecordData, RecordSearch};
 use houston_store::custom_table::CustomTable;
 use serde::Deserialize;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::Id;
-use crate::request::body::{Creation, content_length, is_of_type, receive};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::{Key, respond, stored_body, unless_key_reused};
-use crate::request::page::{List, Page, PageQuery, rows};
-use crate::request::query::Query;
+use crate::request::body::{content_length, is_of_type, receive};
+use crate::request::idempotency::created_many;
+use crate::request::prelude::*;
 use crate::resources::tables::{filter, refused};
-use crate::state::App;
 use crate::state::documents::DocumentPermit;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[EXPORT, IMPORT, LIST, ADD, GET, CHANGE, DELETE];
@@ -46,35 +35,28 @@ struct RecordsQuery {
 
 endpoint! {
     LIST: get "/v1/tables/{id}/records" for ROW => list,
-    tag = "tables",
-    operation_id = "list_records",
-    summary = "Find records of a custom table, the newest first.",
+    "list_records" in "tables": "Find records of a custom table, the newest first.",
     params(
-        ("id" = houston_domain::id::TableId, Path, description = "Id of the table."),
+        ("id" = TableId, Path, description = "Id of the table."),
         ("where" = Option<String>, Query, description = "Conditions as JSON.", example = "{\"amount\": {\"gte\": 10}}"),
         ("query" = Option<String>, Query, description = "A text in one of the values."),
         ("order" = Option<String>, Query, description = "A field; `-field` for the greatest first.", example = "-amount"),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page, with the same other parameters.")
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page, with the same other parameters."),
     ),
-    responses((status = 200, description = "A page of records.", body = houston_protocol::page::Page<houston_protocol::table::RecordResponse>)),
+    200 "A page of records." [Page<houston_protocol::table::RecordResponse>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<TableId>,
-    Query(query): Query<RecordsQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, Id(id): Id<TableId>, Query(query): Query<RecordsQuery>) -> Result<impl IntoResponse> {
     let RecordsQuery { limit, cursor, conditions, query, order } = query;
     let page = PageQuery { limit, cursor };
     let (limit, offset) = (page.limit()?, page.position(List::Records)?.unwrap_or(0));
-    let table = app.store(caller).table(id).await?;
+    let table = ctx.store().table(id).await?;
     let filter = filter(&table.fields, conditions.as_deref(), query)?;
     let order = Order::parse(order.as_deref(), &table.fields)
         .map_err(|fault| ApiError::parameter("order", fault.to_string()))?;
     let search = RecordSearch { filter, order, offset, limit: rows(limit) };
-    let (records, _) = app.store(caller).search_records(&table, &search).await?;
+    let (records, _) = ctx.store().search_records(&table, &search).await?;
     // The order may be that of values, so the next page is found by the number of records before it.
     let next = offset.saturating_add(rows(limit) - 1);
     Ok(Json(Page::of(List::Records, limit, records, |_| next, response)))
@@ -82,33 +64,21 @@ async fn list(
 
 endpoint! {
     ADD: post "/v1/tables/{id}/records" for ROW => add,
-    tag = "tables",
-    operation_id = "create_records",
-    summary = "Add records to a custom table, all or none.",
-    params(
-        ("id" = houston_domain::id::TableId, Path, description = "Id of the table."),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
-    ),
-    request_body = AddRecords,
-    responses(
-        (status = 201, description = "The new records.", body = AddedRecords),
-        (status = 409, description = "`full`: the table would have more than the maximum number of records.")
-    ),
+    "create_records" in "tables": "Add records to a custom table, all or none.",
+    params(("id" = TableId, Path, description = "Id of the table."), Keyed),
+    body [AddRecords],
+    201 "The new records." [AddedRecords],
+    409 "`full`: the table would have more than the maximum number of records.",
 }
 
-async fn add(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<TableId>,
-    request: Creation<AddRecords>,
-) -> Result<Response, ApiError> {
+async fn add(ctx: Ctx, Id(id): Id<TableId>, request: Creation<AddRecords>) -> Result<Response> {
     let Creation { value: AddRecords { records }, key } = request;
     if !(1..=MAX_ADDED).contains(&records.len()) {
         return Err(ApiError::field("/records", format!("must have 1 to {MAX_ADDED} records")));
     }
-    let table = app.store(caller).table(id).await?;
+    let table = ctx.store().table(id).await?;
     // Ids of one millisecond are in no order, and records are listed in the order of their ids.
-    let mut ids: Vec<RecordId> = records.iter().map(|_| app.state.ids.beside(table.user)).collect();
+    let mut ids: Vec<RecordId> = records.iter().map(|_| ctx.state.ids.beside(table.user)).collect();
     ids.sort();
     let mut new = Vec::with_capacity(records.len());
     for ((nth, record), id) in records.iter().enumerate().zip(ids) {
@@ -116,7 +86,7 @@ async fn add(
         let data = checked.map_err(|faults| refused(&format!("/records/{nth}"), faults))?;
         new.push(RecordData { id, data });
     }
-    let now = app.now();
+    let now = ctx.now();
     let made = |RecordData { id, data }: &RecordData| {
         response(CustomRecord {
             id: *id,
@@ -129,69 +99,51 @@ async fn add(
     };
     let body = stored_body(&AddedRecords { data: new.iter().map(made).collect() });
     let key = key.as_ref().map(Key::as_stored);
-    let done = app.store(caller).add_records((&table, now), &new, key, &body).await?;
-    let (stored, replayed) = unless_key_reused(done)?;
-    let text = stored.as_str().map_or_else(|| stored.to_string(), str::to_owned);
-    let headers = [(header::CONTENT_TYPE, "application/json")];
-    Ok(respond((StatusCode::CREATED, headers, text), replayed))
+    let done = ctx.store().add_records((&table, now), &new, key, &body).await?;
+    Ok(created_many(unless_key_reused(done)?))
 }
 
 endpoint! {
     GET: get "/v1/records/{id}" for ROW => get,
-    tag = "tables",
-    operation_id = "get_record",
-    summary = "Get a record of a custom table.",
-    params(("id" = houston_domain::id::RecordId, Path, description = "Id of the record.")),
-    responses((status = 200, description = "The record.", body = houston_protocol::table::RecordResponse)),
+    "get_record" in "tables": "Get a record of a custom table.",
+    params(("id" = RecordId, Path, description = "Id of the record.")),
+    200 "The record." [houston_protocol::table::RecordResponse],
 }
 
-async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<RecordId>,
-) -> Result<impl IntoResponse, ApiError> {
-    let (_, record) = app.store(caller).record(id).await?;
+async fn get(ctx: Ctx, Id(id): Id<RecordId>) -> Result<impl IntoResponse> {
+    let (_, record) = ctx.store().record(id).await?;
     Ok(Json(response(record)))
 }
 
 endpoint! {
     CHANGE: patch "/v1/records/{id}" for ROW => change,
-    tag = "tables",
-    operation_id = "change_record",
-    summary = "Change values of a record; null removes one, values not given stay as they are.",
-    params(("id" = houston_domain::id::RecordId, Path, description = "Id of the record.")),
-    request_body = UpdateRecord,
-    responses((status = 200, description = "The record.", body = houston_protocol::table::RecordResponse)),
+    "change_record" in "tables": "Change values of a record; null removes one, values not given stay as they are.",
+    params(("id" = RecordId, Path, description = "Id of the record.")),
+    body [UpdateRecord],
+    200 "The record." [houston_protocol::table::RecordResponse],
 }
 
 async fn change(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<RecordId>,
     // A PATCH is idempotent, so the Idempotency-Key is ignored.
     Creation { value: UpdateRecord { values }, key: _ }: Creation<UpdateRecord>,
-) -> Result<impl IntoResponse, ApiError> {
-    let (table, record) = app.store(caller).record(id).await?;
+) -> Result<impl IntoResponse> {
+    let (table, record) = ctx.store().record(id).await?;
     let checked = table.fields.check(&values, None, Part::Changes);
     let changes = checked.map_err(|faults| refused("/values", faults))?;
-    Ok(Json(response(app.store(caller).change_record((&table, record.id), &changes).await?)))
+    Ok(Json(response(ctx.store().change_record((&table, record.id), &changes).await?)))
 }
 
 endpoint! {
     DELETE: delete "/v1/records/{id}" for ROW => delete,
-    tag = "tables",
-    operation_id = "remove_record",
-    summary = "Delete a record of a custom table.",
-    params(("id" = houston_domain::id::RecordId, Path, description = "Id of the record.")),
-    responses((status = 204, description = "The record is deleted.")),
+    "remove_record" in "tables": "Delete a record of a custom table.",
+    params(("id" = RecordId, Path, description = "Id of the record.")),
+    204 "The record is deleted.",
 }
 
-async fn delete(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<RecordId>,
-) -> Result<StatusCode, ApiError> {
-    app.store(caller).delete_record(id).await?;
+async fn delete(ctx: Ctx, Id(id): Id<RecordId>) -> Result<StatusCode> {
+    ctx.store().delete_record(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -200,29 +152,23 @@ const PAGE: i64 = 200;
 
 endpoint! {
     EXPORT: get "/v1/tables/{id}/records.csv" for ROW => export,
-    tag = "tables",
-    operation_id = "export_records",
-    summary = "Export the records of a custom table as CSV, in the order in which they were added.",
+    "export_records" in "tables": "Export the records of a custom table as CSV, in the order in which they were added.",
     description = "One column for each field, named in the first line. An empty cell is no value, a list is a JSON array. A text that a spreadsheet would take for a formula begins with `'`; an import takes it away again.",
-    params(("id" = houston_domain::id::TableId, Path, description = "Id of the table.")),
-    responses((status = 200, description = "The records.", body = String, content_type = "text/csv")),
+    params(("id" = TableId, Path, description = "Id of the table.")),
+    200 "The records." [String, content_type = "text/csv"],
 }
 
 /// The records are sent page by page.
-async fn export(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<TableId>,
-) -> Result<impl IntoResponse, ApiError> {
-    let table = app.store(caller).table(id).await?;
+async fn export(ctx: Ctx, Id(id): Id<TableId>) -> Result<impl IntoResponse> {
+    let table = ctx.store().table(id).await?;
     // The first page is read before the response begins, so that its errors are answers.
-    let first = csv_page(&app, caller, &table, None).await?;
+    let first = csv_page(&ctx, &table, None).await?;
     let head = Bytes::from(table.fields.csv_head());
     let name = format!("attachment; filename=\"{}.csv\"", table.name);
-    let rest = stream::try_unfold((app, table, first.1), move |(app, table, after)| async move {
+    let rest = stream::try_unfold((ctx, table, first.1), move |(ctx, table, after)| async move {
         let Some(after) = after else { return Ok(None) };
-        let (lines, next) = csv_page(&app, caller, &table, Some(after)).await?;
-        Ok::<_, ApiError>(Some((lines, (app, table, next))))
+        let (lines, next) = csv_page(&ctx, &table, Some(after)).await?;
+        Ok::<_, ApiError>(Some((lines, (ctx, table, next))))
     });
     // An error ends the connection, so that a part is not taken for the whole.
     let all = stream::iter([Ok(head), Ok(first.0)]).chain(rest).map_err(|error| {
@@ -238,12 +184,11 @@ async fn export(
 
 /// The lines of a page, and the last record if there may be more.
 async fn csv_page(
-    app: &App,
-    caller: Caller,
+    ctx: &Ctx,
     table: &CustomTable,
     after: Option<RecordId>,
-) -> Result<(Bytes, Option<RecordId>), ApiError> {
-    let records = app.store(caller).records_after(table, after, PAGE).await?;
+) -> Result<(Bytes, Option<RecordId>)> {
+    let records = ctx.store().records_after(table, after, PAGE).await?;
     let is_full = i64::try_from(records.len()).is_ok_and(|count| count >= PAGE);
     let last = records.last().map(|record| record.id).filter(|_| is_full);
     let lines: Vec<u8> = records.iter().flat_map(|record| table.fields.csv_line(&record.data)).collect();
@@ -258,37 +203,25 @@ const MEMORY_FACTOR: usize = 4;
 
 endpoint! {
     IMPORT: post "/v1/tables/{id}/import" for ROW => import,
-    tag = "tables",
-    operation_id = "import_records",
-    summary = "Add the records of a CSV text to a custom table, all or none.",
+    "import_records" in "tables": "Add the records of a CSV text to a custom table, all or none.",
     description = "The first line names fields of the table, in any order. Each error has the line and the column.",
-    params(
-        ("id" = houston_domain::id::TableId, Path, description = "Id of the table."),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
-    ),
-    request_body(content = houston_protocol::schema::Csv, content_type = "text/csv", description = "UTF-8, separated by commas, as long as the records of a table may be.", example = "amount,category\n12.50,food\n"),
-    responses(
-        (status = 201, description = "How many records were added.", body = ImportedRecords),
-        (status = 409, description = "`full`: the table would have more than the maximum number of records.")
-    ),
+    params(("id" = TableId, Path, description = "Id of the table."), Keyed),
+    body [houston_protocol::schema::Csv, content_type = "text/csv", description = "UTF-8, separated by commas, as long as the records of a table may be.", example = "amount,category\n12.50,food\n"],
+    201 "How many records were added." [ImportedRecords],
+    409 "`full`: the table would have more than the maximum number of records.",
 }
 
-async fn import(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<TableId>,
-    request: Request<Body>,
-) -> Result<Response, ApiError> {
-    let table = app.store(caller).table(id).await?;
+async fn import(ctx: Ctx, Id(id): Id<TableId>, request: Request<Body>) -> Result<Response> {
+    let table = ctx.store().table(id).await?;
     if !is_of_type(request.headers(), CSV) {
         return Err(ApiError::UnsupportedMediaType { wanted: CSV });
     }
-    let TableLimits { max_bytes, max_records, .. } = app.store(caller).knowledge_limits().tables;
+    let TableLimits { max_bytes, max_records, .. } = ctx.store().knowledge_limits().tables;
     let limit = usize::try_from(max_bytes).unwrap_or(usize::MAX);
     let (parts, body) = request.into_parts();
     content_length(&parts.headers, limit)?;
     let memory = limit.saturating_mul(MEMORY_FACTOR);
-    let _permit = DocumentPermit::new(&app.documents, caller.tenant(), memory).await?;
+    let _permit = DocumentPermit::new(&ctx.documents, ctx.caller.tenant(), memory).await?;
     let pieces = receive(&parts, body, limit).await?;
     let fields = table.fields.clone();
     let read = move || {
@@ -296,18 +229,15 @@ async fn import(
         let key = Key::from_request(&parts, [csv.as_slice()])?;
         Ok::<_, ApiError>((fields.read_csv(&csv, max_records).map_err(csv_refused)?, key))
     };
-    let (records, key) = app.offload.compute(read).await??;
+    let (records, key) = ctx.offload.compute(read).await??;
     // Ids of one millisecond are in no order, and records are listed in the order of their ids.
-    let mut ids: Vec<RecordId> = records.iter().map(|_| app.state.ids.beside(table.user)).collect();
+    let mut ids: Vec<RecordId> = records.iter().map(|_| ctx.state.ids.beside(table.user)).collect();
     ids.sort();
     let new: Vec<_> = ids.into_iter().zip(records).map(|(id, data)| RecordData { id, data }).collect();
     let body = stored_body(&ImportedRecords { records: new.len() });
     let key = key.as_ref().map(Key::as_stored);
-    let done = app.store(caller).add_records((&table, app.now()), &new, key, &body).await?;
-    let (stored, replayed) = unless_key_reused(done)?;
-    let text = stored.as_str().map_or_else(|| stored.to_string(), str::to_owned);
-    let headers = [(header::CONTENT_TYPE, "application/json")];
-    Ok(respond((StatusCode::CREATED, headers, text), replayed))
+    let done = ctx.store().add_records((&table, ctx.now()), &new, key, &body).await?;
+    Ok(created_many(unless_key_reused(done)?))
 }
 
 fn csv_refused(faults: Vec<CsvFault>) -> ApiError {

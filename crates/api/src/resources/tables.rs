@@ -1,88 +1,50 @@
 //! Custom tables: records of a user in fields that they or their agents chose.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use houston_domain::custom_table::{
     Aggregate, Fault, Fields, Function, MAX_DESCRIPTION_BYTES, MAX_GROUPS, check_name, conditions,
 };
 use houston_domain::id::{TableId, UserId};
 use houston_protocol::problem::FieldError;
 use houston_protocol::table::{AddFields, AggregateGroup, AggregateResponse, CreateTable, TableResponse};
-use houston_protocol::time::Time;
 use houston_store::Error;
 use houston_store::custom_record::{Group, RecordFilter};
 use houston_store::custom_table::{CustomTable, NewCustomTable};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::Id;
-use crate::request::body::Creation;
 use crate::request::body::parse;
-use crate::request::checks::{check_size, check_text};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
-use crate::request::page::{HexText, List, Page, PageQuery, rows};
-use crate::request::query::Query;
-use crate::state::App;
+use crate::request::page::HexText;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, DELETE, ADD_FIELDS, AGGREGATE];
 
 endpoint! {
     LIST: get "/v1/users/{id}/tables" for USER => list,
-    tag = "tables",
-    operation_id = "list_tables_of_user",
-    summary = "List the custom tables of a user by their names.",
-    params(
-        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
-    ),
-    responses((status = 200, description = "A page of tables.", body = houston_protocol::page::Page<houston_protocol::table::TableResponse>)),
+    "list_tables_of_user" in "tables": "List the custom tables of a user by their names.",
+    params(OfUser, Paged),
+    200 "A page of tables." [Page<houston_protocol::table::TableResponse>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(user): Id<UserId>,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, Id(user): Id<UserId>, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
     let (limit, after) = (query.limit()?, query.text(List::Tables)?);
-    app.store(caller).user(user).await?;
-    let tables = app.store(caller).tables(user, after.as_deref(), rows(limit)).await?;
+    ctx.store().user(user).await?;
+    let tables = ctx.store().tables(user, after.as_deref(), rows(limit)).await?;
     let position = |table: &CustomTable| HexText(table.name.clone());
     Ok(Json(Page::of(List::Tables, limit, tables, position, response)))
 }
 
 endpoint! {
     CREATE: post "/v1/users/{id}/tables" for USER => create,
-    tag = "tables",
-    operation_id = "create_custom_table",
-    summary = "Create a custom table, with fields or by the name of a preset.",
-    params(
-        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
-    ),
-    request_body = CreateTable,
-    responses(
-        (status = 201, description = "The new table.", body = houston_protocol::table::TableResponse),
-        (status = 409, description = "`already_exists`: the user has a table with this name; `full`: the maximum number of tables exists.")
-    ),
+    "create_custom_table" in "tables": "Create a custom table, with fields or by the name of a preset.",
+    params(OfUser, Keyed),
+    body [CreateTable],
+    201 "The new table." [houston_protocol::table::TableResponse],
+    409 "`already_exists`: the user has a table with this name; `full`: the maximum number of tables exists.",
 }
 
-async fn create(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(user): Id<UserId>,
-    request: Creation<CreateTable>,
-) -> Result<Response, ApiError> {
+async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTable>) -> Result<Response> {
     let Creation { value, key } = request;
-    let store = app.store(caller);
+    let store = ctx.store();
     let CreateTable { name, description, mut fields, preset } = value;
     let mut about = String::new();
     if let Some(preset) = &preset {
@@ -103,7 +65,7 @@ async fn create(
     let limits = store.knowledge_limits().tables;
     let fields = Fields::new(fields, &limits).map_err(|faults| refused("/fields", faults))?;
     store.user(user).await?;
-    let (id, created_at) = (app.state.ids.beside(user), app.now());
+    let (id, created_at) = (ctx.state.ids.beside(user), ctx.now());
     let (name, description, fields) = (name.as_str(), description.as_str(), &fields);
     let new = NewCustomTable { id, user, name, description, fields, untrusted: false, created_at };
     let table = CustomTable {
@@ -123,63 +85,47 @@ async fn create(
         Error::Exists { what, existing } => ApiError::AlreadyExists { what, field: "name", existing },
         error => error.into(),
     })?;
-    let (stored, replayed) = unless_key_reused(done)?;
-    created(stored, replayed, "/v1/tables")
+    created(unless_key_reused(done)?, "/v1/tables")
 }
 
 endpoint! {
     GET: get "/v1/tables/{id}" for ROW => get,
-    tag = "tables",
-    operation_id = "get_table",
-    summary = "Get a custom table with its fields and the JSON Schema of its records.",
-    params(("id" = houston_domain::id::TableId, Path, description = "Id of the table.")),
-    responses((status = 200, description = "The table.", body = houston_protocol::table::TableResponse)),
+    "get_table" in "tables": "Get a custom table with its fields and the JSON Schema of its records.",
+    params(("id" = TableId, Path, description = "Id of the table.")),
+    200 "The table." [houston_protocol::table::TableResponse],
 }
 
-async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<TableId>,
-) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(response(app.store(caller).table(id).await?)))
+async fn get(ctx: Ctx, Id(id): Id<TableId>) -> Result<impl IntoResponse> {
+    Ok(Json(response(ctx.store().table(id).await?)))
 }
 
 endpoint! {
     ADD_FIELDS: post "/v1/tables/{id}/fields" for ROW => add_fields,
-    tag = "tables",
-    operation_id = "extend_table",
-    summary = "Add fields to a custom table; its records have no value of them.",
-    params(("id" = houston_domain::id::TableId, Path, description = "Id of the table.")),
-    request_body = AddFields,
-    responses((status = 200, description = "The changed table.", body = houston_protocol::table::TableResponse)),
+    "extend_table" in "tables": "Add fields to a custom table; its records have no value of them.",
+    params(("id" = TableId, Path, description = "Id of the table.")),
+    body [AddFields],
+    200 "The changed table." [houston_protocol::table::TableResponse],
 }
 
 async fn add_fields(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<TableId>,
     // A field is there once, so a repeated request adds nothing.
     Creation { value: AddFields { fields }, key: _ }: Creation<AddFields>,
-) -> Result<impl IntoResponse, ApiError> {
-    let done = app.store(caller).add_fields(id, &fields).await?;
+) -> Result<impl IntoResponse> {
+    let done = ctx.store().add_fields(id, &fields).await?;
     Ok(Json(response(done.map_err(|faults| refused("/fields", faults))?)))
 }
 
 endpoint! {
     DELETE: delete "/v1/tables/{id}" for ROW => delete,
-    tag = "tables",
-    operation_id = "delete_table",
-    summary = "Delete a custom table with its records.",
-    params(("id" = houston_domain::id::TableId, Path, description = "Id of the table.")),
-    responses((status = 204, description = "The table is deleted.")),
+    "delete_table" in "tables": "Delete a custom table with its records.",
+    params(("id" = TableId, Path, description = "Id of the table.")),
+    204 "The table is deleted.",
 }
 
-async fn delete(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<TableId>,
-) -> Result<StatusCode, ApiError> {
-    app.store(caller).delete_table(id).await?;
+async fn delete(ctx: Ctx, Id(id): Id<TableId>) -> Result<StatusCode> {
+    ctx.store().delete_table(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -197,32 +143,29 @@ struct AggregateQuery {
 
 endpoint! {
     AGGREGATE: get "/v1/tables/{id}/aggregate" for ROW => aggregate,
-    tag = "tables",
-    operation_id = "aggregate_table",
-    summary = "Count or add up records of a custom table.",
+    "aggregate_table" in "tables": "Count or add up records of a custom table.",
     params(
-        ("id" = houston_domain::id::TableId, Path, description = "Id of the table."),
+        ("id" = TableId, Path, description = "Id of the table."),
         ("function" = String, Query, description = "`count`, `sum`, `avg`, `min` or `max`."),
         ("field" = Option<String>, Query, description = "Of which field; not needed for `count`."),
         ("group_by" = Option<String>, Query, description = "A field: one result for each of its values."),
         ("where" = Option<String>, Query, description = "Conditions as JSON.", example = "{\"amount\": {\"gte\": 10}}"),
-        ("query" = Option<String>, Query, description = "A text in one of the values.")
+        ("query" = Option<String>, Query, description = "A text in one of the values."),
     ),
-    responses((status = 200, description = "The numbers.", body = AggregateResponse)),
+    200 "The numbers." [AggregateResponse],
 }
 
 async fn aggregate(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<TableId>,
     Query(query): Query<AggregateQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     let AggregateQuery { function, field, group_by, conditions, query } = query;
-    let table = app.store(caller).table(id).await?;
+    let table = ctx.store().table(id).await?;
     let filter = filter(&table.fields, conditions.as_deref(), query)?;
     let wanted = Aggregate::new(function, field, group_by, &table.fields)
         .map_err(|fault| ApiError::parameter("field", fault.to_string()))?;
-    let mut groups = app.store(caller).aggregate_records(&table, &filter, &wanted).await?;
+    let mut groups = ctx.store().aggregate_records(&table, &filter, &wanted).await?;
     let has_more = groups.len() > MAX_GROUPS;
     groups.truncate(MAX_GROUPS);
     let data =
@@ -273,7 +216,7 @@ pub(crate) fn filter(
     fields: &Fields,
     conditions_text: Option<&str>,
     text: Option<String>,
-) -> Result<RecordFilter, ApiError> {
+) -> Result<RecordFilter> {
     if text.as_ref().is_some_and(|text| text.contains('\0')) {
         return Err(ApiError::parameter("query", "the character U+0000 is in no record"));
     }

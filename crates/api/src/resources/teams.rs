@@ -2,87 +2,50 @@
 //! the agentable and are the same for all of them; role, tools, model and limits are those of the picked agent.
 
 use std::convert::identity as response;
-use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use houston_domain::agent_settings::{MAX_AGENT_DESCRIPTION_BYTES, MAX_AGENT_NAME_CHARS};
 use houston_domain::id::{AgentId, TeamId};
 use houston_domain::team::{Condition, Router, RouterKind, RuleLimits, Team};
 use houston_protocol::team::TeamSettingsRequest;
-use houston_protocol::time::Time;
 use houston_store::agent::{Agent, Changed};
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::Id;
-use crate::request::body::Creation;
-use crate::request::checks::{check_line, check_size, check_text};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
-use crate::request::page::{List, Page, PageQuery, rows};
-use crate::request::query::Query;
-use crate::request::reads::get_by_id;
+use crate::request::prelude::*;
 use crate::resources::agents::settings::check_output;
 use crate::resources::agents::{check_deleted, ensure_defaults, name_taken, retry_on_conflict};
 use crate::resources::fields::Change;
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, CHANGE, DELETE];
 
 endpoint! {
     LIST: get "/v1/teams" for TENANT => list,
-    tag = "teams",
-    operation_id = "list_teams",
-    summary = "List the teams of the tenant, newest first.",
-    params(
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
-    ),
-    responses(
-        (status = 200, description = "A page of teams.", body = houston_protocol::page::Page<houston_domain::team::Team>)
-    ),
+    "list_teams" in "teams": "List the teams of the tenant, newest first.",
+    params(Paged),
+    200 "A page of teams." [Page<houston_domain::team::Team>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Teams)?.map(Into::into));
-    let teams = app.store(caller).teams(None, before, rows(limit)).await?;
+    let teams = ctx.store().teams(None, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Teams, limit, teams, |team: &Team| team.id.0.as_u128(), response)))
 }
 
 endpoint! {
     CREATE: post "/v1/teams" for TENANT => create,
-    tag = "teams",
-    operation_id = "create_team",
-    summary = "Create a team of existing agents.",
-    params(
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
-    ),
-    request_body = TeamSettingsRequest,
-    responses(
-        (status = 201, description = "The new team.", body = houston_domain::team::Team),
-        (status = 409, description = "`already_exists`: another team has the name; `full`: the tenant has the maximum number of teams.")
-    ),
+    "create_team" in "teams": "Create a team of existing agents.",
+    params(Keyed),
+    body [TeamSettingsRequest],
+    201 "The new team." [houston_domain::team::Team],
+    409 "`already_exists`: another team has the name; `full`: the tenant has the maximum number of teams.",
 }
 
-async fn create(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    request: Creation<TeamSettingsRequest>,
-) -> Result<Response, ApiError> {
+async fn create(ctx: Ctx, request: Creation<TeamSettingsRequest>) -> Result<Response> {
     let Creation { value: body, key } = request;
     check_complete(&body)?;
-    ensure_defaults(&app, caller).await?;
-    let now = app.now();
+    ensure_defaults(&ctx).await?;
+    let now = ctx.now();
     // The body sets every field, or the field has a default.
     let empty = Team {
-        id: app.state.ids.next(),
+        id: ctx.state.ids.next(),
         kind: String::new(),
         name: String::new(),
         description: String::new(),
@@ -94,100 +57,81 @@ async fn create(
         created_at: Time(now),
         updated_at: Time(now),
     };
-    let team = apply(body, &app, caller, empty).await?;
+    let team = apply(body, &ctx, empty).await?;
     let answered = stored_body(&team);
     let key = key.as_ref().map(Key::as_stored);
-    let done = app.store(caller).create_team(&team, key, &answered).await.map_err(name_taken)?;
-    let (stored, replayed) = unless_key_reused(done)?;
-    created(stored, replayed, "/v1/teams")
+    let done = ctx.store().create_team(&team, key, &answered).await.map_err(name_taken)?;
+    created(unless_key_reused(done)?, "/v1/teams")
 }
 
-get_by_id! {
-    path: "/v1/teams/{id}", access: TENANT, tag: "teams", operation: "get_team",
-    summary: "Get a team.",
-    id: TeamId, "Id of the team.",
-    method: team, body: houston_domain::team::Team, "The team.",
+endpoint! {
+    GET: get "/v1/teams/{id}" for TENANT => get,
+    "get_team" in "teams": "Get a team.",
+    params(("id" = TeamId, Path, description = "Id of the team.")),
+    200 "The team." [houston_domain::team::Team],
+}
+
+async fn get(ctx: Ctx, Id(id): Id<TeamId>) -> Result<impl IntoResponse> {
+    Ok(Json(ctx.store().team(id).await?))
 }
 
 endpoint! {
     CHANGE: patch "/v1/teams/{id}" for TENANT => change,
-    tag = "teams",
-    operation_id = "update_team",
-    summary = "Change a team; fields not given stay as they are.",
-    params(
-        ("id" = houston_domain::id::TeamId, Path, description = "Id of the team.")
-    ),
-    request_body = TeamSettingsRequest,
-    responses(
-        (status = 200, description = "The changed team.", body = houston_domain::team::Team),
-        (status = 409, description = "`already_exists`: another team has the name; `stale_version`: the team has another version.")
-    ),
+    "update_team" in "teams": "Change a team; fields not given stay as they are.",
+    params(("id" = TeamId, Path, description = "Id of the team.")),
+    body [TeamSettingsRequest],
+    200 "The changed team." [houston_domain::team::Team],
+    409 "`already_exists`: another team has the name; `stale_version`: the team has another version.",
 }
 
 /// With `version`, only if the team still has that version. The new agents must have the same kind, because agentables of that
 /// kind may use the team.
 async fn change(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<TeamId>,
     Change(body): Change<TeamSettingsRequest>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     if is_empty(&body) {
         let detail =
             "nothing to change: give at least one of name, description, agents, default_agent_id, router";
         return Err(ApiError::field("", detail));
     }
     let version = body.version;
-    let changed = retry_on_conflict(version, || change_once(&app, caller, id, body.clone())).await?;
+    let changed = retry_on_conflict(version, || change_once(&ctx, id, body.clone())).await?;
     Ok(Json(changed))
 }
 
 /// Reads the team, applies the change and writes it if the version is unchanged.
-async fn change_once(
-    app: &App,
-    caller: Caller,
-    id: TeamId,
-    body: TeamSettingsRequest,
-) -> Result<Changed<Team>, ApiError> {
-    let team = app.store(caller).team(id).await?;
+async fn change_once(ctx: &Ctx, id: TeamId, body: TeamSettingsRequest) -> Result<Changed<Team>> {
+    let team = ctx.store().team(id).await?;
     // The new settings are computed from what was read above: a concurrent change must not be overwritten.
     let version = Some(body.version.unwrap_or(team.version));
     let kind = team.kind.clone();
-    let team = apply(body, app, caller, team).await?;
+    let team = apply(body, ctx, team).await?;
     if team.kind != kind {
         let detail =
             format!("must be of the kind `{kind}`, as the team is; create another team for another kind");
         return Err(ApiError::field("/agents", detail));
     }
-    app.store(caller).change_team(&team, version).await.map_err(name_taken)
+    ctx.store().change_team(&team, version).await.map_err(name_taken)
 }
 
 endpoint! {
     DELETE: delete "/v1/teams/{id}" for TENANT => delete,
-    tag = "teams",
-    operation_id = "delete_team",
-    summary = "Delete a team that is not in use; its agents are kept.",
-    params(
-        ("id" = houston_domain::id::TeamId, Path, description = "Id of the team.")
-    ),
-    responses(
-        (status = 204, description = "The team is deleted."),
-        (status = 409, description = "`in_use`: an agentable uses the team.")
-    ),
+    "delete_team" in "teams": "Delete a team that is not in use; its agents are kept.",
+    params(("id" = TeamId, Path, description = "Id of the team.")),
+    204 "The team is deleted.",
+    409 "`in_use`: an agentable uses the team.",
 }
 
 /// A team that an agentable uses cannot be deleted.
-async fn delete(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<TeamId>,
-) -> Result<StatusCode, ApiError> {
-    check_deleted("team", app.store(caller).delete_team(id).await?)?;
+async fn delete(ctx: Ctx, Id(id): Id<TeamId>) -> Result<StatusCode> {
+    check_deleted("team", ctx.store().delete_team(id).await?)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Checks that all fields a new team needs are given.
-fn check_complete(body: &TeamSettingsRequest) -> Result<(), ApiError> {
+fn check_complete(body: &TeamSettingsRequest) -> Result<()> {
     let missing =
         [("name", body.name.is_none()), ("agents", body.agents.is_none()), ("router", body.router.is_none())];
     if let Some((field, _)) = missing.into_iter().find(|(_, missing)| *missing) {
@@ -210,7 +154,7 @@ fn is_empty(body: &TeamSettingsRequest) -> bool {
 }
 
 /// Checks the given fields and applies them to `team`.
-async fn apply(body: TeamSettingsRequest, app: &App, caller: Caller, team: Team) -> Result<Team, ApiError> {
+async fn apply(body: TeamSettingsRequest, ctx: &Ctx, team: Team) -> Result<Team> {
     let mut team = team;
     if let Some(name) = body.name {
         check_line("/name", &name, MAX_AGENT_NAME_CHARS)?;
@@ -222,7 +166,7 @@ async fn apply(body: TeamSettingsRequest, app: &App, caller: Caller, team: Team)
         team.description = description;
     }
     if let Some(agents) = body.agents {
-        team.kind = check_agents(app, caller, &agents).await?;
+        team.kind = check_agents(ctx, &agents).await?;
         if !agents.contains(&team.fallback) {
             team.fallback = agents.first().copied().unwrap_or(team.fallback);
         }
@@ -240,18 +184,18 @@ async fn apply(body: TeamSettingsRequest, app: &App, caller: Caller, team: Team)
         team.router = router;
     }
     // Compiling regular expressions takes up to 100 ms.
-    let limits = app.state.team_rules;
-    let max_rules = app.store(caller).team_limits().rules_per_team;
-    app.offload.compute(move || check_router(&team, &limits, max_rules).map(|()| team)).await?
+    let limits = ctx.state.team_rules;
+    let max_rules = ctx.store().team_limits().rules_per_team;
+    ctx.offload.compute(move || check_router(&team, &limits, max_rules).map(|()| team)).await?
 }
 
 /// Checks that the agents exist and have the same kind. Returns the kind.
-async fn check_agents(app: &App, caller: Caller, agents: &[AgentId]) -> Result<String, ApiError> {
-    let max_agents = app.store(caller).team_limits().agents_per_team;
+async fn check_agents(ctx: &Ctx, agents: &[AgentId]) -> Result<String> {
+    let max_agents = ctx.store().team_limits().agents_per_team;
     if agents.is_empty() || agents.len() > max_agents {
         return Err(ApiError::field("/agents", format!("must have 1 to {max_agents} agents")));
     }
-    let found = app.store(caller).agents_among(agents).await?;
+    let found = ctx.store().agents_among(agents).await?;
     let mut kind: Option<&Agent> = None;
     for (index, id) in agents.iter().enumerate() {
         let pointer = format!("/agents/{index}");
@@ -272,7 +216,7 @@ async fn check_agents(app: &App, caller: Caller, agents: &[AgentId]) -> Result<S
     Ok(kind.map(|agent| agent.kind.clone()).unwrap_or_default())
 }
 
-fn check_member(pointer: &str, agent: AgentId, agents: &[AgentId]) -> Result<(), ApiError> {
+fn check_member(pointer: &str, agent: AgentId, agents: &[AgentId]) -> Result<()> {
     if agents.contains(&agent) {
         return Ok(());
     }
@@ -283,7 +227,7 @@ fn check_member(pointer: &str, agent: AgentId, agents: &[AgentId]) -> Result<(),
     ))
 }
 
-fn check_router(team: &Team, limits: &RuleLimits, max_rules: usize) -> Result<(), ApiError> {
+fn check_router(team: &Team, limits: &RuleLimits, max_rules: usize) -> Result<()> {
     let Router { by, rules } = &team.router;
     if *by == RouterKind::Model && !rules.is_empty() {
         return Err(ApiError::field(

@@ -1,11 +1,5 @@
 //! Todos: what a user wants to get done.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use chrono_tz::Tz;
 use houston_domain::field::{Entity, Max};
 use houston_domain::id::{TodoId, UserId};
@@ -13,17 +7,8 @@ use houston_domain::todo::{CreateTodo, Due, TodoStatus, UpdateTodo};
 use houston_store::todo::{Todo, TodoQuery};
 use serde::Deserialize;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::Id;
-use crate::request::body::Creation;
-use crate::request::checks::{check_line, check_size, check_text};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
-use crate::request::page::{List, Page, PageQuery, rows};
-use crate::request::query::Query;
+use crate::request::prelude::*;
 use crate::resources::fields::Change;
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, CHANGE, DELETE];
 
@@ -41,31 +26,23 @@ struct TodosQuery {
 
 endpoint! {
     LIST: get "/v1/users/{id}/todos" for USER => list,
-    tag = "todos",
-    operation_id = "list_todos_of_user",
-    summary = "List the todos of a user in their order, those that are done last.",
+    "list_todos_of_user" in "todos": "List the todos of a user in their order, those that are done last.",
     params(
-        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
+        OfUser,
         ("status" = Option<String>, Query, description = "`open`, `done` or `all`; `open` by default."),
         ("list" = Option<String>, Query, description = "Only those of this list."),
         ("due_by" = Option<String>, Query, description = "Only those due by then: `2026-12-01`, or a time, as `2026-12-01T15:00:00Z`."),
         ("query" = Option<String>, Query, description = "Only those with this text in the title or the details."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+        Paged,
     ),
-    responses((status = 200, description = "A page of todos.", body = houston_protocol::page::Page<houston_domain::todo::Todo>)),
+    200 "A page of todos." [Page<houston_domain::todo::Todo>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(user): Id<UserId>,
-    Query(query): Query<TodosQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, Id(user): Id<UserId>, Query(query): Query<TodosQuery>) -> Result<impl IntoResponse> {
     let TodosQuery { limit, cursor, status, list, due_by, query } = query;
     let page = PageQuery { limit, cursor };
     let (limit, after) = (page.limit()?, page.id(List::Todos)?.map(TodoId));
-    let user_row = app.store(caller).user(user).await?;
+    let user_row = ctx.store().user(user).await?;
     let due_by = due_by.map(|text| due(&text, None, &user_row.time_zone).map(|due| due.at));
     let due_by = due_by.transpose().map_err(|_| {
         ApiError::parameter("due_by", "must be a day, as 2026-12-01, or a time, as 2026-12-01T15:00:00Z")
@@ -85,81 +62,58 @@ async fn list(
         after,
         limit: limit_rows,
     };
-    let todos = app.store(caller).todos(user, &query).await?;
+    let todos = ctx.store().todos(user, &query).await?;
     Ok(Json(Page::of(List::Todos, limit, todos, |todo: &Todo| todo.id.0.as_u128(), |todo| todo)))
 }
 
 endpoint! {
     CREATE: post "/v1/users/{id}/todos" for USER => create,
-    tag = "todos",
-    operation_id = "create_todo",
-    summary = "Create a todo.",
-    params(
-        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
-    ),
-    request_body = CreateTodo,
-    responses(
-        (status = 201, description = "The new todo.", body = houston_domain::todo::Todo),
-        (status = 409, description = "`full`: the maximum number of todos exists.")
-    ),
+    "create_todo" in "todos": "Create a todo.",
+    params(OfUser, Keyed),
+    body [CreateTodo],
+    201 "The new todo." [houston_domain::todo::Todo],
+    409 "`full`: the maximum number of todos exists.",
 }
 
 /// The new todo comes last.
-async fn create(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(user): Id<UserId>,
-    request: Creation<CreateTodo>,
-) -> Result<Response, ApiError> {
+async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTodo>) -> Result<Response> {
     let Creation { value, key } = request;
     check(value.texts())?;
-    let of_user = app.store(caller).user(user).await?.time_zone;
+    let of_user = ctx.store().user(user).await?.time_zone;
     let due = value.due.as_deref().map(|text| due(text, value.time_zone.as_deref(), &of_user)).transpose()?;
-    let new = value.into_new(app.state.ids.beside(user), due);
-    let now = app.now();
+    let new = value.into_new(ctx.state.ids.beside(user), due);
+    let now = ctx.now();
     let todo = new.created(user, now.into());
     let body = stored_body(&todo);
-    let done =
-        app.store(caller).create_todo(user, (new, now), key.as_ref().map(Key::as_stored), &body).await?;
-    let (stored, replayed) = unless_key_reused(done)?;
-    created(stored, replayed, "/v1/todos")
+    let done = ctx.store().create_todo(user, (new, now), key.as_ref().map(Key::as_stored), &body).await?;
+    created(unless_key_reused(done)?, "/v1/todos")
 }
 
 endpoint! {
     GET: get "/v1/todos/{id}" for ROW => get,
-    tag = "todos",
-    operation_id = "get_todo",
-    summary = "Get a todo.",
-    params(("id" = houston_domain::id::TodoId, Path, description = "Id of the todo.")),
-    responses((status = 200, description = "The todo.", body = houston_domain::todo::Todo)),
+    "get_todo" in "todos": "Get a todo.",
+    params(("id" = TodoId, Path, description = "Id of the todo.")),
+    200 "The todo." [houston_domain::todo::Todo],
 }
 
-async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<TodoId>,
-) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(app.store(caller).todo(id).await?))
+async fn get(ctx: Ctx, Id(id): Id<TodoId>) -> Result<impl IntoResponse> {
+    Ok(Json(ctx.store().todo(id).await?))
 }
 
 endpoint! {
     CHANGE: patch "/v1/todos/{id}" for ROW => change,
-    tag = "todos",
-    operation_id = "update_todo",
-    summary = "Change a todo; fields not given stay as they are.",
-    params(("id" = houston_domain::id::TodoId, Path, description = "Id of the todo.")),
-    request_body = UpdateTodo,
-    responses((status = 200, description = "The todo.", body = houston_domain::todo::Todo)),
+    "update_todo" in "todos": "Change a todo; fields not given stay as they are.",
+    params(("id" = TodoId, Path, description = "Id of the todo.")),
+    body [UpdateTodo],
+    200 "The todo." [houston_domain::todo::Todo],
 }
 
 /// Changes the given fields, completes, reopens, moves.
 async fn change(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<TodoId>,
     Change(value): Change<UpdateTodo>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     if value == UpdateTodo::default() {
         let fields = Entity::Todo.fields().iter().map(|field| field.name).filter(|name| *name != "time_zone");
         let fields: Vec<String> = fields.map(|name| format!("`{name}`")).collect();
@@ -176,35 +130,29 @@ async fn change(
         None => None,
         Some(None) => Some(None),
         Some(Some(text)) => {
-            let user = app.store(caller).todo(id).await?.user;
-            let of_user = app.store(caller).user(user).await?.time_zone;
+            let user = ctx.store().todo(id).await?.user;
+            let of_user = ctx.store().user(user).await?.time_zone;
             Some(Some(due(text, value.time_zone.as_deref(), &of_user)?))
         }
     };
     let before = value.before;
-    Ok(Json(app.store(caller).change_todo(id, &value.into_change(due), before).await?))
+    Ok(Json(ctx.store().change_todo(id, &value.into_change(due), before).await?))
 }
 
 endpoint! {
     DELETE: delete "/v1/todos/{id}" for ROW => delete,
-    tag = "todos",
-    operation_id = "delete_todo",
-    summary = "Delete a todo.",
-    params(("id" = houston_domain::id::TodoId, Path, description = "Id of the todo.")),
-    responses((status = 204, description = "The todo is deleted.")),
+    "delete_todo" in "todos": "Delete a todo.",
+    params(("id" = TodoId, Path, description = "Id of the todo.")),
+    204 "The todo is deleted.",
 }
 
-async fn delete(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<TodoId>,
-) -> Result<StatusCode, ApiError> {
-    app.store(caller).delete_todo(id).await?;
+async fn delete(ctx: Ctx, Id(id): Id<TodoId>) -> Result<StatusCode> {
+    ctx.store().delete_todo(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Checks the texts that are given by what their fields may have: one with a maximum of characters is a line.
-fn check<'t>(texts: impl IntoIterator<Item = (&'static str, Option<&'t str>)>) -> Result<(), ApiError> {
+fn check<'t>(texts: impl IntoIterator<Item = (&'static str, Option<&'t str>)>) -> Result<()> {
     for (name, text) in texts {
         let (Some(text), Some(field)) = (text, Entity::Todo.field(name)) else { continue };
         let pointer = format!("/{name}");
@@ -227,7 +175,7 @@ fn check<'t>(texts: impl IntoIterator<Item = (&'static str, Option<&'t str>)>) -
 }
 
 /// When a todo is due, by the time zone of the request or else that of the user.
-fn due(text: &str, zone: Option<&str>, of_user: &str) -> Result<Due, ApiError> {
+fn due(text: &str, zone: Option<&str>, of_user: &str) -> Result<Due> {
     let zone: Tz = match zone {
         Some(name) => name.parse().map_err(|_| {
             let reason =

@@ -1,31 +1,22 @@
 //! `/v1/endpoints`: a tenant's own HTTP endpoints as tools of its agents. A change applies from the next run on.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::{FromRequestParts, State};
-use axum::http::StatusCode;
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use houston_domain::inner_call::USE_TOOL;
 use houston_domain::sealed::Purpose;
 use houston_domain::tool_source::{
     MAX_DOCUMENT_BYTES, MAX_SECRET_BYTES, MAX_SECRETS, SourceType, name_problem, purpose,
 };
-use houston_protocol::time::Time;
 use houston_protocol::tool_source::{EndpointsList, EndpointsResponse, PutEndpoints};
 use houston_store::tool_source::{NewSource, Placed, ToolSource};
 use houston_web::json_api::{Loaded, Problem, from_document, not_public};
 use serde_json::Value;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
 use crate::request::agentable_path::params;
-use crate::request::body::Creation;
-use crate::request::checks::check_size;
 use crate::request::checks::truncated;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::state::App;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, PUT, DELETE];
 
@@ -36,7 +27,7 @@ struct SourceName(String);
 impl<S: Send + Sync> FromRequestParts<S> for SourceName {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
         let params = params(parts).ok_or(ApiError::NotFound { what: "tool source" })?;
         let name = params.iter().find(|(key, _)| *key == "name").map_or("", |(_, name)| name);
         match name_problem(name) {
@@ -50,76 +41,63 @@ impl<S: Send + Sync> FromRequestParts<S> for SourceName {
 
 endpoint! {
     LIST: get "/v1/endpoints" for TENANT => list,
-    tag = "tools",
-    operation_id = "list_endpoints",
-    summary = "List the documents of endpoints of the tenant, without their secrets.",
-    responses((status = 200, description = "All documents, by name; at most 50.", body = EndpointsList)),
+    "list_endpoints" in "tools": "List the documents of endpoints of the tenant, without their secrets.",
+    200 "All documents, by name; at most 50." [EndpointsList],
 }
 
-async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<EndpointsList>, ApiError> {
+async fn list(ctx: Ctx) -> Result<Json<EndpointsList>> {
     let mut data = Vec::new();
-    for source in app.store(caller).tool_sources(SourceType::Endpoints).await? {
-        data.push(response(&app, source).await?);
+    for source in ctx.store().tool_sources(SourceType::Endpoints).await? {
+        data.push(response(&ctx, source).await?);
     }
     Ok(Json(EndpointsList { data }))
 }
 
 endpoint! {
     GET: get "/v1/endpoints/{name}" for TENANT => get,
-    tag = "tools",
-    operation_id = "get_endpoints",
-    summary = "Get a document of endpoints, without its secrets.",
+    "get_endpoints" in "tools": "Get a document of endpoints, without its secrets.",
     params(("name" = String, Path, description = "Name of the document.", example = "crm")),
-    responses((status = 200, description = "The document.", body = EndpointsResponse)),
+    200 "The document." [EndpointsResponse],
 }
 
-async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    SourceName(name): SourceName,
-) -> Result<Json<EndpointsResponse>, ApiError> {
-    let source = app.store(caller).tool_source(SourceType::Endpoints, &name).await?;
-    Ok(Json(response(&app, source).await?))
+async fn get(ctx: Ctx, SourceName(name): SourceName) -> Result<Json<EndpointsResponse>> {
+    let source = ctx.store().tool_source(SourceType::Endpoints, &name).await?;
+    Ok(Json(response(&ctx, source).await?))
 }
 
 endpoint! {
     PUT: put "/v1/endpoints/{name}" for TENANT => put,
-    tag = "tools",
-    operation_id = "put_endpoints",
-    summary = "Make HTTP endpoints of the tenant tools of its agents; replaces the document with this name.",
+    "put_endpoints" in "tools": "Make HTTP endpoints of the tenant tools of its agents; replaces the document with this name.",
     params(("name" = String, Path, description = "Name of the document: a-z, 0-9, _ and -.", example = "crm")),
-    request_body = PutEndpoints,
-    responses(
-        (status = 200, description = "The document, without its secrets.", body = EndpointsResponse),
-        (status = 409, description = "`full`: the tenant has the maximum number of tool sources.")
-    ),
+    body [PutEndpoints],
+    200 "The document, without its secrets." [EndpointsResponse],
+    409 "`full`: the tenant has the maximum number of tool sources.",
 }
 
 /// Stores a document of endpoints, in the place of the one with its name.
 async fn put(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     SourceName(name): SourceName,
     // A PUT is idempotent, so the Idempotency-Key is ignored.
     Creation { value: PutEndpoints { document, kinds, secrets }, key: _ }: Creation<PutEndpoints>,
-) -> Result<Json<EndpointsResponse>, ApiError> {
+) -> Result<Json<EndpointsResponse>> {
     let document = match document {
         Value::String(text) => text,
         Value::Object(_) => document.to_string(),
         _ => return Err(ApiError::field("/document", "must be a text or an object")),
     };
     check_size("/document", document.len(), MAX_DOCUMENT_BYTES)?;
-    check_kinds(&app, &kinds)?;
+    check_kinds(&ctx, &kinds)?;
     let sealed = secrets.as_ref().map(|secrets| {
         let what = purpose(SourceType::Endpoints, &name);
-        seal(&app, caller, &what, "/secrets", secrets)
+        seal(&ctx, &what, "/secrets", secrets)
     });
     let sealed = sealed.transpose()?;
     let (text, of) = (document.clone(), name.clone());
-    let loaded = app.offload.compute(move || read(&text, &of)).await?;
+    let loaded = ctx.offload.compute(move || read(&text, &of)).await?;
     let loaded = loaded.map_err(|problem| ApiError::field("/document", problem.to_string()))?;
     let tools: Vec<String> = loaded.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
-    let is_taken = |tool: &&String| *tool == USE_TOOL || app.state.agents.tools.contains(tool);
+    let is_taken = |tool: &&String| *tool == USE_TOOL || ctx.state.agents.tools.contains(tool);
     if let Some(tool) = tools.iter().find(is_taken) {
         let why = format!("`{tool}` is the name of a tool of this installation: rename yours");
         return Err(ApiError::field("/document", why));
@@ -128,7 +106,7 @@ async fn put(
     let secrets = sealed.as_ref().map(|sealed| (names.as_slice(), sealed.as_deref()));
     let (source, kinds) = (SourceType::Endpoints, kinds.as_slice());
     let new = NewSource { source, name: &name, document: &document, kinds, tools: &tools, secrets };
-    match app.store(caller).put_tool_source(&new).await? {
+    match ctx.store().put_tool_source(&new).await? {
         Placed::Done(stored) => Ok(Json(response_of(stored, &loaded))),
         Placed::Taken { source, tool } => {
             let why = format!("`{tool}` is a tool of `{source}`, too: rename one");
@@ -151,7 +129,7 @@ fn read(text: &str, name: &str) -> Result<Loaded, Problem> {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] that names the first that does not.
-pub(crate) fn check_kinds(app: &App, kinds: &[String]) -> Result<(), ApiError> {
+pub(crate) fn check_kinds(app: &App, kinds: &[String]) -> Result<()> {
     let existing = &app.state.agent_types;
     for (nth, kind) in kinds.iter().enumerate() {
         if !existing.contains_key(kind) {
@@ -168,16 +146,15 @@ pub(crate) fn check_kinds(app: &App, kinds: &[String]) -> Result<(), ApiError> {
 /// # Errors
 /// [`ApiError::InvalidRequest`] when there are too many, or no key to seal them with.
 pub(crate) fn seal(
-    app: &App,
-    caller: Caller,
+    ctx: &Ctx,
     what: &str,
     at: &str,
     secrets: &BTreeMap<String, String>,
-) -> Result<Option<Vec<u8>>, ApiError> {
+) -> Result<Option<Vec<u8>>> {
     if secrets.is_empty() {
         return Ok(None);
     }
-    let Some(keys) = &app.state.secret_keys else {
+    let Some(keys) = &ctx.state.secret_keys else {
         let why = "this installation cannot store secrets: its operator sets HOUSTON_SECRETS_KEY for the API and the \
                    workers (`openssl rand -base64 32` makes a key)";
         return Err(ApiError::field(at, why));
@@ -193,32 +170,26 @@ pub(crate) fn seal(
         return Err(ApiError::field(at, why));
     }
     let mut nonce = [0; 12];
-    app.state.ids.fill(&mut nonce);
+    ctx.state.ids.fill(&mut nonce);
     let text = serde_json::to_string(secrets).unwrap_or_default();
     // Always `Some`.
-    Ok(keys.seal(Purpose { tenant: caller.tenant(), what }, nonce, &text))
+    Ok(keys.seal(Purpose { tenant: ctx.caller.tenant(), what }, nonce, &text))
 }
 
 endpoint! {
     DELETE: delete "/v1/endpoints/{name}" for TENANT => delete,
-    tag = "tools",
-    operation_id = "delete_endpoints",
-    summary = "Delete a document of endpoints and its secrets.",
+    "delete_endpoints" in "tools": "Delete a document of endpoints and its secrets.",
     params(("name" = String, Path, description = "Name of the document.", example = "crm")),
-    responses((status = 204, description = "It is deleted.")),
+    204 "It is deleted.",
 }
 
-async fn delete(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    SourceName(name): SourceName,
-) -> Result<StatusCode, ApiError> {
-    app.store(caller).delete_tool_source(SourceType::Endpoints, &name).await?;
+async fn delete(ctx: Ctx, SourceName(name): SourceName) -> Result<StatusCode> {
+    ctx.store().delete_tool_source(SourceType::Endpoints, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// The response for a stored document.
-async fn response(app: &App, source: ToolSource) -> Result<EndpointsResponse, ApiError> {
+async fn response(app: &App, source: ToolSource) -> Result<EndpointsResponse> {
     // Reading a long document takes too long for a thread of the runtime.
     let read = move || {
         let loaded = from_document(&source.document, &source.name).unwrap_or_default();

@@ -3,10 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::id::{AgentableId, TriggerId, UserId, parse_prefixed};
@@ -14,26 +10,18 @@ use houston_domain::mode::Mode;
 use houston_domain::plan::{Document, MAX_INPUT_BYTES, Offer};
 use houston_domain::trigger::effect::{TriggerPlan, TriggerTask, check_template, check_templates};
 use houston_domain::trigger::{InvalidWhen, MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
-use houston_protocol::time::Time;
 use houston_protocol::trigger::{
     CreateTrigger, TriggerFiringList, TriggerList, TriggerResponse, TriggerThen, TriggerWhen, UpdateTrigger,
 };
 use houston_store::trigger::{MAX_DUE, Trigger, TriggerChange};
 use serde_json::{Map, Value, json};
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::{AgentablePath, Id};
-use crate::request::body::Creation;
 use crate::request::checks::check_storable_value;
-use crate::request::checks::{check_line, check_size, check_text};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::request::missing_cells::across;
+use crate::request::prelude::*;
 use crate::resources::fields::Change;
 use crate::resources::plans::create::{offer, title};
 use crate::resources::plans::{invalid, try_expressions};
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[DUE, LIST, CREATE, GET, CHANGE, DELETE, FIRINGS];
 
@@ -56,41 +44,33 @@ type AgentTypes = BTreeMap<String, AgentType>;
 
 endpoint! {
     LIST: get "/v1/users/{id}/triggers" for USER => list,
-    tag = "triggers",
-    operation_id = "list_triggers",
-    summary = "List the triggers of a user, the oldest first.",
-    params(("id" = houston_domain::id::UserId, Path, description = "Id of the user.")),
-    responses((status = 200, description = "All triggers.", body = TriggerList)),
+    "list_triggers" in "triggers": "List the triggers of a user, the oldest first.",
+    params(OfUser),
+    200 "All triggers." [TriggerList],
 }
 
 /// All triggers of a user; there are at most 100.
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(user): Id<UserId>,
-) -> Result<Json<TriggerList>, ApiError> {
-    app.store(caller).user(user).await?;
-    let triggers = app.store(caller).triggers(user).await?;
+async fn list(ctx: Ctx, Id(user): Id<UserId>) -> Result<Json<TriggerList>> {
+    ctx.store().user(user).await?;
+    let triggers = ctx.store().triggers(user).await?;
     Ok(Json(TriggerList { data: triggers.into_iter().map(response).collect() }))
 }
 
 endpoint! {
     DUE: get "/v1/triggers" for NAMED => due,
-    tag = "triggers",
-    operation_id = "list_due_triggers",
-    summary = "List the triggers of the tenant that are due at a time, the next one first.",
+    "list_due_triggers" in "triggers": "List the triggers of the tenant that are due at a time, the next one first.",
     description = "At most 100. Those that wait for words or events, and those that are paused, are not among them.",
-    responses((status = 200, description = "What is due next.", body = TriggerList)),
+    200 "What is due next." [TriggerList],
 }
 
-async fn due(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
+async fn due(ctx: Ctx) -> Result<impl IntoResponse> {
     let ask = |cell: Arc<App>| async move {
-        Ok(match caller.user() {
-            None => cell.store(caller).due_triggers().await?,
-            Some(user) => cell.store(caller).triggers(user).await?,
+        Ok(match ctx.caller.user() {
+            None => cell.store(ctx.caller).due_triggers().await?,
+            Some(user) => cell.store(ctx.caller).triggers(user).await?,
         })
     };
-    let (found, missing) = across(&app, ask).await?;
+    let (found, missing) = across(&ctx, ask).await?;
     let is_due = |of: &Trigger| of.enabled && of.next_at.is_some();
     let mut triggers: Vec<Trigger> = found.into_iter().flatten().filter(is_due).collect();
     triggers.sort_by_key(|of| of.next_at);
@@ -100,65 +80,48 @@ async fn due(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoRes
 
 endpoint! {
     CREATE: post "/v1/users/{id}/triggers" for USER => create,
-    tag = "triggers",
-    operation_id = "create_trigger",
-    summary = "Create a trigger: tell an agentable something, or start a task or a plan, at times, at words or at events.",
-    params(
-        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
-    ),
-    request_body = CreateTrigger,
-    responses(
-        (status = 201, description = "The new trigger.", body = houston_protocol::trigger::TriggerResponse),
-        (status = 404, description = "`not_found`: the user has no such agentable."),
-        (status = 409, description = "`full`: the user has the maximum number of triggers.")
-    ),
+    "create_trigger" in "triggers": "Create a trigger: tell an agentable something, or start a task or a plan, at times, at words or at events.",
+    params(OfUser, Keyed),
+    body [CreateTrigger],
+    201 "The new trigger." [houston_protocol::trigger::TriggerResponse],
+    404 "`not_found`: the user has no such agentable.",
+    409 "`full`: the user has the maximum number of triggers.",
 }
 
-async fn create(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(user): Id<UserId>,
-    request: Creation<CreateTrigger>,
-) -> Result<Response, ApiError> {
+async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTrigger>) -> Result<Response> {
     let Creation { value, key } = request;
-    let id = app.state.ids.beside(user);
+    let id = ctx.state.ids.beside(user);
     let plans = match &value.then {
-        TriggerThen::Plan { agentable_id, .. } => plan_offer(&app, caller, (user, agentable_id)).await?,
+        TriggerThen::Plan { agentable_id, .. } => plan_offer(&ctx, (user, agentable_id)).await?,
         TriggerThen::Tell { .. } | TriggerThen::Task { .. } => None,
     };
     let expressions = json!({"when": value.when, "then": value.then});
     // Its patterns may be large once they are compiled.
-    let (of, now) = (Arc::clone(&app), app.now());
+    let (of, now) = (Arc::clone(&ctx.app), ctx.now());
     let checked = move || new_trigger(&of.state.agent_types, (id, user), value, (now, plans.as_ref()));
-    let trigger = app.offload.compute(checked).await??;
-    try_expressions(caller, "", &expressions).await?;
+    let trigger = ctx.offload.compute(checked).await??;
+    try_expressions(ctx.caller, "", &expressions).await?;
     let (agentable, kind) = &trigger.agentable;
-    check_owner(&app, caller, user, (*agentable, kind)).await?;
-    check_heard(&app, caller, user, &trigger.when).await?;
+    check_owner(&ctx, user, (*agentable, kind)).await?;
+    check_heard(&ctx, user, &trigger.when).await?;
     let body = stored_body(&response(trigger.clone()));
-    let done = app.store(caller).create_trigger(&trigger, key.as_ref().map(Key::as_stored), &body).await?;
-    let (stored, replayed) = unless_key_reused(done)?;
-    created(stored, replayed, "/v1/triggers")
+    let done = ctx.store().create_trigger(&trigger, key.as_ref().map(Key::as_stored), &body).await?;
+    created(unless_key_reused(done)?, "/v1/triggers")
 }
 
 /// The plans that an agentable may have. `None`: none, or the id is not one of an agentable.
-async fn plan_offer(
-    app: &App,
-    caller: Caller,
-    (user, id): (UserId, &str),
-) -> Result<Option<PlanOffer>, ApiError> {
-    let Some(kind) = id.rsplit_once('_').and_then(|(kind, _)| app.state.agent_types.get(kind)) else {
+async fn plan_offer(ctx: &Ctx, (user, id): (UserId, &str)) -> Result<Option<PlanOffer>> {
+    let Some(kind) = id.rsplit_once('_').and_then(|(kind, _)| ctx.state.agent_types.get(kind)) else {
         return Ok(None);
     };
     let Ok(id) = parse_prefixed(&kind.kind, id) else { return Ok(None) };
     // Before anything is said of what it may have.
-    check_owner(app, caller, user, (id.into(), &kind.kind)).await?;
-    let parent = app.store(caller).agentable(&kind.kind, id.into()).await?;
-    let Some((plans, tools)) = offer(app, caller, kind, parent.tools.as_deref()).await? else {
+    check_owner(ctx, user, (id.into(), &kind.kind)).await?;
+    let parent = ctx.store().agentable(&kind.kind, id.into()).await?;
+    let Some((plans, tools)) = offer(ctx, kind, parent.tools.as_deref()).await? else {
         return Ok(None);
     };
-    let limits = app.state.plans;
+    let limits = ctx.state.plans;
     Ok(Some(PlanOffer {
         kind: plans.kind.clone(),
         status: plans.initial_status().map(str::to_owned),
@@ -170,42 +133,33 @@ async fn plan_offer(
 
 endpoint! {
     GET: get "/v1/triggers/{id}" for ROW => get,
-    tag = "triggers",
-    operation_id = "get_trigger",
-    summary = "Get a trigger: when it is due, how often it has fired, and why it was refused.",
-    params(("id" = houston_domain::id::TriggerId, Path, description = "Id of the trigger.")),
-    responses((status = 200, description = "The trigger.", body = TriggerResponse)),
+    "get_trigger" in "triggers": "Get a trigger: when it is due, how often it has fired, and why it was refused.",
+    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
+    200 "The trigger." [TriggerResponse],
 }
 
-async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<TriggerId>,
-) -> Result<Json<TriggerResponse>, ApiError> {
-    Ok(Json(response(app.store(caller).trigger(id).await?)))
+async fn get(ctx: Ctx, Id(id): Id<TriggerId>) -> Result<Json<TriggerResponse>> {
+    Ok(Json(response(ctx.store().trigger(id).await?)))
 }
 
 endpoint! {
     CHANGE: patch "/v1/triggers/{id}" for ROW => change,
-    tag = "triggers",
-    operation_id = "update_trigger",
-    summary = "Change a trigger; fields not given stay as they are.",
-    params(("id" = houston_domain::id::TriggerId, Path, description = "Id of the trigger.")),
-    request_body = UpdateTrigger,
-    responses((status = 200, description = "The trigger.", body = TriggerResponse)),
+    "update_trigger" in "triggers": "Change a trigger; fields not given stay as they are.",
+    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
+    body [UpdateTrigger],
+    200 "The trigger." [TriggerResponse],
 }
 
 async fn change(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<TriggerId>,
     Change(value): Change<UpdateTrigger>,
-) -> Result<Json<TriggerResponse>, ApiError> {
+) -> Result<Json<TriggerResponse>> {
     if value == UpdateTrigger::default() {
         let fields = "`name`, `instructions`, `when`, `enabled`";
         return Err(ApiError::field("", format!("nothing to change: give at least one of {fields}")));
     }
-    let now = app.now();
+    let now = ctx.now();
     let expressions = json!({"when": value.when, "instructions": value.instructions});
     let when: Option<When> = value.when.map(Into::into);
     if let Some(name) = &value.name {
@@ -216,55 +170,43 @@ async fn change(
     }
     if let Some(when) = &when {
         let checked = when.clone();
-        app.offload.compute(move || check_when(&checked, now)).await??;
+        ctx.offload.compute(move || check_when(&checked, now)).await??;
         if matches!(when, When::Event { agentable_id: Some(_), .. }) {
-            let user = app.store(caller).owner_of_row(id.0).await?.user;
-            check_heard(&app, caller, user, when).await?;
+            let user = ctx.store().owner_of_row(id.0).await?.user;
+            check_heard(&ctx, user, when).await?;
         }
     }
-    try_expressions(caller, "", &expressions).await?;
+    try_expressions(ctx.caller, "", &expressions).await?;
     let change = TriggerChange {
         name: value.name.as_deref(),
         instructions: value.instructions.as_deref(),
         when: when.as_ref(),
         enabled: value.enabled,
     };
-    Ok(Json(response(app.store(caller).change_trigger(id, change, now).await?)))
+    Ok(Json(response(ctx.store().change_trigger(id, change, now).await?)))
 }
 
 endpoint! {
     DELETE: delete "/v1/triggers/{id}" for ROW => delete,
-    tag = "triggers",
-    operation_id = "delete_trigger",
-    summary = "Delete a trigger.",
-    params(("id" = houston_domain::id::TriggerId, Path, description = "Id of the trigger.")),
-    responses((status = 204, description = "It is deleted. Messages that it has posted stay.")),
+    "delete_trigger" in "triggers": "Delete a trigger.",
+    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
+    204 "It is deleted. Messages that it has posted stay.",
 }
 
-async fn delete(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<TriggerId>,
-) -> Result<StatusCode, ApiError> {
-    app.store(caller).delete_trigger(id).await?;
+async fn delete(ctx: Ctx, Id(id): Id<TriggerId>) -> Result<StatusCode> {
+    ctx.store().delete_trigger(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 endpoint! {
     FIRINGS: get "/v1/triggers/{id}/firings" for ROW => firings,
-    tag = "triggers",
-    operation_id = "list_trigger_firings",
-    summary = "List the last 20 times that a trigger was due: what it has made, or why it did not fire.",
-    params(("id" = houston_domain::id::TriggerId, Path, description = "Id of the trigger.")),
-    responses((status = 200, description = "The firings, the latest first.", body = TriggerFiringList)),
+    "list_trigger_firings" in "triggers": "List the last 20 times that a trigger was due: what it has made, or why it did not fire.",
+    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
+    200 "The firings, the latest first." [TriggerFiringList],
 }
 
-async fn firings(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<TriggerId>,
-) -> Result<Json<TriggerFiringList>, ApiError> {
-    let firings = app.store(caller).trigger_firings(id).await?;
+async fn firings(ctx: Ctx, Id(id): Id<TriggerId>) -> Result<Json<TriggerFiringList>> {
+    let firings = ctx.store().trigger_firings(id).await?;
     Ok(Json(TriggerFiringList { data: firings.into_iter().map(Into::into).collect() }))
 }
 
@@ -277,7 +219,7 @@ fn new_trigger(
     (id, user): (TriggerId, UserId),
     request: CreateTrigger,
     (now, plans): (DateTime<Utc>, Option<&PlanOffer>),
-) -> Result<Trigger, ApiError> {
+) -> Result<Trigger> {
     let CreateTrigger { name, when, then } = request;
     check_name(&name)?;
     let (agentable_id, instructions, task) = match then {
@@ -309,7 +251,7 @@ fn started(
     (name, when): (String, TriggerWhen),
     (agentable_id, plan): (&str, TriggerTask),
     now: DateTime<Utc>,
-) -> Result<Trigger, ApiError> {
+) -> Result<Trigger> {
     let when: When = when.into();
     let next_at = check_when(&when, now)?;
     let (found, id) = agentable(types, agentable_id)?;
@@ -350,7 +292,7 @@ fn trigger(
 }
 
 /// The plan, if its document and its input are allowed.
-fn plan_of(plans: Option<&PlanOffer>, document: Value, input: Value) -> Result<TriggerTask, ApiError> {
+fn plan_of(plans: Option<&PlanOffer>, document: Value, input: Value) -> Result<TriggerTask> {
     let offer = plans.ok_or_else(|| {
         ApiError::field("/then/type", "such an agentable has no plans here: its kind must have `creates = [\"plan\"]`, and a running server is asked")
     })?;
@@ -372,7 +314,7 @@ fn plan_of(plans: Option<&PlanOffer>, document: Value, input: Value) -> Result<T
 }
 
 /// The agentable that gets the message or the task, and its kind.
-fn agentable<'a>(types: &'a AgentTypes, id: &str) -> Result<(&'a AgentType, AgentableId), ApiError> {
+fn agentable<'a>(types: &'a AgentTypes, id: &str) -> Result<(&'a AgentType, AgentableId)> {
     let kind = id.rsplit_once('_').map_or("", |(kind, _)| kind);
     let found = types.get(kind);
     let found = found.and_then(|found| Some((found, parse_prefixed(kind, id).ok()?.into())));
@@ -382,7 +324,7 @@ fn agentable<'a>(types: &'a AgentTypes, id: &str) -> Result<(&'a AgentType, Agen
 }
 
 /// An agentable that gets a message must have the mode `trigger`.
-fn hears_triggers(found: &AgentType) -> Result<(), ApiError> {
+fn hears_triggers(found: &AgentType) -> Result<()> {
     if found.modes.contains(&Mode::Trigger) {
         return Ok(());
     }
@@ -391,12 +333,7 @@ fn hears_triggers(found: &AgentType) -> Result<(), ApiError> {
 }
 
 /// A task of this kind, or of the first that the agentable may create.
-fn task_of(
-    types: &AgentTypes,
-    parent: &AgentType,
-    kind: Option<&str>,
-    title: String,
-) -> Result<TriggerTask, ApiError> {
+fn task_of(types: &AgentTypes, parent: &AgentType, kind: Option<&str>, title: String) -> Result<TriggerTask> {
     check_line("/then/title", &title, MAX_TITLE_CHARS)?;
     check_template("/then/title", &title).map_err(|error| ApiError::field(&error.pointer, error.reason))?;
     let found = match kind {
@@ -457,7 +394,7 @@ fn object(value: Value) -> Map<String, Value> {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] that names the part which is not allowed.
-fn check_when(when: &When, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ApiError> {
+fn check_when(when: &When, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>> {
     match when {
         When::Keyword { words, regex } => {
             for (nth, word) in words.iter().enumerate() {
@@ -480,13 +417,8 @@ fn check_when(when: &When, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, 
 ///
 /// # Errors
 /// [`ApiError::NotFound`], in the same words for another user's and for none; the store's errors.
-async fn check_owner(
-    app: &App,
-    caller: Caller,
-    user: UserId,
-    (agentable, kind): (AgentableId, &str),
-) -> Result<(), ApiError> {
-    let stored = app.store(caller).kind_for_trigger(user, agentable).await?;
+async fn check_owner(ctx: &Ctx, user: UserId, (agentable, kind): (AgentableId, &str)) -> Result<()> {
+    let stored = ctx.store().kind_for_trigger(user, agentable).await?;
     if stored == kind { Ok(()) } else { Err(ApiError::NotFound { what: "agentable" }) }
 }
 
@@ -494,11 +426,11 @@ async fn check_owner(
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`], in the same words for another user's and for none; the store's errors.
-async fn check_heard(app: &App, caller: Caller, user: UserId, when: &When) -> Result<(), ApiError> {
+async fn check_heard(ctx: &Ctx, user: UserId, when: &When) -> Result<()> {
     let When::Event { agentable_id: Some(id), .. } = when else { return Ok(()) };
     let unknown = || ApiError::field("/when/agentable_id", "is no agentable of this user");
-    let path = AgentablePath::of_public_id(&app.state.agent_types, id).ok_or_else(unknown)?;
-    match check_owner(app, caller, user, (path.id, &path.kind)).await {
+    let path = AgentablePath::of_public_id(&ctx.state.agent_types, id).ok_or_else(unknown)?;
+    match check_owner(ctx, user, (path.id, &path.kind)).await {
         Err(ApiError::NotFound { .. }) => Err(unknown()),
         checked => checked,
     }
@@ -508,11 +440,11 @@ fn refused(within: &str, error: InvalidWhen) -> ApiError {
     ApiError::field(&format!("{within}{}", error.pointer), error.reason)
 }
 
-fn check_name(name: &str) -> Result<(), ApiError> {
+fn check_name(name: &str) -> Result<()> {
     check_line("/name", name, MAX_NAME_CHARS)
 }
 
-fn check_instructions(pointer: &str, instructions: &str) -> Result<(), ApiError> {
+fn check_instructions(pointer: &str, instructions: &str) -> Result<()> {
     check_text(pointer, instructions)?;
     check_size(pointer, instructions.len(), MAX_INSTRUCTIONS_BYTES)?;
     if instructions.trim().is_empty() {

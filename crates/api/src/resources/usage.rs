@@ -4,41 +4,29 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
-use axum::response::IntoResponse;
 use houston_domain::id::UserId;
 use houston_protocol::usage::{AgentSpent, Budgets, DaySpent, ModelSpent, Spent, UsageResponse, UserSpent};
 use houston_store::usage::{MOST_ROWS, Of};
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::missing_cells::across;
-use crate::request::query::{Query, Window};
-use crate::state::App;
+use crate::request::prelude::*;
+use crate::request::query::Window;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
 
 endpoint! {
     GET: get "/v1/usage" for TENANT.all(Scope::Operate) => get,
-    tag = "operate",
-    operation_id = "get_usage",
-    summary = "Get what runs took: tokens and cost, by user, agent, model and day.",
+    "get_usage" in "operate": "Get what runs took: tokens and cost, by user, agent, model and day.",
     description = "Of the latest 20,000 runs of the installation that have ended; `capped` if there are more in this time. What open runs have \
                    taken so far is not among it. `GET /v1/users/{id}/costs` has the days of one user without a limit.",
     params(("hours" = Option<u32>, Query, minimum = 1, maximum = 744, description = "Only runs that ended within so many hours; 24 by default.")),
-    responses((status = 200, description = "What they took, the most expensive first.", body = UsageResponse)),
+    200 "What they took, the most expensive first." [UsageResponse],
 }
 
-async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Query(window): Query<Window>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn get(ctx: Ctx, Query(window): Query<Window>) -> Result<impl IntoResponse> {
     let (window_h, window) = window.hours()?;
-    let ask = |cell: Arc<App>| async move { Ok(cell.store(caller).usage(window).await?) };
-    let (found, missing) = across(&app, ask).await?;
+    let ask = |cell: Arc<App>| async move { Ok(cell.store(ctx.caller).usage(window).await?) };
+    let (found, missing) = across(&ctx, ask).await?;
     let (mut spent, mut capped) = (BTreeMap::new(), false);
     for usage in found {
         capped |= usage.is_capped;
@@ -47,10 +35,10 @@ async fn get(
         }
     }
     let mut usage = response(window_h, capped, spent);
-    if !caller.reads_contents() {
+    if !ctx.caller.reads_contents() {
         usage.users.iter_mut().for_each(|of| of.name.clear());
     }
-    let budget = app.state.budget;
+    let budget = ctx.state.budget;
     usage.budgets = Budgets {
         per_run: budget.per_run,
         per_agentable: budget.per_agentable,
@@ -58,8 +46,8 @@ async fn get(
     };
     let users: Vec<UserId> = usage.users.iter().map(|of| of.user_id).collect();
     let users = &users;
-    let ask = |cell: Arc<App>| async move { Ok(cell.store(caller).spent_today(users).await?) };
-    let (today, missing_since) = across(&app, ask).await?;
+    let ask = |cell: Arc<App>| async move { Ok(cell.store(ctx.caller).spent_today(users).await?) };
+    let (today, missing_since) = across(&ctx, ask).await?;
     for (user, cost) in today.into_iter().flatten() {
         if let Some(of) = usage.users.iter_mut().find(|of| of.user_id == user) {
             of.today = Some((of.today.unwrap_or_default() + cost).normalize());

@@ -3,11 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 use houston_domain::id::{AgentableId, Shard, UserId, shard};
-use houston_protocol::time::Time;
 use houston_protocol::user::{CreateUser, DayCostResponse, UpdateUser, UserCostsResponse, UserResponse};
 use houston_store::Error;
 use houston_store::agentable::NewAgentable;
@@ -16,18 +12,9 @@ use houston_store::idempotency::IdempotencyKey;
 use houston_store::user::{User, UserChange};
 use serde::Deserialize;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::Id;
-use crate::request::body::Creation;
-use crate::request::checks::check_line;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
-use crate::request::page::{List, Page, PageQuery, rows};
-use crate::request::query::Query;
+use crate::request::prelude::*;
 use crate::resources::erasures::request;
 use crate::resources::fields::Change;
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, CHANGE, DELETE, COSTS];
 
@@ -42,32 +29,22 @@ struct Filter {
 
 endpoint! {
     LIST: get "/v1/users" for TENANT.change(Scope::Post) => list,
-    tag = "users",
-    operation_id = "list_users",
-    summary = "List users, newest first, or find a user by external id.",
-    params(
-        ("external_id" = Option<String>, Query, description = "Only the user with this external id."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
-    ),
-    responses((status = 200, description = "A page of users.", body = houston_protocol::page::Page<houston_protocol::user::UserResponse>)),
+    "list_users" in "users": "List users, newest first, or find a user by external id.",
+    params(("external_id" = Option<String>, Query, description = "Only the user with this external id."), Paged),
+    200 "A page of users." [Page<houston_protocol::user::UserResponse>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Query(query): Query<Filter>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
     let Filter { external_id, limit, cursor } = query;
     if external_id.as_deref().is_some_and(|id| id.contains('\0')) {
         return Err(ApiError::parameter("external_id", "must not contain the character U+0000"));
     }
     let page = PageQuery { limit, cursor };
     let (limit, before) = (page.limit()?, page.id(List::Users)?.map(Into::into));
-    let users = app.store(caller).users(external_id.as_deref(), before, rows(limit)).await?;
+    let users = ctx.store().users(external_id.as_deref(), before, rows(limit)).await?;
     let ids: Vec<UserId> = users.iter().take(limit).map(|user| user.id).collect();
     let mut own: HashMap<UserId, Vec<(String, AgentableId)>> = HashMap::new();
-    for made in app.store(caller).own_agentables_of(&ids).await? {
+    for made in ctx.store().own_agentables_of(&ids).await? {
         own.entry(made.user).or_default().push((made.kind, made.id));
     }
     let response = |user: User| {
@@ -79,35 +56,24 @@ async fn list(
 
 endpoint! {
     CREATE: post "/v1/users" for TENANT.change(Scope::Post) => create,
-    tag = "users",
-    operation_id = "create_user",
-    summary = "Create a user, with the agentables that belong to every user.",
-    params(
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
-    ),
-    request_body = CreateUser,
-    responses(
-        (status = 201, description = "The new user.", body = houston_protocol::user::UserResponse),
-        (status = 409, description = "`already_exists`: another user has the external id.")
-    ),
+    "create_user" in "users": "Create a user, with the agentables that belong to every user.",
+    params(Keyed),
+    body [CreateUser],
+    201 "The new user." [houston_protocol::user::UserResponse],
+    409 "`already_exists`: another user has the external id.",
 }
 
 /// Creates the user with one agentable of each kind with `made_with_user`.
-async fn create(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    request: Creation<CreateUser>,
-) -> Result<Response, ApiError> {
+async fn create(ctx: Ctx, request: Creation<CreateUser>) -> Result<Response> {
     let Creation { value: body, key } = request;
     let key = key.as_ref().map(Key::as_stored);
-    let user = new_user(&app, caller, "", body, key)?;
-    let app = app.with_shard(shard(user.id));
-    let own = own_agentables(&app, &user);
+    let user = new_user(&ctx, "", body, key)?;
+    let ctx = ctx.with_shard(shard(user.id));
+    let own = own_agentables(&ctx, &user);
     let user_response = response(user.clone(), own.iter().map(|own| (own.kind, own.id)));
     let body = stored_body(&user_response);
-    let done = app.store(caller).create_user(&user, &own, key, &body).await;
-    let (stored, replayed) = unless_key_reused(done.map_err(external_id_taken)?)?;
-    created(stored, replayed, "/v1/users")
+    let done = ctx.store().create_user(&user, &own, key, &body).await;
+    created(unless_key_reused(done.map_err(external_id_taken)?)?, "/v1/users")
 }
 
 /// The user to be created. `at`: the JSON pointer of the user in the request; `key`: the idempotency key of the request,
@@ -116,19 +82,18 @@ async fn create(
 /// # Errors
 /// [`ApiError::InvalidRequest`] when a field is invalid.
 pub(crate) fn new_user(
-    app: &App,
-    caller: Caller,
+    ctx: &Ctx,
     at: &str,
     body: CreateUser,
     key: Option<IdempotencyKey<'_>>,
-) -> Result<User, ApiError> {
+) -> Result<User> {
     check_name(at, &body.name)?;
     body.external_id.as_deref().map_or(Ok(()), |id| check_external_id(at, id))?;
     body.time_zone.as_deref().map_or(Ok(()), |zone| check_time_zone(at, zone))?;
-    let ids = &app.state.ids;
+    let ids = &ctx.state.ids;
     let id = match (&body.external_id, key) {
-        (Some(external_id), _) => ids.next_in(Shard::of_external_id(caller.tenant(), external_id)),
-        (None, Some(key)) => ids.next_in(Shard::of_idempotency_key(caller.tenant(), key.key)),
+        (Some(external_id), _) => ids.next_in(Shard::of_external_id(ctx.caller.tenant(), external_id)),
+        (None, Some(key)) => ids.next_in(Shard::of_idempotency_key(ctx.caller.tenant(), key.key)),
         (None, None) => ids.next(),
     };
     Ok(User {
@@ -136,7 +101,7 @@ pub(crate) fn new_user(
         external_id: body.external_id,
         name: body.name,
         time_zone: body.time_zone.unwrap_or_else(|| "UTC".to_owned()),
-        created_at: app.now(),
+        created_at: ctx.now(),
         cost: houston_store::cost::Cost::NOTHING,
     })
 }
@@ -160,52 +125,37 @@ pub(crate) fn own_agentables<'a>(app: &'a App, user: &'a User) -> Vec<NewAgentab
 
 endpoint! {
     GET: get "/v1/users/{id}" for USER.delete(Scope::Admin) => get,
-    tag = "users",
-    operation_id = "get_user",
-    summary = "Get a user.",
-    params(
-        ("id" = houston_domain::id::UserId, Path, description = "Id of the user.")
-    ),
-    responses(
-        (status = 200, description = "The user.", body = houston_protocol::user::UserResponse)
-    ),
+    "get_user" in "users": "Get a user.",
+    params(OfUser),
+    200 "The user." [houston_protocol::user::UserResponse],
 }
 
-async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<UserId>,
-) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(read(&app, caller, id).await?))
+async fn get(ctx: Ctx, Id(id): Id<UserId>) -> Result<impl IntoResponse> {
+    Ok(Json(read(&ctx, id).await?))
 }
 
 endpoint! {
     CHANGE: patch "/v1/users/{id}" for USER.delete(Scope::Admin) => change,
-    tag = "users",
-    operation_id = "update_user",
-    summary = "Change the name, time zone or external id of a user; fields not given stay as they are.",
-    params(("id" = houston_domain::id::UserId, Path, description = "Id of the user.")),
-    request_body = UpdateUser,
-    responses(
-        (status = 200, description = "The changed user.", body = houston_protocol::user::UserResponse),
-        (status = 409, description = "`already_exists`: another user has the external id.")
-    ),
+    "update_user" in "users": "Change the name, time zone or external id of a user; fields not given stay as they are.",
+    params(OfUser),
+    body [UpdateUser],
+    200 "The changed user." [houston_protocol::user::UserResponse],
+    409 "`already_exists`: another user has the external id.",
 }
 
 /// `"external_id": null` removes the external id.
 async fn change(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<UserId>,
     Change(UpdateUser { name, time_zone, external_id }): Change<UpdateUser>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     if name.is_none() && time_zone.is_none() && external_id.is_none() {
         return Err(ApiError::field(
             "",
             "nothing to change: give at least one of name, time_zone, external_id",
         ));
     }
-    if external_id.is_some() && caller.user().is_some() {
+    if external_id.is_some() && ctx.caller.user().is_some() {
         // It is by its external id that a backend finds a user.
         return Err(ApiError::BoundKey);
     }
@@ -213,34 +163,28 @@ async fn change(
     time_zone.as_deref().map_or(Ok(()), |zone| check_time_zone("", zone))?;
     external_id.as_ref().and_then(Option::as_deref).map_or(Ok(()), |id| check_external_id("", id))?;
     if let Some(Some(external_id)) = &external_id {
-        let place = Shard::of_external_id(caller.tenant(), external_id);
-        if !Arc::ptr_eq(&app.with_shard(place), &app.with_shard(shard(id))) {
+        let place = Shard::of_external_id(ctx.caller.tenant(), external_id);
+        if !Arc::ptr_eq(&ctx.with_shard(place), &ctx.with_shard(shard(id))) {
             let detail =
                 "a user with this external id is stored in another cell: create the user with it instead";
             return Err(ApiError::field("/external_id", detail));
         }
     }
     let change = UserChange { name, time_zone, external_id };
-    app.store(caller).change_user(id, &change).await.map_err(external_id_taken)?;
-    Ok(Json(read(&app, caller, id).await?))
+    ctx.store().change_user(id, &change).await.map_err(external_id_taken)?;
+    Ok(Json(read(&ctx, id).await?))
 }
 
 endpoint! {
     DELETE: delete "/v1/users/{id}" for USER.delete(Scope::Admin) => delete,
-    tag = "users",
-    operation_id = "delete_user",
-    summary = "Erase a user with everything that belongs to them.",
-    params(("id" = houston_domain::id::UserId, Path, description = "Id of the user.")),
-    responses((status = 202, description = "The user is no longer found; the rows are deleted in the background.", body = houston_protocol::erasure::ErasureResponse)),
+    "delete_user" in "users": "Erase a user with everything that belongs to them.",
+    params(OfUser),
+    202 "The user is no longer found; the rows are deleted in the background." [houston_protocol::erasure::ErasureResponse],
 }
 
 /// From the 202 on the user is not found; workers delete the rows in the background, and the erasure reports the progress.
-async fn delete(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<UserId>,
-) -> Result<Response, ApiError> {
-    request(&app, caller, Target::User(id)).await
+async fn delete(ctx: Ctx, Id(id): Id<UserId>) -> Result<Response> {
+    request(&ctx, Target::User(id)).await
 }
 
 /// Number of days in the response: a month and a day, so that a date can be compared with the same date a month
@@ -249,23 +193,13 @@ const DAYS: i64 = 32;
 
 endpoint! {
     COSTS: get "/v1/users/{id}/costs" for USER => costs,
-    tag = "users",
-    operation_id = "get_user_costs",
-    summary = "Get the cost of a user's model calls, in total and per day.",
-    params(
-        ("id" = houston_domain::id::UserId, Path, description = "Id of the user.")
-    ),
-    responses(
-        (status = 200, description = "The total and the last 32 days.", body = UserCostsResponse)
-    ),
+    "get_user_costs" in "users": "Get the cost of a user's model calls, in total and per day.",
+    params(OfUser),
+    200 "The total and the last 32 days." [UserCostsResponse],
 }
 
-async fn costs(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<UserId>,
-) -> Result<impl IntoResponse, ApiError> {
-    let (total, days) = app.store(caller).user_costs(id, DAYS).await?;
+async fn costs(ctx: Ctx, Id(id): Id<UserId>) -> Result<impl IntoResponse> {
+    let (total, days) = ctx.store().user_costs(id, DAYS).await?;
     let day = |day: houston_store::cost::Day| DayCostResponse {
         day: day.day,
         cost: day.cost.total.map(|cost| cost.normalize()),
@@ -297,21 +231,21 @@ fn response<'k>(user: User, own: impl IntoIterator<Item = (&'k str, AgentableId)
 }
 
 /// Reads a user of the caller's tenant, with the agentables that were created with the user.
-async fn read(app: &App, caller: Caller, id: UserId) -> Result<UserResponse, ApiError> {
-    let user = app.store(caller).user(id).await?;
-    let own = app.store(caller).own_agentables_of(&[id]).await?;
+async fn read(ctx: &Ctx, id: UserId) -> Result<UserResponse> {
+    let user = ctx.store().user(id).await?;
+    let own = ctx.store().own_agentables_of(&[id]).await?;
     Ok(response(user, own.iter().map(|made| (made.kind.as_str(), made.id))))
 }
 
-fn check_name(at: &str, name: &str) -> Result<(), ApiError> {
+fn check_name(at: &str, name: &str) -> Result<()> {
     check_line(&format!("{at}/name"), name, 200)
 }
 
-fn check_external_id(at: &str, external_id: &str) -> Result<(), ApiError> {
+fn check_external_id(at: &str, external_id: &str) -> Result<()> {
     check_line(&format!("{at}/external_id"), external_id, 255)
 }
 
-fn check_time_zone(at: &str, zone: &str) -> Result<(), ApiError> {
+fn check_time_zone(at: &str, zone: &str) -> Result<()> {
     match zone.parse::<chrono_tz::Tz>() {
         Ok(_) => Ok(()),
         Err(_) => {

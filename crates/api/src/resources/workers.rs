@@ -2,36 +2,27 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::IntoResponse;
 use houston_domain::agentable::Urgency;
 use houston_domain::id::WorkerId;
-use houston_protocol::time::Time;
 use houston_protocol::worker::{WorkerResponse, WorkerSlots, WorkersResponse};
 use houston_queue::Lane;
 use houston_store::worker_list::RegisteredWorker;
 
 use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::Id;
-use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::missing_cells::across;
-use crate::state::App;
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, DRAIN];
 
 endpoint! {
     LIST: get "/v1/workers" for INSTALLATION => list,
-    tag = "operate",
-    operation_id = "list_workers",
-    summary = "List the workers of the installation, at most 1,000.",
+    "list_workers" in "operate": "List the workers of the installation, at most 1,000.",
     description = "Needs the scope `installation` besides `operate`.",
-    responses((status = 200, description = "The registered workers, the oldest first.", body = WorkersResponse)),
+    200 "The registered workers, the oldest first." [WorkersResponse],
 }
 
-async fn list(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoResponse, ApiError> {
+async fn list(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoResponse> {
     let ask = |cell: Arc<App>| async move { Ok(cell.api_store().list_workers().await?) };
     let (found, missing) = across(&app, ask).await?;
     let data = found.into_iter().flatten().map(response).collect();
@@ -40,21 +31,19 @@ async fn list(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoR
 
 endpoint! {
     DRAIN: post "/v1/workers/{id}/drain" for INSTALLATION => drain,
-    tag = "operate",
-    operation_id = "drain_worker",
-    summary = "Ask a worker to drain.",
+    "drain_worker" in "operate": "Ask a worker to drain.",
     description = "As after SIGTERM, its process claims nothing new, its runs finish their step or are handed over, and it ends within \
                    the drain time (`worker.drain_s`); that of `houston dev` goes on as a server. It reads the request within a second. \
                    Idempotent; it cannot be taken back. Needs the scope `installation` besides `operate`.",
-    params(("id" = houston_domain::id::WorkerId, Path, description = "Id of the worker.")),
-    responses((status = 202, description = "The worker was asked, now or before.", body = houston_protocol::worker::WorkerResponse)),
+    params(("id" = WorkerId, Path, description = "Id of the worker.")),
+    202 "The worker was asked, now or before." [houston_protocol::worker::WorkerResponse],
 }
 
 async fn drain(
     State(app): State<Arc<App>>,
     _caller: Caller,
     Id(id): Id<WorkerId>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     const NOT_FOUND: ApiError = ApiError::NotFound { what: "worker" };
     for cell in app.all_cells() {
         match cell.api_store().drain_worker(id).await {

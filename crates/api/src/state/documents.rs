@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::admission;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// How long a request waits for memory.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,11 +46,7 @@ impl DocumentPermit {
     ///
     /// # Errors
     /// [`ApiError::TooManyDocuments`] when they are not free within 10 s.
-    pub(crate) async fn new(
-        documents: &Arc<DocumentMemory>,
-        tenant: TenantId,
-        bytes: usize,
-    ) -> Result<Self, ApiError> {
+    pub(crate) async fn new(documents: &Arc<DocumentMemory>, tenant: TenantId, bytes: usize) -> Result<Self> {
         // The client is told that memory is short, and not that the database is slow.
         admission::untimed(Self::within(documents, tenant, bytes)).await
     }
@@ -60,7 +56,7 @@ impl DocumentPermit {
         documents: &Arc<DocumentMemory>,
         tenant: TenantId,
         bytes: usize,
-    ) -> Result<Self, ApiError> {
+    ) -> Result<Self> {
         let wait = async {
             loop {
                 let released = documents.released.notified();

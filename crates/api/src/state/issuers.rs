@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::caller::Authority;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::state::keys::KeyCache;
 
 /// The public keys of the issuers.
@@ -51,7 +51,7 @@ impl Issuers {
         keys: &KeyCache,
         store: &ApiStore,
         jwt: Unverified<'_>,
-    ) -> Result<SignedToken, ApiError> {
+    ) -> Result<SignedToken> {
         let of_issuer = of_issuer(keys, store, &jwt).await?;
         let issuer = of_issuer.issuer.clone().ok_or(ApiError::Unauthorized)?;
         let key = self.key_sets.key(&issuer.jwks_url, jwt.key()).await?;
@@ -62,7 +62,7 @@ impl Issuers {
 }
 
 /// The authority of the key of the issuer and one of the audiences of a token.
-async fn of_issuer(keys: &KeyCache, store: &ApiStore, jwt: &Unverified<'_>) -> Result<Authority, ApiError> {
+async fn of_issuer(keys: &KeyCache, store: &ApiStore, jwt: &Unverified<'_>) -> Result<Authority> {
     const UNKNOWN: ApiError = ApiError::InvalidJwt(JwtError::Issuer);
     let found = join_all(jwt.audiences().iter().map(async |audience| {
         let hash = Issuer::hash(jwt.issuer(), audience);
@@ -129,7 +129,7 @@ impl KeySets {
     ///
     /// # Errors
     /// [`ApiError::InvalidJwt`] when there is no such key, [`ApiError::NoIssuerKeys`] when the key set was not read.
-    pub(crate) async fn key(&self, url: &str, key: (Algorithm, Option<&str>)) -> Result<PublicKey, ApiError> {
+    pub(crate) async fn key(&self, url: &str, key: (Algorithm, Option<&str>)) -> Result<PublicKey> {
         let source = self.source(url);
         if let Some(found) = source.find(key, READ_EVERY) {
             return Ok(found);

@@ -16,7 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior, sleep_until, timeout, timeout_at}
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::Authority;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::state::log_throttle::LogThrottle;
 
 /// Maximum number of cached valid keys, and of cached invalid keys. Either cache is cleared when it is full.
@@ -116,12 +116,7 @@ impl KeyCache {
     /// # Errors
     /// [`ApiError::Unauthorized`] when the key does not exist, was revoked or has expired, [`ApiError::TooManyKeys`] when too many
     /// keys wait, [`ApiError::Unavailable`] when Postgres does not answer in time, or the store's errors.
-    pub(crate) async fn look_up(
-        &self,
-        store: &ApiStore,
-        prefix: String,
-        hash: Hash,
-    ) -> Result<Authority, ApiError> {
+    pub(crate) async fn look_up(&self, store: &ApiStore, prefix: String, hash: Hash) -> Result<Authority> {
         if let Some(Err(invalid)) = self.cached_result(&hash) {
             return Err(invalid);
         }
@@ -156,7 +151,7 @@ impl KeyCache {
     }
 
     /// The result of the latest look-up of the key, if it is still fresh.
-    fn cached_result(&self, hash: &Hash) -> Option<Result<Authority, ApiError>> {
+    fn cached_result(&self, hash: &Hash) -> Option<Result<Authority>> {
         let now = Instant::now();
         let is_fresh = |valid: &&ValidKey| now < valid.until && !valid.authority.is_expired(now);
         if let Some(valid) = lock(&self.valid).get(hash).filter(is_fresh) {

@@ -14,6 +14,7 @@ pub(crate) mod streams;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
 
 use axum::response::Response;
@@ -282,6 +283,33 @@ impl App {
     /// Publishes committed events to open streams.
     pub(crate) fn publish_events(&self, agentable: AgentableId, events: Vec<Committed>) {
         self.state.bus.publish(agentable, Live::Committed(events));
+    }
+}
+
+/// What answers a request: the process, for the caller. An endpoint that takes it as an argument requires a valid API key.
+#[derive(Debug, Clone)]
+pub(crate) struct Ctx {
+    pub(crate) app: Arc<App>,
+    pub(crate) caller: Caller,
+}
+
+impl Ctx {
+    /// What the caller's tenant may do.
+    pub(crate) fn store(&self) -> TenantStore<'_> {
+        self.app.store(self.caller)
+    }
+
+    /// For the same caller, the process of the cell with this shard ([`App::with_shard`]).
+    pub(crate) fn with_shard(&self, shard: Shard) -> Self {
+        Self { app: self.app.with_shard(shard), caller: self.caller }
+    }
+}
+
+impl Deref for Ctx {
+    type Target = Arc<App>;
+
+    fn deref(&self) -> &Arc<App> {
+        &self.app
     }
 }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::admission;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// How many futures run at once, of which a tenant has half beside others, and leaves one alone; others wait.
 const MAX_CONCURRENT: usize = 4;
@@ -36,7 +36,7 @@ impl Offload {
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, ApiError> {
+    ) -> Result<T> {
         let computed = admission::computed(houston_meter::compute(tenant(), work)).await;
         computed.map_err(|Stopped| ApiError::Unavailable(None))
     }
@@ -48,8 +48,8 @@ impl Offload {
     /// The errors of `work`; [`ApiError::Unavailable`] when the runtime shuts down.
     pub(crate) fn drive<T: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
-    ) -> impl Future<Output = Result<T, ApiError>> + Send {
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> impl Future<Output = Result<T>> + Send {
         let (work, tenant) = (Box::pin(work), tenant());
         let driven = async move {
             let turn = self.driving.take(tenant).await;

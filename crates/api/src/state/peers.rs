@@ -13,7 +13,7 @@ use axum::http::{Extensions, HeaderMap, HeaderName};
 use ipnet::{IpNet, Ipv6Net};
 use tokio::time::Instant;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::state::config::ClientsConfig;
 use crate::state::log_throttle::LogThrottle;
 
@@ -121,7 +121,7 @@ impl Peers {
     ///
     /// # Errors
     /// [`ApiError::TooManyKeys`] when the address has sent too many wrong keys within a minute.
-    pub(crate) fn attempt(&self, peer: &Peer) -> Result<KeyAttempt<'_>, ApiError> {
+    pub(crate) fn attempt(&self, peer: &Peer) -> Result<KeyAttempt<'_>> {
         if !self.is_proxy(*peer) {
             let mut state = self.lock();
             let address = state.address(*peer);

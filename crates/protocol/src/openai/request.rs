@@ -43,22 +43,17 @@ pub struct CreateResponse {
     #[serde(default, deserialize_with = "or_default")]
     pub background: bool,
     /// The response that the conversation goes on after.
-    #[serde(default)]
     pub previous_response_id: Option<String>,
     /// The conversation.
-    #[serde(default)]
     pub conversation: Option<ConversationParam>,
     /// Texts for the agent.
-    #[serde(default)]
     pub instructions: Option<Value>,
     /// Returned with the response.
     #[serde(default, deserialize_with = "or_default")]
     pub metadata: BTreeMap<String, String>,
     /// The user in the client's words.
-    #[serde(default)]
     pub user: Option<String>,
     /// The newer name of `user`.
-    #[serde(default)]
     pub safety_identifier: Option<String>,
     /// Functions of the client.
     #[serde(default, deserialize_with = "or_default")]
@@ -85,10 +80,8 @@ pub struct CreateCompletion {
     #[serde(default, deserialize_with = "or_default")]
     pub metadata: BTreeMap<String, String>,
     /// The user in the client's words.
-    #[serde(default)]
     pub user: Option<String>,
     /// The newer name of `user`.
-    #[serde(default)]
     pub safety_identifier: Option<String>,
     /// Functions of the client.
     #[serde(default, deserialize_with = "or_default")]
@@ -110,13 +103,10 @@ pub struct StreamOptions {
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct CreateConversation {
     /// The kind or the agent; also as `metadata.model`. Without it, the usual kind.
-    #[serde(default)]
     pub model: Option<String>,
     /// The user in the client's words; also as `metadata.user`.
-    #[serde(default)]
     pub user: Option<String>,
     /// The newer name of `user`.
-    #[serde(default)]
     pub safety_identifier: Option<String>,
     /// Kept, and returned with the conversation. See `model` and `user`, too.
     #[serde(default, deserialize_with = "or_default")]

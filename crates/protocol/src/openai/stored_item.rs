@@ -35,7 +35,6 @@ pub struct StoredItem {
 /// What the metadata of its message says of an item.
 #[derive(Debug, Clone, Default, Deserialize)]
 struct Stored {
-    #[serde(default)]
     role: Option<String>,
 }
 

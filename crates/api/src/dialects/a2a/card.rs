@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::http::uri::Authority;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::IntoResponse as _;
 use houston_domain::agentable::AgentType;
 use houston_domain::id::AgentId;
 use houston_protocol::a2a::{
@@ -15,14 +14,12 @@ use houston_protocol::a2a::{
     TRANSPORT_PROTOCOL_HTTP_JSON, TRANSPORT_PROTOCOL_JSONRPC,
 };
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::state::App;
+use crate::request::prelude::*;
 
 const NO_AGENT: ApiError = ApiError::NotFound { what: "agent" };
 
 /// `GET /.well-known/agent-card.json`: the card of the first kind that users may create.
-pub(super) async fn main(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
+pub(super) async fn main(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response> {
     let kind = app.state.agent_types.values().find(|kind| kind.user_creatable()).ok_or(NO_AGENT)?;
     Ok(Json(of_kind(&kind.kind, &base(&app, &headers))).into_response())
 }
@@ -32,30 +29,25 @@ pub(super) async fn of_target(
     State(app): State<Arc<App>>,
     Path(target): Path<String>,
     headers: HeaderMap,
-    caller: Result<Caller, ApiError>,
-) -> Result<Response, ApiError> {
+    ctx: Result<Ctx>,
+) -> Result<Response> {
     if let Some(kind) = app.state.agent_types.get(&target).filter(|kind| kind.conversational) {
         return Ok(Json(of_kind(&kind.kind, &base(&app, &headers))).into_response());
     }
-    Ok(Json(extended(&app, caller?, &target, &headers).await?).into_response())
+    Ok(Json(extended(&ctx?, &target, &headers).await?).into_response())
 }
 
 /// The card of a kind or of an agent, for a caller.
 ///
 /// # Errors
 /// [`ApiError::NotFound`] when there is neither.
-pub(super) async fn extended(
-    app: &App,
-    caller: Caller,
-    target: &str,
-    headers: &HeaderMap,
-) -> Result<AgentCard, ApiError> {
+pub(super) async fn extended(ctx: &Ctx, target: &str, headers: &HeaderMap) -> Result<AgentCard> {
     let speaks =
-        |kind: &str| app.state.agent_types.get(kind).is_some_and(|kind: &AgentType| kind.conversational);
+        |kind: &str| ctx.state.agent_types.get(kind).is_some_and(|kind: &AgentType| kind.conversational);
     if speaks(target) {
-        return Ok(of_kind(target, &base(app, headers)));
+        return Ok(of_kind(target, &base(ctx, headers)));
     }
-    let store = app.store(caller);
+    let store = ctx.store();
     let id: AgentId = match target.parse() {
         Ok(id) => id,
         Err(_) => {
@@ -70,7 +62,7 @@ pub(super) async fn extended(
     let described = agent.settings.description.clone();
     let description =
         if described.is_empty() { format!("An agent of the kind {}.", agent.kind) } else { described };
-    Ok(card(&agent.id.to_string(), &agent.name, &description, &base(app, headers)))
+    Ok(card(&agent.id.to_string(), &agent.name, &description, &base(ctx, headers)))
 }
 
 fn of_kind(kind: &str, base: &str) -> AgentCard {

@@ -1,9 +1,7 @@
 //! HTTP+JSON: the same operations as resources.
 
-use std::sync::Arc;
-
 use axum::Extension;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
@@ -20,30 +18,20 @@ use super::stream::Binding;
 use super::{A2aBody, OfTenant, check_version};
 use crate::deadline::Deadline;
 use crate::dialects::threads::Asker;
-use crate::error::ApiError;
+use crate::error::Result;
 use crate::request::body::{Creation, WithImages};
 use crate::request::query::Query;
-use crate::state::App;
 
 /// What every request has.
-type Head = (
-    State<Arc<App>>,
-    Path<Vec<String>>,
-    Extension<Deadline>,
-    HeaderMap,
-    Result<Asker, ApiError>,
-    Result<Query<OfTenant>, ApiError>,
-);
+type Head = (Path<Vec<String>>, Extension<Deadline>, HeaderMap, Result<Asker>, Result<Query<OfTenant>>);
 
 /// The request, with the id that its path names.
-async fn ask(
-    (State(app), Path(names), Extension(deadline), headers, asker, of): Head,
-) -> Result<(Ask, String), Refusal> {
+async fn ask((Path(names), Extension(deadline), headers, asker, of): Head) -> Result<(Ask, String), Refusal> {
     let (asker, Query(OfTenant { tenant })) = (asker?, of?);
     check_version(&headers)?;
     let mut names = names.into_iter();
     let target = names.next().unwrap_or_default();
-    let ask = Ask { app, asker, target, deadline }.of_tenant(tenant.as_deref()).await?;
+    let ask = Ask { asker, target, deadline }.of_tenant(tenant.as_deref()).await?;
     Ok((ask, names.next().unwrap_or_default()))
 }
 
@@ -62,7 +50,7 @@ fn streamed(done: Result<Response, Refusal>) -> Response {
 }
 
 /// `POST /a2a/{target}/message:send`.
-pub(super) async fn send(head: Head, body: Result<A2aBody<SendRequest>, ApiError>) -> Response {
+pub(super) async fn send(head: Head, body: Result<A2aBody<SendRequest>>) -> Response {
     let done = async {
         let (ask, _) = ask(head).await?;
         let A2aBody(WithImages { creation: Creation { value, key: _ }, permit: _permit }) = body?;
@@ -73,7 +61,7 @@ pub(super) async fn send(head: Head, body: Result<A2aBody<SendRequest>, ApiError
 }
 
 /// `POST /a2a/{target}/message:stream`.
-pub(super) async fn stream(head: Head, body: Result<A2aBody<SendRequest>, ApiError>) -> Response {
+pub(super) async fn stream(head: Head, body: Result<A2aBody<SendRequest>>) -> Response {
     let done = async {
         let (ask, _) = ask(head).await?;
         let A2aBody(WithImages { creation: Creation { value, key: _ }, permit: _permit }) = body?;
@@ -90,7 +78,7 @@ pub(super) struct OfTask {
 }
 
 /// `GET /a2a/{target}/tasks/{id}`, and `…/tasks/{id}:subscribe`.
-pub(super) async fn get(head: Head, query: Result<Query<OfTask>, ApiError>) -> Response {
+pub(super) async fn get(head: Head, query: Result<Query<OfTask>>) -> Response {
     let done = async {
         let (ask, id) = ask(head).await?;
         let Query(OfTask { history_length }) = query?;
@@ -132,7 +120,7 @@ pub(super) struct OfList {
 }
 
 /// `GET /a2a/{target}/tasks`.
-pub(super) async fn list(head: Head, query: Result<Query<OfList>, ApiError>) -> Response {
+pub(super) async fn list(head: Head, query: Result<Query<OfList>>) -> Response {
     let done = async {
         let (ask, _) = ask(head).await?;
         let Query(of) = query?;
@@ -152,10 +140,7 @@ pub(super) async fn list(head: Head, query: Result<Query<OfList>, ApiError>) -> 
 }
 
 /// `POST …/tasks/{id}/pushNotificationConfigs`.
-pub(super) async fn create_push(
-    head: Head,
-    body: Result<A2aBody<TaskPushNotificationConfig>, ApiError>,
-) -> Response {
+pub(super) async fn create_push(head: Head, body: Result<A2aBody<TaskPushNotificationConfig>>) -> Response {
     let done = async {
         let (ask, task_id) = ask(head).await?;
         let A2aBody(WithImages { creation: Creation { value, key: _ }, permit: _permit }) = body?;
@@ -176,7 +161,7 @@ pub(super) async fn pushes(head: Head) -> Response {
 
 /// `GET …/tasks/{id}/pushNotificationConfigs/{config}`.
 pub(super) async fn push(head: Head) -> Response {
-    let id = head.1.get(2).cloned().unwrap_or_default();
+    let id = head.0.get(2).cloned().unwrap_or_default();
     let done = async {
         let (ask, task) = ask(head).await?;
         ask.push(&task, &id).await
@@ -186,7 +171,7 @@ pub(super) async fn push(head: Head) -> Response {
 
 /// `DELETE …/tasks/{id}/pushNotificationConfigs/{config}`.
 pub(super) async fn delete_push(head: Head) -> Response {
-    let id = head.1.get(2).cloned().unwrap_or_default();
+    let id = head.0.get(2).cloned().unwrap_or_default();
     let done = async {
         let (ask, task) = ask(head).await?;
         ask.delete_push(&task, &id).await.map(|()| serde_json::json!({}))
@@ -196,11 +181,10 @@ pub(super) async fn delete_push(head: Head) -> Response {
 
 /// `GET /a2a/{target}/extendedAgentCard`.
 pub(super) async fn card(head: Head) -> Response {
-    let headers = head.3.clone();
+    let headers = head.2.clone();
     let done = async {
         let (ask, _) = ask(head).await?;
-        let caller = ask.caller(Scope::Read)?;
-        Ok(super::card::extended(&ask.app, caller, &ask.target, &headers).await?)
+        Ok(super::card::extended(ask.ctx(Scope::Read)?, &ask.target, &headers).await?)
     };
     reply(done.await)
 }

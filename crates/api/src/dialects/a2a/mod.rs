@@ -33,7 +33,7 @@ mod task;
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequest, Path, Request, State};
+use axum::extract::{FromRequest, Path, Request};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post};
@@ -53,7 +53,7 @@ use self::operations::Ask;
 use self::stream::Binding;
 use crate::deadline::Deadline;
 use crate::dialects::threads::Asker;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::request::access::THREAD;
 use crate::request::body::parse;
 use crate::request::body::{Creation, JSON, WithImages, is_of_type};
@@ -98,7 +98,7 @@ struct A2aBody<T>(pub(super) WithImages<T>);
 impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for A2aBody<T> {
     type Rejection = ApiError;
 
-    async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self> {
         if is_of_type(request.headers(), MEDIA_TYPE) {
             request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         }
@@ -123,12 +123,11 @@ fn check_version(headers: &HeaderMap) -> Result<(), A2AError> {
 
 /// `POST /a2a/{target}`: JSON-RPC.
 async fn rpc(
-    State(app): State<Arc<App>>,
     Path(target): Path<String>,
     Extension(deadline): Extension<Deadline>,
     headers: HeaderMap,
-    asker: Result<Asker, ApiError>,
-    body: Result<A2aBody<RpcRequest>, ApiError>,
+    asker: Result<Asker>,
+    body: Result<A2aBody<RpcRequest>>,
 ) -> Response {
     let null = JsonRpcId::Null;
     let asker = match asker {
@@ -151,7 +150,7 @@ async fn rpc(
     if let Err(error) = check_version(&headers) {
         return Refusal::from(error).into_rpc(id);
     }
-    let ask = Ask { app, asker, target, deadline };
+    let ask = Ask { asker, target, deadline };
     match called(ask, &method, params.as_deref(), &headers, &id).await {
         Ok(response) => response,
         Err(refusal) => refusal.into_rpc(id),
@@ -200,8 +199,7 @@ async fn called(
             ask.subscribe(&request.id, binding).await
         }
         methods::GET_EXTENDED_AGENT_CARD => {
-            let caller = ask.caller(Scope::Read)?;
-            result(id, &card::extended(&ask.app, caller, &ask.target, headers).await?)
+            result(id, &card::extended(ask.ctx(Scope::Read)?, &ask.target, headers).await?)
         }
         methods::CREATE_PUSH_CONFIG => {
             let config: TaskPushNotificationConfig = parse(text.as_bytes())?;

@@ -1,9 +1,7 @@
 //! The operations of both bindings, except sending messages ([`send`](super::send)).
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::response::Response;
 use futures_util::future::{join_all, try_join_all};
 use houston_domain::id::{RunId, Shard, shard};
 use houston_domain::question::NewQuestion;
@@ -16,14 +14,12 @@ use houston_store::run::Run;
 use super::error::Refusal;
 use super::stream::{Binding, StreamedTask, stream, task_only, wait};
 use super::task::{TaskIds, Written, keep, task, written};
-use crate::caller::Caller;
 use crate::deadline::Deadline;
 use crate::dialects::threads::{Asker, Thread, find};
-use crate::error::ApiError;
 use crate::events::Options;
 use crate::events::position::Position;
-use crate::request::page::{List, NextPage, PageQuery, rows};
-use crate::state::App;
+use crate::request::page::NextPage;
+use crate::request::prelude::*;
 
 /// Tasks on a page of a list, if the request does not say, and at most if it does.
 const USUAL_PAGE: i32 = 20;
@@ -33,7 +29,6 @@ const CANCEL_WAIT: Duration = Duration::from_secs(5);
 
 /// A request to one target.
 pub(super) struct Ask {
-    pub(super) app: Arc<App>,
     pub(super) asker: Asker,
     pub(super) target: String,
     pub(super) deadline: Deadline,
@@ -50,9 +45,9 @@ pub(super) struct Found {
 
 impl Found {
     /// The task with what was written in it, and the position up to which.
-    pub(super) async fn task(&self) -> Result<(Task, i64), ApiError> {
-        let Thread { app, caller, path } = &self.thread;
-        let written: Written = written(app, *caller, path, &self.run, &self.ids).await?;
+    pub(super) async fn task(&self) -> Result<(Task, i64)> {
+        let Thread { ctx, path } = &self.thread;
+        let written: Written = written(ctx, path, &self.run, &self.ids).await?;
         let at = written.last_seq;
         Ok((task(&self.run, &self.ids, &self.questions, Some(written)), at))
     }
@@ -63,16 +58,15 @@ impl Found {
 }
 
 impl Ask {
-    /// The caller, who has the scope.
-    pub(super) fn caller(&self, needed: Scope) -> Result<Caller, ApiError> {
-        let caller = self.asker.caller();
-        let missing = ApiError::MissingScope { needed, scopes: caller.scopes() };
-        if caller.scopes().allow(needed) { Ok(caller) } else { Err(missing) }
+    /// What answers the request, if the caller has the scope.
+    pub(super) fn ctx(&self, needed: Scope) -> Result<&Ctx> {
+        self.asker.ctx.caller.needs(needed)?;
+        Ok(&self.asker.ctx)
     }
 
     /// The same request for the user that A2A names in `tenant`, wherever a request has it.
-    pub(super) async fn of_tenant(mut self, tenant: Option<&str>) -> Result<Self, ApiError> {
-        self.asker = self.asker.for_user(&self.app, ("/tenant", tenant)).await?;
+    pub(super) async fn of_tenant(mut self, tenant: Option<&str>) -> Result<Self> {
+        self.asker = self.asker.for_user(("/tenant", tenant)).await?;
         Ok(self)
     }
 
@@ -85,11 +79,11 @@ impl Ask {
     }
 
     async fn look_up(&self, id: String) -> Result<Found, Refusal> {
-        let caller = self.caller(Scope::Read)?;
+        let ctx = self.ctx(Scope::Read)?;
         let run: RunId = id.parse().map_err(|_| ApiError::NotFound { what: "run" })?;
-        let run = self.app.with_shard(shard(run)).store(caller).run(run).await?;
+        let run = ctx.with_shard(shard(run)).store().run(run).await?;
         let public = run.agentable.public_id(&run.kind);
-        let thread = find(&self.app, &self.asker, &self.target, ("/id", &public)).await?;
+        let thread = find(&self.asker, &self.target, ("/id", &public)).await?;
         let thread = thread.ok_or(ApiError::NotFound { what: "run" })?;
         self.found(thread, run, None).await
     }
@@ -101,7 +95,7 @@ impl Ask {
         run: Run,
         context: Option<&str>,
     ) -> Result<Found, Refusal> {
-        let store = thread.app.store(thread.caller);
+        let store = thread.ctx.store();
         let questions = match run.status {
             RunStatus::Waiting => {
                 let user = store.user_of_agentable(run.agentable).await?;
@@ -132,7 +126,7 @@ impl Ask {
 
     /// `ListTasks`: those of one context, or of the user, newest first.
     pub(super) async fn list(&self, request: ListTasksRequest) -> Result<ListTasksResponse, Refusal> {
-        let caller = self.caller(Scope::Read)?;
+        let ctx = self.ctx(Scope::Read)?;
         let size = request.page_size.unwrap_or(USUAL_PAGE);
         if !(1..=100).contains(&size) {
             return Err(ApiError::field("/pageSize", "must be a number from 1 to 100").into());
@@ -140,11 +134,11 @@ impl Ask {
         let limit = usize::try_from(size.min(MAX_PAGE)).unwrap_or(1);
         let context = request.context_id.as_deref().filter(|context| !context.is_empty());
         let Some(context) = context else { return self.list_of_user(&request, size, limit).await };
-        let thread = find(&self.app, &self.asker, &self.target, ("/contextId", context)).await?;
+        let thread = find(&self.asker, &self.target, ("/contextId", context)).await?;
         let Some(thread) = thread else { return Ok(listed(Vec::new(), String::new(), size)) };
         let cursor = request.page_token.clone().filter(|token| !token.is_empty());
         let before = PageQuery { limit: None, cursor }.position(List::Runs)?;
-        let mut runs = thread.app.store(caller).runs(thread.path.id, None, before, rows(limit)).await?;
+        let mut runs = thread.ctx.store().runs(thread.path.id, None, before, rows(limit)).await?;
         let next = NextPage::of(List::Runs, limit, &mut runs, |run| run.first_seq).cursor();
         let found = runs.into_iter().map(|run| self.found(thread.clone(), run, Some(context)));
         let mut tasks = Vec::new();
@@ -161,20 +155,20 @@ impl Ask {
         size: i32,
         limit: usize,
     ) -> Result<ListTasksResponse, Refusal> {
-        let caller = self.caller(Scope::Read)?;
+        let ctx = self.ctx(Scope::Read)?;
         let user = match self.asker.user()? {
             ThreadUser::Id(id) => Some(id),
             ThreadUser::External(id) => {
-                let app = self.app.with_shard(Shard::of_external_id(caller.tenant(), id));
-                app.store(caller).users(Some(id), None, 1).await?.first().map(|user| user.id)
+                let ctx = ctx.with_shard(Shard::of_external_id(ctx.caller.tenant(), id));
+                ctx.store().users(Some(id), None, 1).await?.first().map(|user| user.id)
             }
         };
         let Some(user) = user else { return Ok(listed(Vec::new(), String::new(), size)) };
         let cursor = request.page_token.clone().filter(|token| !token.is_empty());
         let before = PageQuery { limit: None, cursor }.id(List::Runs)?.map(RunId);
-        let kind = self.app.state.agent_types.get(&self.target).map(|kind| kind.kind.as_str());
-        let app = self.app.with_shard(shard(user));
-        let mut runs = app.store(caller).runs_of_user(user, kind, before, rows(limit)).await?;
+        let kind = ctx.state.agent_types.get(&self.target).map(|kind| kind.kind.as_str());
+        let mut runs =
+            ctx.with_shard(shard(user)).store().runs_of_user(user, kind, before, rows(limit)).await?;
         let next = NextPage::of(List::Runs, limit, &mut runs, |run| run.0.as_u128()).cursor();
         let mut tasks = Vec::new();
         for found in join_all(runs.iter().map(|run| self.look_up(run.to_string()))).await {
@@ -190,17 +184,17 @@ impl Ask {
 
     /// `CancelTask`: waits shortly for the end of the run.
     pub(super) async fn cancel(&self, id: &str) -> Result<Task, Refusal> {
-        self.caller(Scope::Post)?;
+        self.ctx(Scope::Post)?;
         let found = self.find(id).await?;
-        let Thread { app, caller, path } = &found.thread;
-        app.streams.reserve(*caller)?;
-        if app.store(*caller).cancel_run(found.run.id).await?.is_none() {
+        let Thread { ctx, path } = &found.thread;
+        ctx.streams.reserve(ctx.caller)?;
+        if ctx.store().cancel_run(found.run.id).await?.is_none() {
             let mut error = A2AError::task_not_cancelable(id);
             error.message = format!("{id} has ended as `{}`", found.run.status.as_str());
             return Err(error.into());
         }
-        app.publish_cancel(path.id, found.run.id);
-        app.send_hint(path.id, path.urgency);
+        ctx.publish_cancel(path.id, found.run.id);
+        ctx.send_hint(path.id, path.urgency);
         let (_, at) = found.task().await?;
         self.deadline.restart_after(CANCEL_WAIT);
         let at = (Position::after(at), true);
@@ -220,7 +214,7 @@ impl Ask {
         let (task, at) = found.task().await?;
         let at = Position::after(at);
         if !found.questions.is_empty() {
-            return Ok(task_only(task, &binding, at, found.thread.app.state.config.retry_ms));
+            return Ok(task_only(task, &binding, at, found.thread.ctx.state.config.retry_ms));
         }
         let streamed = StreamedTask { task, ids: found.ids, binding };
         Ok(stream(found.thread, streamed, (at, true)).await?)
@@ -228,7 +222,7 @@ impl Ask {
 }
 
 /// The task of a list, if it has the state that the request asks for.
-async fn listed_task(found: Found, request: &ListTasksRequest) -> Result<Option<Task>, ApiError> {
+async fn listed_task(found: Found, request: &ListTasksRequest) -> Result<Option<Task>> {
     let with_texts = request.include_artifacts == Some(true) || request.history_length.unwrap_or(0) > 0;
     let mut task =
         if with_texts { found.task().await?.0 } else { task(&found.run, &found.ids, &found.questions, None) };

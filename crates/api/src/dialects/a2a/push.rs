@@ -14,10 +14,8 @@ use super::error::Refusal;
 use super::operations::{Ask, Found};
 use super::task::TaskIds;
 use crate::dialects::threads::Thread;
-use crate::error::ApiError;
-use crate::request::checks::{check_size, check_text};
+use crate::request::prelude::*;
 use crate::resources::webhooks::secret;
-use crate::state::App;
 
 /// Most bytes of an address, of an id, and of a token or credentials.
 const MAX_URL: usize = 2_000;
@@ -35,7 +33,7 @@ impl<'a> Push<'a> {
     ///
     /// # Errors
     /// [`ApiError::InvalidRequest`] when updates must not be sent there, or could not be.
-    pub(super) fn new(app: &App, at: &str, config: &'a TaskPushNotificationConfig) -> Result<Self, ApiError> {
+    pub(super) fn new(app: &App, at: &str, config: &'a TaskPushNotificationConfig) -> Result<Self> {
         let field = |name: &str| format!("{at}/{name}");
         check_size(&field("url"), config.url.len(), MAX_URL)?;
         check_text(&field("url"), &config.url)?;
@@ -70,17 +68,17 @@ impl<'a> Push<'a> {
         ids: &TaskIds,
         after: Option<i64>,
     ) -> Result<TaskPushNotificationConfig, Refusal> {
-        let (app, caller) = (&thread.app, thread.caller);
+        let ctx = &thread.ctx;
         let push_id = self.id(ids.run);
         let webhook = match &self.config.id {
-            Some(id) if *id == push_id => app.state.ids.beside(thread.path.id),
+            Some(id) if *id == push_id => ctx.state.ids.beside(thread.path.id),
             _ => WebhookId(ids.run.0),
         };
         let sealed = if self.secrets.is_empty() {
             Vec::new()
         } else {
             let text = serde_json::to_string(&self.secrets).unwrap_or_default();
-            secret::seal(app, caller.tenant(), &PushSecrets::purpose(ids.run, &push_id), &text)?
+            secret::seal(ctx, ctx.caller.tenant(), &PushSecrets::purpose(ids.run, &push_id), &text)?
         };
         let new = NewTaskPush {
             id: webhook,
@@ -91,7 +89,7 @@ impl<'a> Push<'a> {
             sealed: &sealed,
             after,
         };
-        match app.store(caller).put_task_push(&app.state.ids, &new).await? {
+        match ctx.store().put_task_push(&ctx.state.ids, &new).await? {
             StoredPush::Stored => {}
             StoredPush::RunIsOver => return Err(over(ids.run)),
         }
@@ -114,7 +112,7 @@ fn authorization(authentication: &AuthenticationInfo) -> Option<String> {
     Some(format!("{} {credentials}", authentication.scheme))
 }
 
-fn check_header(at: &str, value: &str) -> Result<(), ApiError> {
+fn check_header(at: &str, value: &str) -> Result<()> {
     check_size(at, value.len(), MAX_SECRET)?;
     let is_sendable = HeaderValue::from_str(value).is_ok() && value.is_ascii() && value.trim() == value;
     let wrong = "must be visible ASCII characters: it is sent as a header";
@@ -139,9 +137,9 @@ impl Ask {
         &self,
         config: &TaskPushNotificationConfig,
     ) -> Result<TaskPushNotificationConfig, Refusal> {
-        self.caller(Scope::Post)?;
+        self.ctx(Scope::Post)?;
         let found = self.find(&config.task_id).await?;
-        let push = Push::new(&self.app, "", config)?;
+        let push = Push::new(&self.asker.ctx, "", config)?;
         if found.is_over() {
             return Err(over(found.run.id));
         }
@@ -154,7 +152,7 @@ impl Ask {
         task: &str,
     ) -> Result<ListTaskPushNotificationConfigsResponse, Refusal> {
         let Found { thread, run, .. } = self.find(task).await?;
-        let all = thread.app.store(thread.caller).task_pushes(run.id, None).await?;
+        let all = thread.ctx.store().task_pushes(run.id, None).await?;
         let configs = all.into_iter().map(|push| stored(push, task)).collect();
         Ok(ListTaskPushNotificationConfigsResponse { configs, next_page_token: None })
     }
@@ -162,16 +160,16 @@ impl Ask {
     /// `GetTaskPushNotificationConfig`.
     pub(super) async fn push(&self, task: &str, id: &str) -> Result<TaskPushNotificationConfig, Refusal> {
         let Found { thread, run, .. } = self.find(task).await?;
-        let found = thread.app.store(thread.caller).task_pushes(run.id, Some(id)).await?;
+        let found = thread.ctx.store().task_pushes(run.id, Some(id)).await?;
         let missing = ApiError::NotFound { what: "push notification configuration" };
         Ok(found.into_iter().next().map(|push| stored(push, task)).ok_or(missing)?)
     }
 
     /// `DeleteTaskPushNotificationConfig`: what was not sent is not sent. One that is not there is deleted already.
     pub(super) async fn delete_push(&self, task: &str, id: &str) -> Result<(), Refusal> {
-        self.caller(Scope::Post)?;
+        self.ctx(Scope::Post)?;
         let Found { thread, run, .. } = self.find(task).await?;
-        match thread.app.store(thread.caller).delete_task_push(run.id, id).await {
+        match thread.ctx.store().delete_task_push(run.id, id).await {
             Ok(()) | Err(houston_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use axum::response::Response;
 use houston_domain::answering::Output;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::id::{QuestionId, RunId};
@@ -23,10 +22,9 @@ use super::push::Push;
 use super::stream::{Binding, StreamedTask, stream, wait};
 use super::task::{TaskIds, houston, keep, message};
 use crate::dialects::threads::{NewMessage, Thread, find_or_create};
-use crate::error::ApiError;
 use crate::events::Options;
 use crate::events::position::Position;
-use crate::request::idempotency::Key;
+use crate::request::prelude::*;
 
 /// How long `SendMessage` waits for the task; then it returns the task as it is, and the client asks again.
 const MAX_WAIT: Duration = Duration::from_secs(50);
@@ -57,7 +55,7 @@ impl Ask {
             wait(sent.thread.clone(), sent.ids.clone(), sent.at, until).await?;
             self.deadline.restart_after(Duration::ZERO);
         }
-        let store = sent.thread.app.store(sent.thread.caller);
+        let store = sent.thread.ctx.store();
         let run = store.run(sent.ids.run).await?;
         let found = self.found(sent.thread, run, Some(&sent.ids.context)).await?;
         let (mut task, _) = found.task().await?;
@@ -76,7 +74,7 @@ impl Ask {
         let task = Task {
             id: ids.run.to_string(),
             context_id: ids.context.clone(),
-            status: TaskStatus { state, message: None, timestamp: Some(thread.app.now()) },
+            status: TaskStatus { state, message: None, timestamp: Some(thread.ctx.now()) },
             artifacts: None,
             history: Some(vec![message]),
             metadata: Some(houston(serde_json::json!({"thread_id": thread.path.public_id()}))),
@@ -86,17 +84,17 @@ impl Ask {
 
     /// `streams`: a stream follows, whose place is taken before anything is stored.
     async fn begin(&self, request: &SendRequest, streams: bool) -> Result<Sent, Refusal> {
-        let caller = self.caller(Scope::Post)?;
+        let ctx = self.ctx(Scope::Post)?;
         let configuration = request.configuration.as_ref();
         let push = configuration.and_then(|it| it.task_push_notification_config.as_ref());
-        let push = push.map(|push| Push::new(&self.app, PUSH_AT, push)).transpose()?;
+        let push = push.map(|push| Push::new(ctx, PUSH_AT, push)).transpose()?;
         let sent = &request.message;
         if sent.role == Role::Agent {
             return Err(ApiError::field("/message/role", "must be ROLE_USER").into());
         }
         let content = content(sent)?;
         if streams {
-            self.app.streams.reserve(caller)?;
+            ctx.streams.reserve(ctx.caller)?;
         }
         let sent = match named(&sent.task_id) {
             Some(task) => self.to_task(sent, content, task).await?,
@@ -111,10 +109,10 @@ impl Ask {
 
     /// A message to a context, which opens a task or joins the open one.
     async fn to_context(&self, sent: &SentMessage, content: Content) -> Result<Sent, Refusal> {
-        let new = || format!("context-{}", self.app.state.ids.next::<Uuid>().simple());
+        let new = || format!("context-{}", self.asker.ctx.state.ids.next::<Uuid>().simple());
         let context = named(&sent.context_id).map_or_else(new, str::to_owned);
         let at = ("/message/contextId", context.as_str());
-        let thread = find_or_create(&self.app, &self.asker, &self.target, at).await?;
+        let thread = find_or_create(&self.asker, &self.target, at).await?;
         self.post(thread, sent, content, (context, None)).await
     }
 
@@ -139,7 +137,7 @@ impl Ask {
         };
         let Found { thread, ids, run, .. } = found;
         thread.answer(&answers).await?;
-        let store = thread.app.store(thread.caller);
+        let store = thread.ctx.store();
         let closed = store.closed_at(thread.path.id, *first).await?;
         let wait = match closed {
             Some(closed) => store.wait_before(thread.path.id, closed).await?.or(Some(closed)),
@@ -174,7 +172,7 @@ impl Ask {
         let (posted, _) = thread.post(new).await?;
         let ids = TaskIds { run: posted.run, context };
         let at = if task == Some(posted.run) && !posted.opened {
-            let wait = thread.app.store(thread.caller).wait_before(thread.path.id, posted.seq).await?;
+            let wait = thread.ctx.store().wait_before(thread.path.id, posted.seq).await?;
             (Position::after(wait.unwrap_or(posted.seq)), true)
         } else {
             (Position::after(posted.run_seq - 1), false)
@@ -185,7 +183,7 @@ impl Ask {
 }
 
 /// The form of the answer: `metadata.houston.output`, since the protocol has no field for it.
-fn offer(sent: &SentMessage) -> Result<Option<ClientOffer>, ApiError> {
+fn offer(sent: &SentMessage) -> Result<Option<ClientOffer>> {
     let output = sent.metadata.as_ref().and_then(|metadata| metadata.get("houston")?.get("output"));
     let Some(output) = output else { return Ok(None) };
     let output = Output::deserialize(output)
@@ -264,7 +262,7 @@ fn is_image(part: &SentPart) -> bool {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when `answers` names another question, or an answer does not fit.
-fn answers(content: &Content, open: &[NewQuestion]) -> Result<Vec<(QuestionId, Value)>, ApiError> {
+fn answers(content: &Content, open: &[NewQuestion]) -> Result<Vec<(QuestionId, Value)>> {
     if let Some(given) = content.data.as_ref().and_then(|data| data["answers"].as_object()) {
         return given.iter().map(|(id, answer)| answer_named(id, answer, open)).collect();
     }
@@ -280,7 +278,7 @@ fn answers(content: &Content, open: &[NewQuestion]) -> Result<Vec<(QuestionId, V
     Ok(candidates.into_iter().flatten().find(fits).map(|answer| (question.id, answer)).into_iter().collect())
 }
 
-fn answer_named(id: &str, answer: &Value, open: &[NewQuestion]) -> Result<(QuestionId, Value), ApiError> {
+fn answer_named(id: &str, answer: &Value, open: &[NewQuestion]) -> Result<(QuestionId, Value)> {
     let pointer = format!("/message/parts/answers/{id}");
     let Some(question) = open.iter().find(|question| question.id.to_string() == id) else {
         let ids: Vec<String> = open.iter().map(|question| question.id.to_string()).collect();

@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 
 use super::task::{TaskIds, failed, houston, input_required, status_update};
 use crate::dialects::threads::Thread;
-use crate::error::ApiError;
+use crate::error::Result;
 use crate::events::Options;
 use crate::events::position::Position;
 use crate::events::stream::Dialect;
@@ -87,8 +87,8 @@ pub(super) async fn stream(
     thread: Thread,
     StreamedTask { task, ids, binding }: StreamedTask,
     (at, is_begun): (Position, bool),
-) -> Result<Response, ApiError> {
-    let first = first_frame(task, &binding, at, thread.app.state.config.retry_ms);
+) -> Result<Response> {
+    let first = first_frame(task, &binding, at, thread.ctx.state.config.retry_ms);
     let updates = Updates::new(ids, binding, is_begun);
     let is_done = updates.is_done();
     let location = |_| String::new();
@@ -123,7 +123,7 @@ pub(super) async fn wait(
     ids: TaskIds,
     (at, is_begun): (Position, bool),
     (options, within): (&Options, Duration),
-) -> Result<(), ApiError> {
+) -> Result<()> {
     let updates = Updates::new(ids, Binding::Http, is_begun);
     let is_done = updates.is_done();
     let opened = thread.open(Some(at), options, (updates, |_| String::new())).await?;

@@ -1,7 +1,5 @@
 //! A run as a task: its state, what users have written in it, and what its agent has.
 
-use std::sync::Arc;
-
 use houston_domain::error_message::user_text;
 use houston_domain::event::{Committed, Event as Durable};
 use houston_domain::message::Source;
@@ -15,11 +13,8 @@ use houston_protocol::agui::Interrupt;
 use houston_store::run::Run;
 use serde_json::{Value, json};
 
-use crate::caller::Caller;
-use crate::error::ApiError;
 use crate::events::stream::PAGE;
-use crate::request::agentable_path::AgentablePath;
-use crate::state::App;
+use crate::request::prelude::*;
 
 /// The most pages of events of a run that are read, and about how many bytes of texts. A task with more has its beginning,
 /// and `truncated` in its metadata.
@@ -38,16 +33,10 @@ pub(super) struct Written {
 }
 
 /// Reads what was written in a run so far.
-pub(super) async fn written(
-    app: &Arc<App>,
-    caller: Caller,
-    path: &AgentablePath,
-    run: &Run,
-    ids: &TaskIds,
-) -> Result<Written, ApiError> {
+pub(super) async fn written(ctx: &Ctx, path: &AgentablePath, run: &Run, ids: &TaskIds) -> Result<Written> {
     let mut written = Written { last_seq: run.first_seq - 1, ..Written::default() };
     for _ in 0..MAX_PAGES {
-        let page = match app.store(caller).events_after(path.id, written.last_seq, PAGE).await {
+        let page = match ctx.store().events_after(path.id, written.last_seq, PAGE).await {
             // Of an old run only what its row says is left.
             Err(houston_store::Error::EventsExpired { .. }) => break,
             page => page?,

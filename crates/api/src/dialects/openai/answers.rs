@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::id::{approval_id, question_of};
 use crate::dialects::threads::Thread;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// The most answers of one request.
 const MAX_ANSWERS: usize = 100;
@@ -25,7 +25,7 @@ pub(super) async fn checked(
     thread: &Thread,
     pointer: &str,
     answers: &[Answer],
-) -> Result<Vec<(QuestionId, Value)>, ApiError> {
+) -> Result<Vec<(QuestionId, Value)>> {
     if answers.len() > MAX_ANSWERS {
         return Err(ApiError::field(pointer, format!("must have at most {MAX_ANSWERS} answers")));
     }
@@ -34,7 +34,7 @@ pub(super) async fn checked(
         let at = format!("{pointer}{}", answer.pointer);
         let unknown = || ApiError::field(&at, "answers nothing that this conversation has asked");
         let id = question_of(&answer.to).ok_or_else(unknown)?;
-        let asked = match thread.app.store(thread.caller).question(id).await {
+        let asked = match thread.ctx.store().question(id).await {
             Ok(asked) if asked.agentable == thread.path.id => asked,
             Ok(_) | Err(Error::NotFound { .. }) => return Err(unknown()),
             Err(error) => return Err(error.into()),
@@ -77,10 +77,10 @@ fn answered(text: &str) -> Option<Answered> {
 
 /// Takes the user's text for the answers to all that waits for an approval, if it is a word that means yes or no, or the JSON of
 /// a decision. Any other text stays a message, which takes the place of the answers.
-pub(super) async fn read_words(thread: &Thread, input: &mut Input) -> Result<(), ApiError> {
+pub(super) async fn read_words(thread: &Thread, input: &mut Input) -> Result<()> {
     let is_only_text = input.answers.is_empty() && input.images.is_empty();
     let Some(answer) = is_only_text.then(|| answered(&input.text)).flatten() else { return Ok(()) };
-    let open = thread.app.store(thread.caller).open_questions_of_agentable(thread.path.id).await?;
+    let open = thread.ctx.store().open_questions_of_agentable(thread.path.id).await?;
     let fits = |asked: &NewQuestion| asked.kind != QuestionKind::Input && value(asked, &answer).is_ok();
     if open.is_empty() || !open.iter().all(|question| fits(&question.question.asked)) {
         return Ok(());

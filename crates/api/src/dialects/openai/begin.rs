@@ -1,10 +1,8 @@
 //! Begins a response: finds the thread, posts or answers, and says where its stream begins.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::http::{HeaderName, HeaderValue};
-use axum::response::Response;
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::id::{RunId, shard};
@@ -24,11 +22,9 @@ use super::responses::Found;
 use super::translate::Translator;
 use crate::dialects::ag_ui::give;
 use crate::dialects::threads::{Asker, NewMessage, Thread, find, find_or_create};
-use crate::error::ApiError;
 use crate::events::position::Position;
-use crate::request::idempotency::Key;
+use crate::request::prelude::*;
 use crate::resources::messages::check_content;
-use crate::state::App;
 
 /// What a request says of the thread.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +53,7 @@ const METADATA: (usize, usize, usize) = (16, 64, 512);
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`].
-pub(super) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), ApiError> {
+pub(super) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<()> {
     let (pairs, name, value) = METADATA;
     let fits = |(n, v): (&String, &String)| {
         n.chars().count() <= name && v.chars().count() <= value && !n.contains('\0') && !v.contains('\0')
@@ -95,10 +91,7 @@ fn says_something(input: &Input) -> bool {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] for the first that would change the answer, or that the endpoint does not have.
-pub(super) fn ignored(
-    endpoint: Endpoint,
-    others: &Map<String, Value>,
-) -> Result<Option<HeaderValue>, ApiError> {
+pub(super) fn ignored(endpoint: Endpoint, others: &Map<String, Value>) -> Result<Option<HeaderValue>> {
     let ignored = judge(endpoint, others)
         .map_err(|Refused { name, reason }| ApiError::field(&format!("/{name}"), reason))?;
     // Names of the table, which are ASCII.
@@ -117,7 +110,7 @@ pub(super) fn with_ignored(mut response: Response, ignored: Option<HeaderValue>)
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when it says nothing, [`ApiError::MessageTooLarge`], or that its text cannot be stored.
-pub(super) fn check(input: &Input, pointer: &str) -> Result<(), ApiError> {
+pub(super) fn check(input: &Input, pointer: &str) -> Result<()> {
     if says_something(input) {
         return check_content(&format!("{pointer}{}", input.at), &input.text, !input.images.is_empty());
     }
@@ -133,30 +126,29 @@ pub(super) fn check(input: &Input, pointer: &str) -> Result<(), ApiError> {
 /// # Errors
 /// Those of [`find_or_create`]; [`ApiError::InvalidRequest`] when the conversation has gone on after the response that is named.
 pub(super) async fn thread(
-    app: &Arc<App>,
     asker: &Asker,
     model: &str,
     named: Named<'_>,
     key: Option<&Key>,
-) -> Result<Thread, ApiError> {
+) -> Result<Thread> {
     let target = target(model);
     match named {
         Named::New => {
             // A request that is repeated finds the thread that it has created.
             let name = match key {
                 Some(key) => format!("request {:x}", Sha256::digest(key.as_stored().key)),
-                None => format!("request {}", app.state.ids.next::<uuid::Uuid>().simple()),
+                None => format!("request {}", asker.ctx.state.ids.next::<uuid::Uuid>().simple()),
             };
-            find_or_create(app, asker, target, ("/conversation", &name)).await
+            find_or_create(asker, target, ("/conversation", &name)).await
         }
         Named::Conversation(pointer, conversation) => {
             let Some(id) = agentable_of(conversation) else {
-                return find_or_create(app, asker, target, (pointer, conversation)).await;
+                return find_or_create(asker, target, (pointer, conversation)).await;
             };
-            let thread = find_or_create(app, asker, target, (pointer, id)).await?;
-            if !app.state.agent_types.contains_key(target) {
+            let thread = find_or_create(asker, target, (pointer, id)).await?;
+            if !asker.ctx.state.agent_types.contains_key(target) {
                 let agent = target.parse().map_or(ThreadTarget::AgentNamed(target), ThreadTarget::Agent);
-                thread.app.store(thread.caller).serve_first(thread.path.id, agent).await?;
+                thread.ctx.store().serve_first(thread.path.id, agent).await?;
             }
             Ok(thread)
         }
@@ -164,24 +156,23 @@ pub(super) async fn thread(
             let unknown =
                 || ApiError::field("", format!("`{id}` is not asked in a conversation of this user"));
             let question = question_of(id).ok_or_else(unknown)?;
-            let app = app.with_shard(shard(question));
-            let asked = match app.store(asker.caller()).question(question).await {
+            let asked = match asker.ctx.with_shard(shard(question)).store().question(question).await {
                 Err(Error::NotFound { .. }) => return Err(unknown()),
                 asked => asked?,
             };
             let public_id = asked.agentable.public_id(&asked.kind);
-            own(find(&app, asker, target, ("", &public_id)).await, unknown)
+            own(find(asker, target, ("", &public_id)).await, unknown)
         }
         Named::After(previous) => {
             const POINTER: &str = "/previous_response_id";
             let unknown = || ApiError::field(POINTER, "is no response of this conversation's user");
             let id: ResponseId = previous.parse().map_err(|_| unknown())?;
-            let found = match Found::new(app, asker.caller(), id).await {
+            let found = match Found::new(&asker.ctx, id).await {
                 Err(ApiError::NotFound { .. }) => return Err(unknown()),
                 found => found?,
             };
-            let thread = own(find(app, asker, target, (POINTER, &found.path.public_id())).await, unknown)?;
-            let store = thread.app.store(thread.caller);
+            let thread = own(find(asker, target, (POINTER, &found.path.public_id())).await, unknown)?;
+            let store = thread.ctx.store();
             let latest = store.runs(thread.path.id, None, None, 1).await?;
             let is_repeated = match key {
                 Some(key) => store.text_posted_before(key.as_stored()).await?.is_some(),
@@ -198,7 +189,7 @@ pub(super) async fn thread(
 }
 
 /// The thread, if it is one of the user whom the request is for: another one's is as unknown as one that does not exist.
-fn own(found: Result<Option<Thread>, ApiError>, unknown: impl Fn() -> ApiError) -> Result<Thread, ApiError> {
+fn own(found: Result<Option<Thread>>, unknown: impl Fn() -> ApiError) -> Result<Thread> {
     match found {
         Err(ApiError::NotFound { .. }) => Err(unknown()),
         found => found?.ok_or_else(unknown),
@@ -215,14 +206,14 @@ pub(super) async fn begin(
     (pointer, mut said): (&str, Said),
     offer: &ClientOffer,
     key: Option<&Key>,
-) -> Result<Begun, ApiError> {
+) -> Result<Begun> {
     thread.check_offer(offer)?;
     said.functions = offer.tools.iter().map(|tool| tool.name.clone()).collect();
     let said = &said;
     let has_text = says_something(&input);
     let answers = checked(&thread, pointer, &input.answers).await?;
     if !answers.is_empty() {
-        let store = thread.app.store(thread.caller);
+        let store = thread.ctx.store();
         match offer.is_empty() {
             true => store.release_client_choice(thread.path.id).await?,
             false => store.change_client_offer(thread.path.id, offer).await?,
@@ -236,13 +227,13 @@ pub(super) async fn begin(
         if posted.opened {
             return Ok(opened(thread, said, &posted, replayed));
         }
-        let wait = thread.app.store(thread.caller).wait_before(thread.path.id, posted.seq).await?;
+        let wait = thread.ctx.store().wait_before(thread.path.id, posted.seq).await?;
         return joined(thread, posted.run, posted.run_seq - 1, wait, replayed).await;
     }
     let Some((question, _)) = answers.first() else {
         return Err(ApiError::field(pointer, "answers only what is not asked any more"));
     };
-    let store = thread.app.store(thread.caller);
+    let store = thread.ctx.store();
     let asked = store.question(*question).await?;
     let run = store.run(asked.run).await?;
     joined(thread, run.id, run.first_seq - 1, answered.map(|at| at.seq), false).await
@@ -257,16 +248,10 @@ fn opened(thread: Thread, said: &Said, posted: &Posted, replayed: bool) -> Begun
 }
 
 /// A run that had waited with its event `wait`.
-async fn joined(
-    thread: Thread,
-    run: RunId,
-    base: i64,
-    wait: Option<i64>,
-    replayed: bool,
-) -> Result<Begun, ApiError> {
+async fn joined(thread: Thread, run: RunId, base: i64, wait: Option<i64>, replayed: bool) -> Result<Begun> {
     // Without a wait the answer came before the run had begun to wait: the response is the one that asked.
     let id = ResponseId { run, after: wait.map_or(0, |wait| wait - base) };
-    let found = Found::new(&thread.app, thread.caller, id).await?;
+    let found = Found::new(&thread.ctx, id).await?;
     let (events, at) = found.resume(0).await?;
     Ok(Begun { thread, translator: events.translator, base, at, replayed })
 }
@@ -286,7 +271,7 @@ async fn post(
     input: &Input,
     PostedWith { pointer, said, offer, policy }: PostedWith<'_>,
     key: Option<&Key>,
-) -> Result<(Posted, bool), ApiError> {
+) -> Result<(Posted, bool)> {
     let at = format!("{pointer}{}", input.at);
     let message = |double_texting| NewMessage {
         pointers: (&at, pointer),
@@ -300,7 +285,7 @@ async fn post(
     match thread.post(message(policy)).await {
         Err(ApiError::MessageRejected { run }) => {
             // A message to a run that waits for a person takes the place of the answers.
-            let waits = thread.app.store(thread.caller).run(run).await?.status == RunStatus::Waiting;
+            let waits = thread.ctx.store().run(run).await?.status == RunStatus::Waiting;
             if waits {
                 thread.post(message(DoubleTexting::Enqueue)).await
             } else {

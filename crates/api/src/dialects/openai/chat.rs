@@ -2,9 +2,7 @@
 //! the one that `metadata.conversation` names, or a new one whose first message has what the client remembers.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use houston_domain::client_offer::ClientOffer;
@@ -35,22 +33,20 @@ use super::translate::{ASK_USER, QUESTION, Translator};
 use crate::deadline::Deadline;
 use crate::dialects::draft::Draft;
 use crate::dialects::threads::Asker;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::events::Options;
 use crate::events::position::Position;
 use crate::events::stream::Dialect;
 use crate::request::body::{Creation, WithImages};
 use crate::request::idempotency::respond;
 use crate::resources::models::sampling;
-use crate::state::App;
 
 /// `POST /chat/completions`.
 pub(super) async fn create(
-    State(app): State<Arc<App>>,
     asker: Asker,
     Extension(deadline): Extension<Deadline>,
     request: WithImages<CreateCompletion>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
     let ignored = ignored(Endpoint::Chat, &body.others)?;
     let conversation = body.metadata.get("conversation");
@@ -67,21 +63,21 @@ pub(super) async fn create(
     let mut offer = ClientOffer { output, ..offer::of(&body.tools, &input.instructions)? };
     offer::choose(&mut offer, &body.others)?;
     offer::tune(&mut offer, &body.others)?;
-    let asker = asker.for_user(&app, ("/safety_identifier", body.safety_identifier.as_deref())).await?;
-    let asker = asker.for_user(&app, ("/user", body.user.as_deref())).await?;
+    let asker = asker.for_user(("/safety_identifier", body.safety_identifier.as_deref())).await?;
+    let asker = asker.for_user(("/user", body.user.as_deref())).await?;
     let key = match asker.own_key(key) {
-        Some(key) => Some(key.of_attempt(&app, asker.caller()).await?),
+        Some(key) => Some(key.of_attempt(&asker.ctx).await?),
         None => None,
     };
-    app.streams.reserve(asker.caller())?;
+    asker.ctx.streams.reserve(asker.caller())?;
     let at = |setting: &str| offer::parameter(Endpoint::Chat, setting);
     if is_new {
         // Before a thread is made that would stay empty.
-        sampling::check_target(&app, asker.caller(), target(&body.model), &offer.sampling, at).await?;
+        sampling::check_target(&asker.ctx, target(&body.model), &offer.sampling, at).await?;
     }
-    let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
+    let thread = thread(&asker, &body.model, named, key.as_ref()).await?;
     if !is_new {
-        sampling::check(&thread.app, thread.caller, &thread.path, &offer.sampling, at).await?;
+        sampling::check(&thread.ctx, &thread.path, &offer.sampling, at).await?;
     }
     let said = Said { model: body.model, ..Said::default() };
     if is_new {
@@ -94,13 +90,13 @@ pub(super) async fn create(
     let answer = if body.stream {
         streamed(begun, body.stream_options.include_usage).await?
     } else {
-        deadline.restart_after(app.state.config.wait());
+        deadline.restart_after(asker.ctx.state.config.wait());
         awaited(begun).await?
     };
     Ok(with_ignored(respond(answer, replayed), ignored))
 }
 
-async fn streamed(begun: Begun, usage: bool) -> Result<Response, ApiError> {
+async fn streamed(begun: Begun, usage: bool) -> Result<Response> {
     let Begun { thread, translator, at, .. } = begun;
     let of = Of::new(&translator.response());
     let chunks =
@@ -109,9 +105,9 @@ async fn streamed(begun: Begun, usage: bool) -> Result<Response, ApiError> {
 }
 
 /// Waits for the end of the run. Nothing is held meanwhile but a stream.
-async fn awaited(begun: Begun) -> Result<Response, ApiError> {
+async fn awaited(begun: Begun) -> Result<Response> {
     let Begun { thread, translator, at, .. } = begun;
-    let within = thread.app.state.config.wait();
+    let within = thread.ctx.state.config.wait();
     let (sender, mut receiver) = oneshot::channel();
     let end = End { translator: Some(translator), sender: Some(sender) };
     let options = Options::with_interrupts();

@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, RawQuery};
 use axum::http::{HeaderValue, header};
-use axum::response::{IntoResponse, Response};
 use houston_domain::agentable::AgentType;
 use houston_domain::id::{MessageId, RunId};
 use houston_domain::message::{Message, MessageType, Source};
@@ -26,29 +24,26 @@ use uuid::Uuid;
 use super::begin::{Named, check_metadata, thread, with_ignored};
 use super::id::{agentable_of, conversation_id};
 use crate::dialects::threads::{Asker, Thread, find};
-use crate::error::ApiError;
-use crate::request::body::{Creation, OptionalBody};
+use crate::request::body::OptionalBody;
 use crate::request::checks::check_storable_value;
-use crate::request::checks::check_text;
-use crate::request::idempotency::{Key, respond, stored_body, unless_key_reused};
-use crate::request::query::Query;
+use crate::request::idempotency::respond;
+use crate::request::prelude::*;
 use crate::request::rates::ask;
 use crate::resources::erasures;
-use crate::state::App;
 
 const NOT_FOUND: ApiError = ApiError::NotFound { what: "conversation" };
 
 /// `POST /conversations`.
 pub(super) async fn create(
-    State(app): State<Arc<App>>,
     asker: Asker,
     OptionalBody(creation): OptionalBody<CreateConversation>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let body = creation.value;
     check_metadata(&body.metadata)?;
     let items = read(&body.items)?;
     let model = body.model.as_deref().or(body.metadata.get("model").map(String::as_str));
-    let model = model.map_or_else(|| usual_kind(&app.state.agent_types), Ok)?;
+    let types = Arc::clone(&asker.ctx.state.agent_types);
+    let model = model.map_or_else(|| usual_kind(&types), Ok)?;
     let in_metadata = body.metadata.get("user").map(String::as_str);
     let mut asker = asker;
     for (pointer, user) in [
@@ -56,11 +51,11 @@ pub(super) async fn create(
         ("/user", body.user.as_deref()),
         ("/metadata/user", in_metadata),
     ] {
-        asker = asker.for_user(&app, (pointer, user)).await?;
+        asker = asker.for_user((pointer, user)).await?;
     }
     let key = asker.own_key(creation.key);
-    let thread = thread(&app, &asker, model, Named::New, key.as_ref()).await?;
-    let store = || thread.app.store(thread.caller);
+    let thread = thread(&asker, model, Named::New, key.as_ref()).await?;
+    let store = || thread.ctx.store();
     store().set_client_metadata(thread.path.id, &body.metadata).await?;
     // A request that is repeated finds them.
     let is_new =
@@ -73,7 +68,7 @@ pub(super) async fn create(
 
 /// The kind of a conversation whose request names none, as clients of OpenAI do: the first by name that gives titles by itself, or
 /// else the first.
-fn usual_kind(types: &BTreeMap<String, AgentType>) -> Result<&str, ApiError> {
+fn usual_kind(types: &BTreeMap<String, AgentType>) -> Result<&str> {
     let usable = || types.values().filter(|kind| kind.conversational && kind.user_creatable());
     let usual = usable().find(|kind| kind.titles).or_else(|| usable().next());
     let missing =
@@ -81,9 +76,8 @@ fn usual_kind(types: &BTreeMap<String, AgentType>) -> Result<&str, ApiError> {
     usual.map(|kind| kind.kind.as_str()).ok_or_else(missing)
 }
 
-async fn object(thread: &Thread) -> Result<Response, ApiError> {
-    let ClientMetadata { created_at, metadata } =
-        thread.app.store(thread.caller).client_metadata(thread.path.id).await?;
+async fn object(thread: &Thread) -> Result<Response> {
+    let ClientMetadata { created_at, metadata } = thread.ctx.store().client_metadata(thread.path.id).await?;
     let object = ConversationObject {
         id: conversation_id(&thread.path.public_id()),
         object: "conversation",
@@ -94,14 +88,14 @@ async fn object(thread: &Thread) -> Result<Response, ApiError> {
 }
 
 /// The thread of a conversation's id.
-async fn named(app: &Arc<App>, asker: &Asker, id: &str) -> Result<Thread, ApiError> {
+async fn named(asker: &Asker, id: &str) -> Result<Thread> {
     let public_id = agentable_of(id).ok_or(NOT_FOUND)?;
     let (kind, _) = public_id.rsplit_once('_').ok_or(NOT_FOUND)?;
-    match find(app, asker, kind, ("/id", public_id)).await {
+    match find(asker, kind, ("/id", public_id)).await {
         Ok(found) => {
             let thread = found.ok_or(NOT_FOUND)?;
             // Houston's own ids are taken as they are.
-            thread.app.confirm(thread.caller, &thread.path).await.map_err(|error| match error {
+            thread.ctx.confirm(&thread.path).await.map_err(|error| match error {
                 ApiError::NotFound { .. } => NOT_FOUND,
                 error => error,
             })?;
@@ -113,35 +107,26 @@ async fn named(app: &Arc<App>, asker: &Asker, id: &str) -> Result<Thread, ApiErr
 }
 
 /// `GET /conversations/{id}`.
-pub(super) async fn get(
-    State(app): State<Arc<App>>,
-    asker: Asker,
-    Path(id): Path<String>,
-) -> Result<Response, ApiError> {
-    object(&named(&app, &asker, &id).await?).await
+pub(super) async fn get(asker: Asker, Path(id): Path<String>) -> Result<Response> {
+    object(&named(&asker, &id).await?).await
 }
 
 /// `POST /conversations/{id}`.
 pub(super) async fn change(
-    State(app): State<Arc<App>>,
     asker: Asker,
     Path(id): Path<String>,
     Creation { value: body, .. }: Creation<ChangeConversation>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     check_metadata(&body.metadata)?;
-    let thread = named(&app, &asker, &id).await?;
-    thread.app.store(thread.caller).set_client_metadata(thread.path.id, &body.metadata).await?;
+    let thread = named(&asker, &id).await?;
+    thread.ctx.store().set_client_metadata(thread.path.id, &body.metadata).await?;
     object(&thread).await
 }
 
 /// `DELETE /conversations/{id}`.
-pub(super) async fn delete(
-    State(app): State<Arc<App>>,
-    asker: Asker,
-    Path(id): Path<String>,
-) -> Result<Response, ApiError> {
-    let Thread { app, caller, path } = named(&app, &asker, &id).await?;
-    erasures::request(&app, caller, Target::Agentable(&path.kind, path.id)).await?;
+pub(super) async fn delete(asker: Asker, Path(id): Path<String>) -> Result<Response> {
+    let Thread { ctx, path } = named(&asker, &id).await?;
+    erasures::request(&ctx, Target::Agentable(&path.kind, path.id)).await?;
     Ok(Json(Deleted { id, object: "conversation.deleted", deleted: true }).into_response())
 }
 
@@ -154,7 +139,7 @@ const NO_ITEM: ApiError = ApiError::NotFound { what: "item" };
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] at the first that is none.
-fn read(items: &[Value]) -> Result<Vec<StoredItem>, ApiError> {
+fn read(items: &[Value]) -> Result<Vec<StoredItem>> {
     if items.len() > MAX_ITEMS {
         return Err(ApiError::field("/items", format!("must have at most {MAX_ITEMS} items")));
     }
@@ -171,11 +156,11 @@ fn read(items: &[Value]) -> Result<Vec<StoredItem>, ApiError> {
 ///
 /// # Errors
 /// That a run is open, or the store's.
-async fn add(thread: &Thread, items: &[StoredItem], key: Option<&Key>) -> Result<(Value, bool), ApiError> {
-    let Thread { app, caller, path } = thread;
-    ask(app, *caller, Whose::Agentable(path.id), key).await?;
-    let run: RunId = app.state.ids.beside(path.id);
-    let mut ids: Vec<MessageId> = items.iter().map(|_| app.state.ids.beside(path.id)).collect();
+async fn add(thread: &Thread, items: &[StoredItem], key: Option<&Key>) -> Result<(Value, bool)> {
+    let Thread { ctx, path } = thread;
+    ask(ctx, Whose::Agentable(path.id), key).await?;
+    let run: RunId = ctx.state.ids.beside(path.id);
+    let mut ids: Vec<MessageId> = items.iter().map(|_| ctx.state.ids.beside(path.id)).collect();
     ids.sort_unstable_by_key(|id| id.0);
     let new: Vec<NewItem<'_>> = items
         .iter()
@@ -192,8 +177,7 @@ async fn add(thread: &Thread, items: &[StoredItem], key: Option<&Key>) -> Result
         StoredItem::write(item.id, item.content, &json!({FIELD: {"role": item.role}})).map(Item::Added)
     });
     let body = stored_body(&List::new(written.collect(), false, |item: &Item| item.id().to_owned()));
-    let done =
-        app.store(*caller).add_client_items(path.id, (run, &new), key.map(Key::as_stored), &body).await?;
+    let done = ctx.store().add_client_items(path.id, (run, &new), key.map(Key::as_stored), &body).await?;
     unless_key_reused(done)
 }
 
@@ -205,19 +189,18 @@ fn ignored(query: Option<&str>) -> Option<HeaderValue> {
 
 /// `POST /conversations/{id}/items`.
 pub(super) async fn create_items(
-    State(app): State<Arc<App>>,
     asker: Asker,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     Creation { value: body, key }: Creation<CreateItems>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let items = read(&body.items)?;
     if items.is_empty() {
         return Err(ApiError::field("/items", "must have at least one item"));
     }
-    let thread = named(&app, &asker, &id).await?;
+    let thread = named(&asker, &id).await?;
     let key = match asker.own_key(key) {
-        Some(key) => Some(key.of_attempt(&app, asker.caller()).await?),
+        Some(key) => Some(key.of_attempt(&asker.ctx).await?),
         None => None,
     };
     let (body, replayed) = add(&thread, &items, key.as_ref()).await?;
@@ -239,12 +222,11 @@ pub(super) struct ItemsQuery {
 
 /// `GET /conversations/{id}/items`: the messages, newest first unless the order is said.
 pub(super) async fn list_items(
-    State(app): State<Arc<App>>,
     asker: Asker,
     Path(id): Path<String>,
     Query(page): Query<ItemsQuery>,
     RawQuery(query): RawQuery,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let limit = page.limit.unwrap_or(20);
     if !(1..=100).contains(&limit) {
         return Err(ApiError::parameter("limit", "must be 1 to 100"));
@@ -254,7 +236,7 @@ pub(super) async fn list_items(
         Some("asc") => true,
         Some(_) => return Err(ApiError::parameter("order", "must be `asc` or `desc`")),
     };
-    let thread = named(&app, &asker, &id).await?;
+    let thread = named(&asker, &id).await?;
     let after = match page.after {
         None => None,
         Some(after) => {
@@ -264,7 +246,7 @@ pub(super) async fn list_items(
         }
     };
     let wanted = ItemPage { ascending, after, limit: i64::from(limit) + 1 };
-    let mut messages = thread.app.store(thread.caller).thread_items(thread.path.id, wanted).await?;
+    let mut messages = thread.ctx.store().thread_items(thread.path.id, wanted).await?;
     let has_more = messages.len() > usize::from(limit);
     messages.truncate(usize::from(limit));
     let items = messages.into_iter().map(item).collect();
@@ -273,9 +255,9 @@ pub(super) async fn list_items(
 }
 
 /// The message of an item's id, if it is one of the thread.
-async fn message(thread: &Thread, item: &str) -> Result<Option<Message>, ApiError> {
+async fn message(thread: &Thread, item: &str) -> Result<Option<Message>> {
     let Some(id) = message_of(item) else { return Ok(None) };
-    match thread.app.store(thread.caller).message(id).await {
+    match thread.ctx.store().message(id).await {
         Ok(message) => Ok(Some(message).filter(|message| message.owner.id == thread.path.id)),
         Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
@@ -288,12 +270,8 @@ fn message_of(item: &str) -> Option<MessageId> {
 }
 
 /// `GET /conversations/{id}/items/{item}`.
-pub(super) async fn get_item(
-    State(app): State<Arc<App>>,
-    asker: Asker,
-    Path((id, wanted)): Path<(String, String)>,
-) -> Result<Response, ApiError> {
-    let thread = named(&app, &asker, &id).await?;
+pub(super) async fn get_item(asker: Asker, Path((id, wanted)): Path<(String, String)>) -> Result<Response> {
+    let thread = named(&asker, &id).await?;
     let found = message(&thread, &wanted).await?.ok_or(NO_ITEM)?;
     if found.metadata[FIELD]["removed"] == true {
         return Err(NO_ITEM);
@@ -311,13 +289,12 @@ pub(super) async fn get_item(
 
 /// `DELETE /conversations/{id}/items/{item}`.
 pub(super) async fn delete_item(
-    State(app): State<Arc<App>>,
     asker: Asker,
     Path((id, wanted)): Path<(String, String)>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     check_text("", &wanted)?;
-    let thread = named(&app, &asker, &id).await?;
-    let removed = thread.app.store(thread.caller);
+    let thread = named(&asker, &id).await?;
+    let removed = thread.ctx.store();
     let removed = removed.remove_client_item(thread.path.id, message_of(&wanted).ok_or(NO_ITEM)?).await?;
     match removed {
         Removed::Yes => object(&thread).await,

@@ -24,21 +24,15 @@ mod responses;
 mod stream;
 mod translate;
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
+use axum::extract::Path;
 use axum::routing::{get, post};
 use houston_protocol::openai::list::{List, Model};
 
 use self::begin::target;
-use crate::caller::Caller;
 use crate::dialects::threads::Asker;
-use crate::error::ApiError;
 use crate::request::access::{ROW, THREAD};
 use crate::request::endpoint::{Endpoints, erase};
-use crate::state::App;
+use crate::request::prelude::*;
 
 /// The base of all paths.
 pub(crate) const BASE: &str = "/compat/openai/v1";
@@ -86,13 +80,13 @@ pub(crate) fn endpoints() -> Endpoints {
 /// The most agents that are listed, newest first; others can be named all the same.
 const MAX_AGENTS: i64 = 200;
 
-async fn models(app: &App, caller: Caller) -> Result<Vec<Model>, ApiError> {
-    let types = app.state.agent_types.values();
-    let talks = |kind: &str| app.state.agent_types.get(kind).is_some_and(|kind| kind.conversational);
+async fn models(ctx: &Ctx) -> Result<Vec<Model>> {
+    let types = ctx.state.agent_types.values();
+    let talks = |kind: &str| ctx.state.agent_types.get(kind).is_some_and(|kind| kind.conversational);
     let kinds = types.filter(|kind| kind.conversational && (kind.user_creatable() || kind.made_with_user));
     let kinds =
         kinds.map(|kind| Model { id: kind.kind.clone(), object: "model", created: 0, owned_by: "houston" });
-    let agents = app.store(caller).agents(None, MAX_AGENTS).await?;
+    let agents = ctx.store().agents(None, MAX_AGENTS).await?;
     let agents = agents.into_iter().filter(|agent| agent.enabled && !agent.is_default && talks(&agent.kind));
     let agents = agents.map(|agent| Model {
         id: format!("agent/{}", agent.name),
@@ -104,18 +98,14 @@ async fn models(app: &App, caller: Caller) -> Result<Vec<Model>, ApiError> {
 }
 
 /// `GET /models`.
-async fn list_models(State(app): State<Arc<App>>, asker: Asker) -> Result<Response, ApiError> {
-    let models = models(&app, asker.caller()).await?;
+async fn list_models(asker: Asker) -> Result<Response> {
+    let models = models(&asker.ctx).await?;
     Ok(Json(List::new(models, false, |model: &Model| model.id.clone())).into_response())
 }
 
 /// `GET /models/{id}`.
-async fn get_model(
-    State(app): State<Arc<App>>,
-    asker: Asker,
-    Path(id): Path<String>,
-) -> Result<Response, ApiError> {
-    let models = models(&app, asker.caller()).await?;
+async fn get_model(asker: Asker, Path(id): Path<String>) -> Result<Response> {
+    let models = models(&asker.ctx).await?;
     let found = models.into_iter().find(|model| target(&model.id) == target(&id));
     found.map(|model| Json(model).into_response()).ok_or(ApiError::NotFound { what: "model" })
 }

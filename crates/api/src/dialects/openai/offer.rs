@@ -9,7 +9,7 @@ use houston_protocol::openai::parameters::Endpoint;
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// How the model reads instructions of clients: the agent's own come first.
 const INSTRUCTIONS: &str = "Instructions of the application";
@@ -19,7 +19,7 @@ const INSTRUCTIONS: &str = "Instructions of the application";
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when it is no known form, or its schema cannot be used.
-pub(super) fn output(pointer: &str, format: &Value) -> Result<Option<Output>, ApiError> {
+pub(super) fn output(pointer: &str, format: &Value) -> Result<Option<Output>> {
     let (pointer, format) = match &format["json_schema"] {
         nested if nested.is_object() && format["type"] == "json_schema" => {
             (format!("{pointer}/json_schema"), nested)
@@ -51,7 +51,7 @@ pub(super) fn output(pointer: &str, format: &Value) -> Result<Option<Output>, Ap
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when `tool_choice` is no known choice, or names a function that the client does not have.
-pub(super) fn choose(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<(), ApiError> {
+pub(super) fn choose(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<()> {
     const POINTER: &str = "/tool_choice";
     offer.one_call =
         others.get("parallel_tool_calls") == Some(&Value::Bool(false)) && !offer.tools.is_empty();
@@ -87,9 +87,9 @@ pub(super) fn choose(offer: &mut ClientOffer, others: &Map<String, Value>) -> Re
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] with the parameter that has a wrong type, or is out of range.
-pub(super) fn tune(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<(), ApiError> {
+pub(super) fn tune(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<()> {
     let given = |name: &str| others.get(name).filter(|value| !value.is_null());
-    let number = |name: &str| -> Result<Option<f64>, ApiError> {
+    let number = |name: &str| -> Result<Option<f64>> {
         let Some(value) = given(name) else { return Ok(None) };
         value.as_f64().map(Some).ok_or_else(|| ApiError::field(&format!("/{name}"), "must be a number"))
     };
@@ -126,7 +126,7 @@ pub(super) fn tune(offer: &mut ClientOffer, others: &Map<String, Value>) -> Resu
 }
 
 /// Reads how soon the answer is needed, and how long its prompt is kept.
-fn policy(others: &Map<String, Value>) -> Result<ModelPolicy, ApiError> {
+fn policy(others: &Map<String, Value>) -> Result<ModelPolicy> {
     let given = |name: &str| others.get(name).filter(|value| !value.is_null());
     let one_of = |pointer: &str, value: Option<&Value>, allowed: &[&str]| match value {
         None => Ok(None),
@@ -171,7 +171,7 @@ pub(super) fn parameter(endpoint: Endpoint, setting: &str) -> String {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when a tool is no function, or has no name.
-pub(super) fn of(tools: &[Value], instructions: &[String]) -> Result<ClientOffer, ApiError> {
+pub(super) fn of(tools: &[Value], instructions: &[String]) -> Result<ClientOffer> {
     let tools = tools.iter().enumerate().map(|(nth, tool)| {
         let kind = tool["type"].as_str().unwrap_or_default();
         if kind != "function" {
@@ -193,7 +193,7 @@ pub(super) fn of(tools: &[Value], instructions: &[String]) -> Result<ClientOffer
             parameters: Arc::new(parameters),
         })
     });
-    let tools = tools.collect::<Result<_, ApiError>>()?;
+    let tools = tools.collect::<Result<_>>()?;
     let given = instructions.iter().filter(|text| !text.trim().is_empty());
     let context = given.map(|text| ContextItem { description: INSTRUCTIONS.to_owned(), value: text.clone() });
     Ok(ClientOffer { tools, context: context.collect(), ..ClientOffer::default() })

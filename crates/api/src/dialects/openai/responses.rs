@@ -1,12 +1,7 @@
 //! `/compat/openai/v1/responses`: responses are runs. By its id, [`Found`] says whose one is, what it is, and where
 //! its stream goes on.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderValue, header};
-use axum::response::{IntoResponse, Response};
 use houston_domain::agentable::Urgency;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::event::{Committed, Event as Durable};
@@ -30,26 +25,18 @@ use super::offer;
 use super::replay::{Next, Replay, Said};
 use super::stream::{Place, ResponseEvents, Waiting};
 use super::translate::Translator;
-use crate::caller::Caller;
 use crate::dialects::threads::Asker;
-use crate::error::ApiError;
 use crate::events::cursor::Needed;
 use crate::events::position::Position;
 use crate::events::stream::PAGE;
 use crate::events::{Options, open_as};
-use crate::request::agentable_path::{AgentablePath, Id};
-use crate::request::body::{Creation, WithImages};
+use crate::request::body::WithImages;
 use crate::request::idempotency::respond;
-use crate::request::query::Query;
+use crate::request::prelude::*;
 use crate::resources::models::sampling;
-use crate::state::App;
 
 /// `POST /responses`.
-pub(super) async fn create(
-    State(app): State<Arc<App>>,
-    asker: Asker,
-    request: WithImages<CreateResponse>,
-) -> Result<Response, ApiError> {
+pub(super) async fn create(asker: Asker, request: WithImages<CreateResponse>) -> Result<Response> {
     let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
     let ignored = ignored(Endpoint::Responses, &body.others)?;
     let mut input = read(&body)?;
@@ -68,23 +55,23 @@ pub(super) async fn create(
     let mut offer = ClientOffer { output, ..offer::of(&body.tools, &input.instructions)? };
     offer::choose(&mut offer, &body.others)?;
     offer::tune(&mut offer, &body.others)?;
-    let asker = asker.for_user(&app, ("/safety_identifier", body.safety_identifier.as_deref())).await?;
-    let asker = asker.for_user(&app, ("/user", body.user.as_deref())).await?;
+    let asker = asker.for_user(("/safety_identifier", body.safety_identifier.as_deref())).await?;
+    let asker = asker.for_user(("/user", body.user.as_deref())).await?;
     let key = match asker.own_key(key) {
-        Some(key) => Some(key.of_attempt(&app, asker.caller()).await?),
+        Some(key) => Some(key.of_attempt(&asker.ctx).await?),
         None => None,
     };
     if body.stream || !body.background {
-        app.streams.reserve(asker.caller())?;
+        asker.ctx.streams.reserve(asker.caller())?;
     }
     let at = |setting: &str| offer::parameter(Endpoint::Responses, setting);
     if is_new {
         // Before a thread is made that would stay empty.
-        sampling::check_target(&app, asker.caller(), target(&body.model), &offer.sampling, at).await?;
+        sampling::check_target(&asker.ctx, target(&body.model), &offer.sampling, at).await?;
     }
-    let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
+    let thread = thread(&asker, &body.model, named, key.as_ref()).await?;
     if !is_new {
-        sampling::check(&thread.app, thread.caller, &thread.path, &offer.sampling, at).await?;
+        sampling::check(&thread.ctx, &thread.path, &offer.sampling, at).await?;
     }
     let said = Said {
         model: body.model,
@@ -108,7 +95,7 @@ pub(super) async fn create(
     Ok(with_ignored(respond(response, replayed), ignored))
 }
 
-fn read(body: &CreateResponse) -> Result<Input, ApiError> {
+fn read(body: &CreateResponse) -> Result<Input> {
     check_metadata(&body.metadata)?;
     let mut input = Input::of_response(&body.input)
         .map_err(|invalid| ApiError::field(&format!("/input{}", invalid.pointer), invalid.reason))?;
@@ -121,7 +108,7 @@ fn read(body: &CreateResponse) -> Result<Input, ApiError> {
     Ok(input)
 }
 
-async fn streamed(begun: Begun) -> Result<Response, ApiError> {
+async fn streamed(begun: Begun) -> Result<Response> {
     let Begun { thread, translator, base, at, .. } = begun;
     let url = url(&translator);
     let events = ResponseEvents::new(translator, base, 0);
@@ -133,9 +120,9 @@ fn url(translator: &super::translate::Translator) -> String {
 }
 
 /// The response when it is over, or after the longest time. Nothing is held meanwhile but a stream.
-async fn awaited(begun: Begun) -> Result<Response, ApiError> {
+async fn awaited(begun: Begun) -> Result<Response> {
     let Begun { thread, translator, at, .. } = begun;
-    let until = Instant::now() + thread.app.state.config.wait();
+    let until = Instant::now() + thread.ctx.state.config.wait();
     let url = url(&translator);
     let mut response = thread
         .open(Some(at), &Options::with_interrupts(), (Waiting::new(translator, until), |_| url))
@@ -155,12 +142,11 @@ pub(super) struct Retrieval {
 
 /// `GET /responses/{id}`: the response, or its events after `starting_after`.
 pub(super) async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<ResponseId>,
     Query(query): Query<Retrieval>,
-) -> Result<Response, ApiError> {
-    let found = Found::new(&app, caller, id).await?;
+) -> Result<Response> {
+    let found = Found::new(&ctx, id).await?;
     if !query.stream {
         return Ok(Json(found.read().await?.response()).into_response());
     }
@@ -169,24 +155,20 @@ pub(super) async fn get(
         let headers = [(header::CONTENT_TYPE, "text/event-stream")];
         return Ok((headers, events.take_missing()).into_response());
     }
-    let Found { app, caller, path, .. } = found;
+    let Found { ctx, path, .. } = found;
     let url = url(&events.translator);
-    open_as(app, caller, path, Some(at), &Options::with_interrupts(), (events, |_| url)).await
+    open_as(ctx, path, Some(at), &Options::with_interrupts(), (events, |_| url)).await
 }
 
 /// `POST /responses/{id}/cancel`.
-pub(super) async fn cancel(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<ResponseId>,
-) -> Result<Response, ApiError> {
-    let found = Found::new(&app, caller, id).await?;
-    let (app, run) = (&found.app, id.run);
-    let asked = app.store(caller).cancel_run(run).await?;
+pub(super) async fn cancel(ctx: Ctx, Id(id): Id<ResponseId>) -> Result<Response> {
+    let found = Found::new(&ctx, id).await?;
+    let (ctx, run) = (&found.ctx, id.run);
+    let asked = ctx.store().cancel_run(run).await?;
     if let Some((agentable, kind)) = &asked {
-        let urgency = app.state.agent_types.get(kind).map_or(Urgency::Interactive, |kind| kind.urgency);
-        app.publish_cancel(*agentable, run);
-        app.send_hint(*agentable, urgency);
+        let urgency = ctx.state.agent_types.get(kind).map_or(Urgency::Interactive, |kind| kind.urgency);
+        ctx.publish_cancel(*agentable, run);
+        ctx.send_hint(*agentable, urgency);
     }
     let mut response = found.read().await?.response();
     if asked.is_some() && !response.status.is_final() {
@@ -199,24 +181,16 @@ pub(super) async fn cancel(
 }
 
 /// `DELETE /responses/{id}`: the model reads the whole thread, so a part of it cannot be taken out.
-pub(super) async fn delete(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<ResponseId>,
-) -> Result<Response, ApiError> {
-    Found::new(&app, caller, id).await?;
+pub(super) async fn delete(ctx: Ctx, Id(id): Id<ResponseId>) -> Result<Response> {
+    Found::new(&ctx, id).await?;
     let reason =
         "a response cannot be deleted by itself, only its conversation: `DELETE /conversations/{id}`";
     Err(ApiError::field("", reason))
 }
 
 /// `GET /responses/{id}/input_items`.
-pub(super) async fn input_items(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<ResponseId>,
-) -> Result<Response, ApiError> {
-    let found = Found::new(&app, caller, id).await?;
+pub(super) async fn input_items(ctx: Ctx, Id(id): Id<ResponseId>) -> Result<Response> {
+    let found = Found::new(&ctx, id).await?;
     let items = found.input().await?.into_iter().filter_map(|event| {
         let (id, body) = (event.event.message_id()?, event.body?);
         let role = if body.source == Source::User { Role::User } else { Role::System };
@@ -230,8 +204,7 @@ const NOT_FOUND: ApiError = ApiError::NotFound { what: "response" };
 /// A response of the caller's tenant. Whose it is besides was checked by the route, or is by its thread.
 #[derive(Debug)]
 pub(super) struct Found {
-    pub(super) app: Arc<App>,
-    pub(super) caller: Caller,
+    pub(super) ctx: Ctx,
     pub(super) path: AgentablePath,
     pub(super) run: Run,
     id: ResponseId,
@@ -242,15 +215,15 @@ impl Found {
     ///
     /// # Errors
     /// [`ApiError::NotFound`], or the store's errors.
-    pub(super) async fn new(app: &Arc<App>, caller: Caller, id: ResponseId) -> Result<Self, ApiError> {
-        let app = app.with_shard(shard(id.run));
-        let run = match app.store(caller).run(id.run).await {
+    pub(super) async fn new(ctx: &Ctx, id: ResponseId) -> Result<Self> {
+        let ctx = ctx.with_shard(shard(id.run));
+        let run = match ctx.store().run(id.run).await {
             Err(houston_store::Error::NotFound { .. }) => return Err(NOT_FOUND),
             run => run?,
         };
         let path =
-            AgentablePath::of_kind(&app.state.agent_types, &run.kind, run.agentable).ok_or(NOT_FOUND)?;
-        Ok(Self { app, caller, path, run, id })
+            AgentablePath::of_kind(&ctx.state.agent_types, &run.kind, run.agentable).ok_or(NOT_FOUND)?;
+        Ok(Self { ctx, path, run, id })
     }
 
     /// The position before the first event of the run.
@@ -262,12 +235,12 @@ impl Found {
     ///
     /// # Errors
     /// [`ApiError::NotFound`] when the run has not waited there, or the store's errors.
-    pub(super) async fn read(&self) -> Result<Translator, ApiError> {
+    pub(super) async fn read(&self) -> Result<Translator> {
         Ok(self.replay(None).await?.translator)
     }
 
     /// The stream after the event with this number, and where it goes on.
-    pub(super) async fn resume(&self, number: u64) -> Result<(ResponseEvents, Position), ApiError> {
+    pub(super) async fn resume(&self, number: u64) -> Result<(ResponseEvents, Position)> {
         let mut place = Place::of(number);
         if place.at.seq <= self.id.after {
             place = Place { at: Position::after(self.id.after), follow: 0, voided: 0 };
@@ -277,8 +250,8 @@ impl Found {
     }
 
     /// Reads the events of the response: all of them, or those that the client has.
-    async fn replay(&self, has: Option<(u64, Place)>) -> Result<ResponseEvents, ApiError> {
-        let store = || self.app.store(self.caller);
+    async fn replay(&self, has: Option<(u64, Place)>) -> Result<ResponseEvents> {
+        let store = || self.ctx.store();
         let (thread, mut seq) = (self.path.public_id(), self.base());
         let mut replay = Replay::new((&thread, &self.path.kind), self.id, seq, has);
         loop {
@@ -306,9 +279,9 @@ impl Found {
     }
 
     /// The messages that were posted to the response.
-    pub(super) async fn input(&self) -> Result<Vec<Committed>, ApiError> {
+    pub(super) async fn input(&self) -> Result<Vec<Committed>> {
         let from = self.base() + self.id.after;
-        let events = self.app.store(self.caller).events_after(self.path.id, from, PAGE).await?;
+        let events = self.ctx.store().events_after(self.path.id, from, PAGE).await?;
         let of_run = events.into_iter().take_while(|event| event.run_id == self.run.id);
         Ok(of_run.filter(|event| matches!(event.event, Durable::MessagePosted { .. })).collect())
     }

@@ -14,9 +14,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::{IntoResponse, Response};
 use houston_domain::cell::{CellName, ShardRange};
 use houston_domain::event::topic::{EventFilter, MAX_PATTERNS, TopicPattern};
 use houston_domain::id::{UserId, shard};
@@ -25,12 +23,7 @@ use houston_store::event::EventPosition;
 use serde::Deserialize;
 
 use self::stream::{AllEvents, Source};
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::Id;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::query::Query;
-use crate::state::App;
+use crate::request::prelude::*;
 use crate::state::streams::Aborted;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[OF_TENANT, OF_USER];
@@ -49,94 +42,79 @@ struct Options {
 
 endpoint! {
     OF_TENANT: get "/v1/events" for NAMED.with_query_token() => of_tenant,
-    tag = "events",
-    operation_id = "stream_all_events",
-    summary = "Stream the events of all agentables of the tenant as server-sent events.",
+    "stream_all_events" in "events": "Stream the events of all agentables of the tenant as server-sent events.",
     params(
         ("types" = Option<String>, Query, description = "Patterns of topics, with commas between: `run.*,question.asked`. All by default."),
-        ("user_id" = Option<houston_domain::id::UserId>, Query, description = "Only events of this user's agentables."),
+        ("user_id" = Option<UserId>, Query, description = "Only events of this user's agentables."),
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has. By default the stream begins with what happens next."),
         ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
-        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it.")
+        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it."),
     ),
-    responses(
-        (status = 200, description = "CloudEvents. An event may come twice, with the same `id` in its data. The `id` of the frame is where the stream can be resumed.", body = houston_protocol::cloud_event::CloudEvent, content_type = "text/event-stream"),
-        (status = 429, description = "`too_many_streams`: the process or the tenant has too many open streams.")
-    ),
+    200 "CloudEvents. An event may come twice, with the same `id` in its data. The `id` of the frame is where the stream can be resumed." [houston_protocol::cloud_event::CloudEvent, content_type = "text/event-stream"],
+    429 "`too_many_streams`: the process or the tenant has too many open streams.",
 }
 
-async fn of_tenant(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    headers: HeaderMap,
-    Query(options): Query<Options>,
-) -> Result<Response, ApiError> {
+async fn of_tenant(ctx: Ctx, headers: HeaderMap, Query(options): Query<Options>) -> Result<Response> {
     let parse =
         |id: &String| id.parse::<UserId>().map_err(|error| ApiError::parameter("user_id", error.to_string()));
-    let user = caller.list_of(options.user_id.as_ref().map(parse).transpose()?)?;
-    open(&app, caller, user, "/v1/events", &headers, &options).await
+    let user = ctx.caller.list_of(options.user_id.as_ref().map(parse).transpose()?)?;
+    open(&ctx, user, "/v1/events", &headers, &options).await
 }
 
 endpoint! {
     OF_USER: get "/v1/users/{id}/events" for USER.with_query_token() => of_user,
-    tag = "events",
-    operation_id = "stream_user_events",
-    summary = "Stream the events of all agentables of a user as server-sent events.",
+    "stream_user_events" in "events": "Stream the events of all agentables of a user as server-sent events.",
     params(
-        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
+        OfUser,
         ("types" = Option<String>, Query, description = "Patterns of topics, with commas between: `run.*,question.asked`. All by default."),
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has. By default the stream begins with what happens next."),
         ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
-        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it.")
+        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it."),
     ),
-    responses(
-        (status = 200, description = "CloudEvents, as of `GET /v1/events`: each names its thread.", body = houston_protocol::cloud_event::CloudEvent, content_type = "text/event-stream"),
-        (status = 429, description = "`too_many_streams`: the process or the tenant has too many open streams.")
-    ),
+    200 "CloudEvents, as of `GET /v1/events`: each names its thread." [houston_protocol::cloud_event::CloudEvent, content_type = "text/event-stream"],
+    429 "`too_many_streams`: the process or the tenant has too many open streams.",
 }
 
 async fn of_user(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(user): Id<UserId>,
     headers: HeaderMap,
     Query(options): Query<Options>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     if options.user_id.is_some() {
         return Err(ApiError::parameter("user_id", "must not be given: the path names the user"));
     }
-    app.store(caller).user(user).await?;
-    open(&app, caller, Some(user), &format!("/v1/users/{user}/events"), &headers, &options).await
+    ctx.store().user(user).await?;
+    open(&ctx, Some(user), &format!("/v1/users/{user}/events"), &headers, &options).await
 }
 
 async fn open(
-    app: &Arc<App>,
-    caller: Caller,
+    ctx: &Ctx,
     user: Option<UserId>,
     path: &str,
     headers: &HeaderMap,
     options: &Options,
-) -> Result<Response, ApiError> {
-    if app.state.draining.is_cancelled() {
+) -> Result<Response> {
+    if ctx.state.draining.is_cancelled() {
         return Ok(Body::new(Aborted).into_response());
     }
     let filter = EventFilter { topics: topics(options.types.as_deref())?, user, kind: None, agentable: None };
-    let mut cells = app.cells_by_name();
+    let mut cells = ctx.cells_by_name();
     let names: Vec<CellName> = cells.iter().map(|(name, _)| name.clone()).collect();
     let given = given(headers, options.after.as_deref())?.map(|given| given.named(&names));
     if let Some(user) = user {
-        let of_user = app.with_shard(shard(user));
+        let of_user = ctx.with_shard(shard(user));
         cells.retain(|(_, cell)| Arc::ptr_eq(cell, &of_user));
     }
-    let permit = app.streams.permit(caller)?;
+    let permit = ctx.streams.permit(ctx.caller)?;
     if given.is_some() {
-        app.state.metrics.streams.resumes.inc();
+        ctx.state.metrics.streams.resumes.inc();
     }
     let count = cells.len();
     let mut sources = Vec::with_capacity(count);
     for (name, cell) in cells {
         // Before the position, so that no event is missed.
-        let listener = cell.feeds.listen(caller.tenant());
+        let listener = cell.feeds.listen(ctx.caller.tenant());
         let position = match &given {
             Some(given) => resumed((&name, cell.as_ref()), user, given.of(&name, count)).await?,
             None => cell.api_store().event_position().await?,
@@ -150,7 +128,7 @@ async fn open(
     let of_user = of_user.map_or_else(String::new, |user| format!("&user_id={user}"));
     let location = sources.iter().map(Source::place).collect();
     let location = format!("{path}?after={}{types}{of_user}", Positions(location));
-    let stream = AllEvents::new(app, sources, filter, permit, path.to_owned());
+    let stream = AllEvents::new(ctx, sources, filter, permit, path.to_owned());
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
@@ -166,7 +144,7 @@ async fn resumed(
     (name, cell): (&CellName, &App),
     user: Option<UserId>,
     given: Option<&EventPosition>,
-) -> Result<EventPosition, ApiError> {
+) -> Result<EventPosition> {
     let store = cell.api_store();
     let position = match given {
         Some(position) => position.clone(),
@@ -185,11 +163,7 @@ async fn resumed(
 }
 
 /// The position in a cell before the users came to it whose events the client has of other cells; `None` when it is unknown.
-async fn arrival(
-    store: &ApiStore,
-    name: &CellName,
-    user: Option<UserId>,
-) -> Result<Option<EventPosition>, ApiError> {
+async fn arrival(store: &ApiStore, name: &CellName, user: Option<UserId>) -> Result<Option<EventPosition>> {
     if user.is_none() && name.shards().is_none() {
         // The cell was added since. Read before the moves: users that come to it later are behind this position.
         let now = store.event_position().await?;
@@ -201,7 +175,7 @@ async fn arrival(
 }
 
 /// The patterns of a list with commas.
-fn topics(types: Option<&str>) -> Result<Vec<TopicPattern>, ApiError> {
+fn topics(types: Option<&str>) -> Result<Vec<TopicPattern>> {
     let patterns: Vec<&str> = types.unwrap_or("**").split(',').map(str::trim).collect();
     if patterns.len() > MAX_PATTERNS {
         return Err(ApiError::parameter("types", format!("must have 1 to {MAX_PATTERNS} patterns")));
@@ -213,7 +187,7 @@ fn topics(types: Option<&str>) -> Result<Vec<TopicPattern>, ApiError> {
 }
 
 /// The client's position: from `Last-Event-ID`, which is newer, or from `after`.
-fn given(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Positions>, ApiError> {
+fn given(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Positions>> {
     let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?")).filter(|id| !id.is_empty());
     let parse = |text: &str| text.parse().map_err(|_| unusable("it is not the `id` of a frame"));
     last.or(after).map(parse).transpose()

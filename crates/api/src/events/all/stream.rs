@@ -25,9 +25,9 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::{Place, Positions};
 use crate::caller::Caller;
 use crate::events::stream::{Heartbeat, PAGE, read_with_retries};
-use crate::state::App;
 use crate::state::streams::feeds::{Feed, FeedPage, Listener};
 use crate::state::streams::{Abort, StreamPermit};
+use crate::state::{App, Ctx};
 
 /// How long the position of a client may lag behind while others are busy: then it gets one without an event, so that it
 /// need not read over what is not for it when it resumes.
@@ -75,8 +75,8 @@ impl Source {
                 None => return Poll::Ready(Err(Abort::TooSlow)),
             }
         }
-        let (app, position) = (Arc::clone(&self.app), self.position.clone());
-        let reading = self.reading.get_or_insert_with(|| Box::pin(read(app, caller, position)));
+        let (ctx, position) = (Ctx { app: Arc::clone(&self.app), caller }, self.position.clone());
+        let reading = self.reading.get_or_insert_with(|| Box::pin(read(ctx, position)));
         let read = std::task::ready!(reading.as_mut().poll(cx));
         self.reading = None;
         let (page, has_more) = read?;
@@ -85,8 +85,8 @@ impl Source {
     }
 }
 
-async fn read(app: Arc<App>, caller: Caller, position: EventPosition) -> Result<(FeedPage, bool), Error> {
-    let page = read_with_retries(&app, caller, |store| store.events_of_all(&position, PAGE)).await?;
+async fn read(ctx: Ctx, position: EventPosition) -> Result<(FeedPage, bool), Error> {
+    let page = read_with_retries(&ctx, |store| store.events_of_all(&position, PAGE)).await?;
     Ok((FeedPage::of(&page), page.has_more))
 }
 

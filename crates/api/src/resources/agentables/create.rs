@@ -1,16 +1,11 @@
 //! `POST /v1/{kinds}`: creates an agentable of a kind that users may create, a goal or a kind of `jobs/agents`; with its
 //! user and its first message, if the request has them, in one transaction.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::response::Response;
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::MAX_TITLE_CHARS;
 use houston_domain::id::{UserId, shard};
 use houston_domain::run::RunStatus;
 use houston_protocol::agentable::{AgentableResponse, CreateAgentable, CreateFirstMessage};
-use houston_protocol::time::Time;
 use houston_protocol::user::CreateUser;
 use houston_store::Error;
 use houston_store::agentable::NewAgentable;
@@ -23,20 +18,15 @@ use houston_store::user::User;
 use rust_decimal::Decimal;
 use serde_json::Value;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::{AgentablePath, KindPath};
+use crate::request::agentable_path::KindPath;
 use crate::request::body;
-use crate::request::checks::check_line;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::request::prelude::*;
 use crate::request::rates::ask;
 use crate::request::request_trace::Posting;
 use crate::resources::agentables::{check_description, check_serving, tools};
 use crate::resources::messages::{accepted, check_content, check_metadata};
 use crate::resources::users::external_id_taken;
 use crate::resources::users::{new_user, own_agentables};
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE];
 
@@ -44,7 +34,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE];
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when the title is missing and the kind generates none, or when it is too long.
-fn title<'t>(kind: &KindPath, given: Option<&'t str>) -> Result<&'t str, ApiError> {
+fn title<'t>(kind: &KindPath, given: Option<&'t str>) -> Result<&'t str> {
     match given {
         None | Some("") if kind.titles => Ok(""),
         None => Err(ApiError::field("/title", "missing field `title`")),
@@ -54,27 +44,19 @@ fn title<'t>(kind: &KindPath, given: Option<&'t str>) -> Result<&'t str, ApiErro
 
 endpoint! {
     CREATE: post "/v1/{kinds}" for NAMED => create,
-    tag = "agentables",
-    operation_id = "create_agentable",
-    summary = "Create an agentable, with its user and its first message if they are given.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
-    ),
-    request_body = CreateAgentable,
-    responses(
-        (status = 201, description = "The new agentable.", body = AgentableResponse),
-        (status = 409, description = "`not_creatable`: agentables of this kind are created by agents or with their user. `already_exists`: the user was created meanwhile by another request."),
-        (status = 429, description = "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.")
-    ),
+    "create_agentable" in "agentables": "Create an agentable, with its user and its first message if they are given.",
+    params(("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"), Keyed),
+    body [CreateAgentable],
+    201 "The new agentable." [AgentableResponse],
+    409 "`not_creatable`: agentables of this kind are created by agents or with their user. `already_exists`: the user was created meanwhile by another request.",
+    429 "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.",
 }
 
 pub(crate) async fn create(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     kind: KindPath,
     request: body::Creation<CreateAgentable>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let body::Creation { value: body, key } = request;
     if !kind.user_creatable {
         return Err(ApiError::NotCreatable { kind: kind.name, made_with_user: kind.made_with_user });
@@ -82,25 +64,25 @@ pub(crate) async fn create(
     body.message.as_ref().map_or(Ok(()), |first| check_message(&kind, first))?;
     let title = title(&kind, body.title.as_deref())?;
     check_description(&body.description)?;
-    let served_by = check_serving(&app, caller, &kind.name, (body.agent_id, body.team_id)).await?;
+    let served_by = check_serving(&ctx, &kind.name, (body.agent_id, body.team_id)).await?;
     if let Some(names) = &body.tools {
-        tools::check(&app, caller, &kind.name, "/tools", names).await?;
+        tools::check(&ctx, &kind.name, "/tools", names).await?;
     }
     let stored_key = key.as_ref().map(Key::as_stored);
-    let mut owner = owner(&app, caller, (body.user_id, body.user), stored_key).await?;
-    let app = app.with_shard(shard(owner.id()));
+    let mut owner = owner(&ctx, (body.user_id, body.user), stored_key).await?;
+    let ctx = ctx.with_shard(shard(owner.id()));
     if body.message.is_some() {
         let whose = match &owner {
             Owner::Existing(user) => Whose::User(*user),
             Owner::New(user) => Whose::NewUser(user.id),
         };
-        ask(&app, caller, whose, key.as_ref()).await?;
+        ask(&ctx, whose, key.as_ref()).await?;
     }
     let key = stored_key;
     let posting =
-        body.message.as_ref().map_or_else(Posting::default, |_| Posting::begin(app.urgency(&kind.name)));
+        body.message.as_ref().map_or_else(Posting::default, |_| Posting::begin(ctx.urgency(&kind.name)));
     let mut message = body.message.map(|first| {
-        let (ids, user, metadata) = (&app.state.ids, owner.id(), Value::Object(first.metadata));
+        let (ids, user, metadata) = (&ctx.state.ids, owner.id(), Value::Object(first.metadata));
         let mut post = NewPost::new(ids.beside(user), ids.beside(user), first.content, metadata);
         post.traceparent.clone_from(&posting.traceparent);
         post
@@ -111,26 +93,26 @@ pub(crate) async fn create(
         description: &body.description,
         tools: body.tools.as_deref(),
         served_by,
-        created_at: app.now(),
+        created_at: ctx.now(),
     };
-    let mut made = new.create(&app, caller, &owner, message.as_ref(), key).await;
+    let mut made = new.create(&ctx, &owner, message.as_ref(), key).await;
     if let (Err(Error::Exists { .. }), Owner::New(user)) = (&made, &owner) {
         // Another request has created the user meanwhile.
-        owner = owner_of(&app, caller, user.clone()).await?;
+        owner = owner_of(&ctx, user.clone()).await?;
         if let Some(message) = &mut message {
-            (message.id, message.run) = (app.state.ids.beside(owner.id()), app.state.ids.beside(owner.id()));
+            (message.id, message.run) = (ctx.state.ids.beside(owner.id()), ctx.state.ids.beside(owner.id()));
         }
-        made = new.create(&app, caller, &owner, message.as_ref(), key).await;
+        made = new.create(&ctx, &owner, message.as_ref(), key).await;
     }
     let (path, done) = made.map_err(external_id_taken)?;
     let (stored, replayed) = unless_key_reused(done)?;
     if let (false, Some(message)) = (replayed, message) {
-        app.publish_events(path.id, message.events(&message.opened(NewPost::FIRST_SEQ, new.created_at)));
-        app.count_run(path.urgency);
+        ctx.publish_events(path.id, message.events(&message.opened(NewPost::FIRST_SEQ, new.created_at)));
+        ctx.count_run(path.urgency);
         posting.end(message.id, message.run);
-        app.send_hint(path.id, path.urgency);
+        ctx.send_hint(path.id, path.urgency);
     }
-    created(stored, replayed, &format!("/v1/{}s", kind.name))
+    created((stored, replayed), &format!("/v1/{}s", kind.name))
 }
 
 /// The agentable to be created, without its user.
@@ -147,14 +129,13 @@ impl New<'_> {
     /// Creates the agentable under a new id.
     async fn create(
         &self,
-        app: &App,
-        caller: Caller,
+        ctx: &Ctx,
         owner: &Owner,
         message: Option<&NewPost>,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<(AgentablePath, Created<Value>), Error> {
         let user = owner.id();
-        let path = self.kind.agentable(app.state.ids.beside(user));
+        let path = self.kind.agentable(ctx.state.ids.beside(user));
         let new_user = match owner {
             Owner::Existing(_) => None,
             Owner::New(user) => Some(user),
@@ -169,22 +150,22 @@ impl New<'_> {
             tools: self.tools,
             created_at: self.created_at,
         };
-        let own = new_user.map_or_else(Vec::new, |user| own_agentables(app, user));
+        let own = new_user.map_or_else(Vec::new, |user| own_agentables(ctx, user));
         let creation = Creation {
             user: new_user.map(|user| NewUser { user, own: &own }),
             agentable: Some(&agentable),
             served_by: self.served_by,
             message,
         };
-        let response = stored_body(&response(app, &agentable, &path, self.served_by, message));
-        let done = app.store(caller).create(&creation, key, &response).await?;
+        let response = stored_body(&response(ctx, &agentable, &path, self.served_by, message));
+        let done = ctx.store().create(&creation, key, &response).await?;
         Ok((path, done))
     }
 }
 
 /// # Errors
 /// [`ApiError`] when agentables of the kind accept no messages, or the message is invalid.
-fn check_message(kind: &KindPath, first: &CreateFirstMessage) -> Result<(), ApiError> {
+fn check_message(kind: &KindPath, first: &CreateFirstMessage) -> Result<()> {
     if !kind.conversational {
         return Err(ApiError::field("/message", "agentables of this kind accept no messages"));
     }
@@ -208,17 +189,16 @@ impl Owner {
 }
 
 async fn owner(
-    app: &Arc<App>,
-    caller: Caller,
+    ctx: &Ctx,
     user: (Option<UserId>, Option<CreateUser>),
     key: Option<IdempotencyKey<'_>>,
-) -> Result<Owner, ApiError> {
+) -> Result<Owner> {
     match user {
-        (Some(id), None) => caller.check_user(id).map(|()| Owner::Existing(id)),
-        (None, Some(_)) if caller.user().is_some() => Err(ApiError::BoundKey),
+        (Some(id), None) => ctx.caller.check_user(id).map(|()| Owner::Existing(id)),
+        (None, Some(_)) if ctx.caller.user().is_some() => Err(ApiError::BoundKey),
         (None, Some(user)) => {
-            let new = new_user(app, caller, "/user", user, key)?;
-            Ok(owner_of(&app.with_shard(shard(new.id)), caller, new).await?)
+            let new = new_user(ctx, "/user", user, key)?;
+            Ok(owner_of(&ctx.with_shard(shard(new.id)), new).await?)
         }
         (None, None) => Err(ApiError::field("/user_id", "missing field `user_id`, or `user`")),
         (Some(_), Some(_)) => Err(ApiError::field("/user", "either `user_id` or `user`, not both")),
@@ -226,9 +206,9 @@ async fn owner(
 }
 
 /// The user with the external id of `new`, or else `new`.
-async fn owner_of(app: &App, caller: Caller, new: User) -> Result<Owner, Error> {
+async fn owner_of(ctx: &Ctx, new: User) -> Result<Owner, Error> {
     let Some(external_id) = &new.external_id else { return Ok(Owner::New(new)) };
-    let existing = app.store(caller).users(Some(external_id), None, 1).await?;
+    let existing = ctx.store().users(Some(external_id), None, 1).await?;
     Ok(existing.first().map(|user| Owner::Existing(user.id)).unwrap_or(Owner::New(new)))
 }
 

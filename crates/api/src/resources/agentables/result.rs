@@ -2,24 +2,15 @@
 //! in the history and in `read_result`; a part begins and ends between two characters. A result can be read through its
 //! own agentable, its parent and its tasks.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::response::IntoResponse;
 use houston_domain::id::ResultId;
 use houston_domain::tool_result::{ResultPart, part};
 use houston_protocol::session::ResultPartResponse;
-use houston_protocol::time::Time;
 use serde::Deserialize;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::{AgentablePath, Owner, params};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::query::Query;
-use crate::state::App;
+use crate::request::agentable_path::{Owner, params};
+use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
 
@@ -37,7 +28,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    fn read(&self) -> Result<(usize, usize), ApiError> {
+    fn read(&self) -> Result<(usize, usize)> {
         let number = |name: &str, given: &Option<String>, usual, allowed: std::ops::RangeInclusive<usize>| {
             let Some(given) = given else { return Ok(usual) };
             given.parse::<usize>().ok().filter(|number| allowed.contains(number)).ok_or_else(|| {
@@ -53,29 +44,25 @@ impl Range {
 
 endpoint! {
     GET: get "/v1/{kinds}/{id}/results/{result_id}" for AGENTABLE.unshown() => get,
-    tag = "sessions",
-    operation_id = "get_result",
-    summary = "Read a part of a large tool result.",
+    "get_result" in "sessions": "Read a part of a large tool result.",
     params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
-        ("result_id" = houston_domain::id::ResultId, Path, description = "Id of the result, as the history names it."),
+        OfAgentable,
+        ("result_id" = ResultId, Path, description = "Id of the result, as the history names it."),
         ("offset" = Option<u64>, Query, description = "Offset of the part in bytes; 0 by default."),
-        ("limit" = Option<u32>, Query, minimum = 4, maximum = 262144, description = "Maximum length of the part in bytes; 16 KiB by default.")
+        ("limit" = Option<u32>, Query, minimum = 4, maximum = 262144, description = "Maximum length of the part in bytes; 16 KiB by default."),
     ),
-    responses((status = 200, description = "The part.", body = ResultPartResponse)),
+    200 "The part." [ResultPartResponse],
 }
 
 pub(crate) async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     path: AgentablePath,
     ResultPath(id): ResultPath,
     Query(range): Query<Range>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     let (offset, limit) = range.read()?;
-    app.confirm(caller, &path).await?;
-    let result = app.store(caller).tool_result(path.id, id).await?;
+    ctx.confirm(&path).await?;
+    let result = ctx.store().tool_result(path.id, id).await?;
     let ResultPart { start: offset, text: content, next: next_offset } = part(&result.content, offset, limit);
     Ok(Json(ResultPartResponse {
         id,
@@ -97,7 +84,7 @@ pub(crate) struct ResultPath(ResultId);
 impl<S: Send + Sync> FromRequestParts<S> for ResultPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "result" };
         let params = params(parts).ok_or(NOT_FOUND)?;
         let id = params.iter().find(|(name, _)| *name == "result_id").and_then(|(_, id)| id.parse().ok());

@@ -4,36 +4,28 @@ use std::borrow::Cow;
 
 use houston_domain::agentable::AgentType;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::request::checks::{suggestion, truncated};
-use crate::state::App;
+use crate::state::Ctx;
 
 /// Checks the tools of an agentable of `kind`. `at` is their JSON Pointer in the body.
-pub(crate) async fn check(
-    app: &App,
-    caller: Caller,
-    kind: &str,
-    at: &str,
-    tools: &[String],
-) -> Result<(), ApiError> {
-    let Some(kind) = app.state.agent_types.get(kind) else { return Ok(()) };
-    let kind = with_own(app, caller, kind, Some(tools)).await?;
-    check_of_kind(tools, &kind, &app.state.agents.tools, at)
+pub(crate) async fn check(ctx: &Ctx, kind: &str, at: &str, tools: &[String]) -> Result<()> {
+    let Some(kind) = ctx.state.agent_types.get(kind) else { return Ok(()) };
+    let kind = with_own(ctx, kind, Some(tools)).await?;
+    check_of_kind(tools, &kind, &ctx.state.agents.tools, at)
 }
 
 /// The kind; if it does not have all of `tools`, with those of the tenant's own, too.
 pub(crate) async fn with_own<'k>(
-    app: &App,
-    caller: Caller,
+    ctx: &Ctx,
     kind: &'k AgentType,
     tools: Option<&[String]>,
-) -> Result<Cow<'k, AgentType>, ApiError> {
+) -> Result<Cow<'k, AgentType>> {
     if tools.unwrap_or_default().iter().all(|tool| kind.tools.contains(tool)) {
         return Ok(Cow::Borrowed(kind));
     }
     let mut kind = kind.clone();
-    kind.tools.extend(app.store(caller).own_tools().await?);
+    kind.tools.extend(ctx.store().own_tools().await?);
     Ok(Cow::Owned(kind))
 }
 
@@ -43,12 +35,7 @@ pub(crate) async fn with_own<'k>(
 /// # Errors
 /// [`ApiError::InvalidRequest`] for the first tool that is listed twice or is not a tool of the kind, with the allowed
 /// tools and the most similar one.
-pub(crate) fn check_of_kind(
-    tools: &[String],
-    kind: &AgentType,
-    all: &[String],
-    at: &str,
-) -> Result<(), ApiError> {
+pub(crate) fn check_of_kind(tools: &[String], kind: &AgentType, all: &[String], at: &str) -> Result<()> {
     for (index, tool) in tools.iter().enumerate() {
         let pointer = format!("{at}/{index}");
         if tools[..index].contains(tool) {

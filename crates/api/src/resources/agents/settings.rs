@@ -9,10 +9,8 @@ use houston_domain::answering::Output;
 use houston_domain::setting::WrongSetting;
 use houston_protocol::agent::AgentSettingsRequest;
 
-use crate::error::ApiError;
-use crate::request::checks::{
-    check_line, check_size, check_storable_value, check_text, suggestion, truncated,
-};
+use crate::request::checks::{check_storable_value, suggestion, truncated};
+use crate::request::prelude::*;
 use crate::resources::agentables::tools::check_of_kind;
 use crate::wiring::{AgentSources, ProviderName};
 
@@ -40,7 +38,7 @@ pub(super) fn changes_file_settings(body: &AgentSettingsRequest) -> bool {
         || body.model_policy.is_some()
 }
 
-pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
+pub(super) fn check_name(name: &str) -> Result<()> {
     check_line("/name", name, MAX_AGENT_NAME_CHARS)?;
     if name.contains(['\n', '\r']) {
         return Err(ApiError::field("/name", "must be one line"));
@@ -54,7 +52,7 @@ pub(super) fn apply(
     mut settings: AgentSettings,
     kind: &AgentType,
     sources: &AgentSources,
-) -> Result<AgentSettings, ApiError> {
+) -> Result<AgentSettings> {
     let allow_unlisted = body.allow_unlisted_model;
     if let Some(description) = body.description {
         check_text("/description", &description)?;
@@ -109,7 +107,7 @@ pub(super) fn apply(
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when it cannot be used, or Postgres could not store it.
-pub(crate) fn check_output(output: Option<&Output>) -> Result<(), ApiError> {
+pub(crate) fn check_output(output: Option<&Output>) -> Result<()> {
     let Some(output) = output else { return Ok(()) };
     output.check().map_err(|wrong| wrong_setting(wrong.below("/output")))?;
     check_storable_value("/output/schema", &output.schema)
@@ -119,7 +117,7 @@ fn wrong_setting(WrongSetting { pointer, reason }: WrongSetting) -> ApiError {
     ApiError::field(&pointer, reason)
 }
 
-fn check_use_case(use_case: &str, kind: &AgentType, use_cases: &[String]) -> Result<(), ApiError> {
+fn check_use_case(use_case: &str, kind: &AgentType, use_cases: &[String]) -> Result<()> {
     // The use case of a kind's file is always accepted: the file may name models instead of a use case.
     if use_cases.iter().any(|existing| existing == use_case) || use_case == kind.use_case {
         return Ok(());
@@ -134,11 +132,7 @@ fn check_use_case(use_case: &str, kind: &AgentType, use_cases: &[String]) -> Res
     Err(ApiError::field("/use_case", detail))
 }
 
-fn check_model(
-    settings: &mut AgentSettings,
-    sources: &AgentSources,
-    allow_unlisted: bool,
-) -> Result<(), ApiError> {
+fn check_model(settings: &mut AgentSettings, sources: &AgentSources, allow_unlisted: bool) -> Result<()> {
     let model = settings.model.as_str();
     let is_name = !model.is_empty()
         && model.chars().count() <= MAX_MODEL_CHARS

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
-use axum::{Extension, Json};
+use axum::http::{HeaderValue, header};
+use axum::response::IntoResponse as _;
 use houston_domain::id::TenantId;
 use houston_domain::mcp_server::{account_purpose, login_purpose};
 use houston_domain::sealed::Purpose;
@@ -18,50 +18,40 @@ use houston_store::mcp_server::{McpServer, ServerOwner};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-use super::{ServerName, confirm, foreign_of};
+use super::{ServerPath, confirm, foreign_of};
 use crate::admission;
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::query::Query;
-use crate::state::App;
+use crate::request::prelude::*;
 use crate::state::peers::Peer;
 use crate::wiring::ReturnedLogin;
 
 /// Who logs in: the tenant, at a server of its own; or a user, at a server of theirs or else of the tenant.
 pub(super) async fn begin(
-    app: &App,
-    caller: Caller,
-    owner: ServerOwner,
-    ServerName(name): ServerName,
-) -> Result<Json<McpLoginResponse>, ApiError> {
-    confirm(app, caller, owner).await?;
-    let (owner_of_server, server) = find(app, caller, owner, &name).await?;
+    ctx: Ctx,
+    ServerPath { owner, name }: ServerPath,
+) -> Result<Json<McpLoginResponse>> {
+    confirm(&ctx, owner).await?;
+    let (owner_of_server, server) = find(&ctx, owner, &name).await?;
     let user = match owner {
         ServerOwner::Tenant => None,
         ServerOwner::User(user) => Some(user),
     };
     let of = AccountOf { owner: owner_of_server, server: name.clone(), user };
-    let tenant = caller.tenant();
+    let tenant = ctx.caller.tenant();
     let what = login_purpose(owner.id(tenant), owner_of_server.id(tenant), &name);
-    let state = state_of(app, owner, tenant);
-    let foreign = foreign_of(app, caller, owner_of_server, &server)?;
+    let state = state_of(&ctx, owner, tenant);
+    let foreign = foreign_of(&ctx, owner_of_server, &server)?;
     let failed = |reason| ApiError::McpServerFailed { name: name.clone(), reason };
     admission::give_back();
-    let begun = app.state.foreign_servers.begin_login(foreign, state.clone()).await.map_err(failed)?;
-    let sealed = sealed(app, Purpose { tenant, what: &what }, &begun.pending)?;
-    app.store(caller).begin_mcp_login(&of, &server.url, &state, &sealed).await?;
+    let begun = ctx.state.foreign_servers.begin_login(foreign, state.clone()).await.map_err(failed)?;
+    let sealed = sealed(&ctx, Purpose { tenant, what: &what }, &begun.pending)?;
+    ctx.store().begin_mcp_login(&of, &server.url, &state, &sealed).await?;
     Ok(Json(McpLoginResponse { url: begun.url }))
 }
 
-async fn find(
-    app: &App,
-    caller: Caller,
-    owner: ServerOwner,
-    name: &str,
-) -> Result<(ServerOwner, McpServer), ApiError> {
-    match app.store(caller).mcp_server(owner, name).await {
+async fn find(ctx: &Ctx, owner: ServerOwner, name: &str) -> Result<(ServerOwner, McpServer)> {
+    match ctx.store().mcp_server(owner, name).await {
         Err(Error::NotFound { .. }) if owner != ServerOwner::Tenant => {
-            let server = app.store(caller).mcp_server(ServerOwner::Tenant, name).await?;
+            let server = ctx.store().mcp_server(ServerOwner::Tenant, name).await?;
             Ok((ServerOwner::Tenant, server))
         }
         found => Ok((owner, found?)),
@@ -82,7 +72,7 @@ fn state_of(app: &App, owner: ServerOwner, tenant: TenantId) -> String {
     state
 }
 
-fn sealed(app: &App, purpose: Purpose<'_>, secret: &SecretString) -> Result<Vec<u8>, ApiError> {
+fn sealed(app: &App, purpose: Purpose<'_>, secret: &SecretString) -> Result<Vec<u8>> {
     let mut nonce = [0; 12];
     app.state.ids.fill(&mut nonce);
     let keys = app.state.secret_keys.as_ref();
@@ -107,7 +97,7 @@ pub(crate) async fn finish(
     State(app): State<Arc<App>>,
     peer: Option<Extension<Peer>>,
     Query(brought): Query<Brought>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let attempt = peer.as_deref().map(|peer| app.peers.attempt(peer)).transpose()?;
     let Some(login) = app.api_store().take_mcp_login(&brought.state).await? else {
         return Ok(page(
@@ -124,7 +114,7 @@ pub(crate) async fn finish(
     })
 }
 
-async fn ended(app: &App, login: &BegunLogin<'_>, brought: Brought) -> Result<Result<(), String>, ApiError> {
+async fn ended(app: &App, login: &BegunLogin<'_>, brought: Brought) -> Result<Result<(), String>> {
     let BegunLogin { store, tenant, of, url, sealed: stored } = login;
     let Some(code) = brought.code.filter(|_| brought.error.is_none()) else {
         return Ok(Err("the authorization server has not agreed.".to_owned()));

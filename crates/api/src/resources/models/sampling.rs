@@ -4,10 +4,7 @@ use houston_domain::agent_settings::{AgentSettings, DEFAULT};
 use houston_domain::answering::Sampling;
 use houston_domain::id::AgentId;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::AgentablePath;
-use crate::state::App;
+use crate::request::prelude::*;
 use crate::wiring::RefusedSetting;
 
 /// What an agent calls its model: `provider/model`, a provider, or a use case.
@@ -27,7 +24,7 @@ pub(crate) async fn check_agent(
     app: &App,
     settings: &AgentSettings,
     pointer: impl Fn(&str) -> String,
-) -> Result<(), ApiError> {
+) -> Result<()> {
     if settings.sampling.is_empty() {
         return Ok(());
     }
@@ -43,55 +40,52 @@ pub(crate) async fn check_agent(
 /// # Errors
 /// As [`check_agent`]; the store's errors.
 pub(crate) async fn check(
-    app: &App,
-    caller: Caller,
+    ctx: &Ctx,
     path: &AgentablePath,
     sampling: &Sampling,
     pointer: impl Fn(&str) -> String,
-) -> Result<(), ApiError> {
+) -> Result<()> {
     if sampling.is_empty() {
         return Ok(());
     }
-    let store = app.store(caller);
+    let store = ctx.store();
     let served_by = store.agentable(&path.kind, path.id).await?.served_by;
     if served_by.team.is_some() {
         return Ok(());
     }
-    check_agent_of(app, caller, (&path.kind, served_by.agent), sampling, pointer).await
+    check_agent_of(ctx, (&path.kind, served_by.agent), sampling, pointer).await
 }
 
 /// The same for a thread that is made afterwards, with `target`: a kind, or an agent by its id or name. Whether there is such
 /// an agent is not looked at.
 pub(crate) async fn check_target(
-    app: &App,
-    caller: Caller,
+    ctx: &Ctx,
     target: &str,
     sampling: &Sampling,
     pointer: impl Fn(&str) -> String,
-) -> Result<(), ApiError> {
+) -> Result<()> {
     if sampling.is_empty() {
         return Ok(());
     }
     let agent = match target.parse() {
-        _ if app.state.agent_types.contains_key(target) => None,
+        _ if ctx.state.agent_types.contains_key(target) => None,
         Ok(agent) => Some(agent),
-        Err(_) => match app.store(caller).id_of_name("agent", target).await?.and_then(|id| id.parse().ok()) {
+        Err(_) => match ctx.store().id_of_name("agent", target).await?.and_then(|id| id.parse().ok()) {
             Some(agent) => Some(agent),
             None => return Ok(()),
         },
     };
-    check_agent_of(app, caller, (target, agent), sampling, pointer).await
+    check_agent_of(ctx, (target, agent), sampling, pointer).await
 }
 
 /// `agent`: of a kind; `None`: its default agent.
 async fn check_agent_of(
-    app: &App,
-    caller: Caller,
+    ctx: &Ctx,
     (kind, agent): (&str, Option<AgentId>),
     sampling: &Sampling,
     pointer: impl Fn(&str) -> String,
-) -> Result<(), ApiError> {
-    let store = app.store(caller);
+) -> Result<()> {
+    let store = ctx.store();
     let agent = match agent {
         Some(agent) => Some(agent),
         None => {
@@ -102,11 +96,11 @@ async fn check_agent_of(
     let settings = match agent {
         Some(agent) => store.agent(agent).await?.settings,
         // The tenant has used no agents yet.
-        None => match app.state.agent_types.get(kind) {
+        None => match ctx.state.agent_types.get(kind) {
             Some(kind) => AgentSettings::of(kind),
             None => return Ok(()),
         },
     };
     let settings = AgentSettings { sampling: sampling.over(&settings.sampling), ..settings };
-    check_agent(app, &settings, pointer).await
+    check_agent(ctx, &settings, pointer).await
 }

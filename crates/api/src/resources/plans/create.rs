@@ -1,9 +1,5 @@
 //! `POST /v1/{kinds}/{id}/plans`: makes a plan, without any model. No run waits for it; the agentable is reported its end.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::response::Response;
 use chrono::TimeDelta;
 use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::id::{AgentableId, UserId};
@@ -15,52 +11,36 @@ use houston_store::plan::{NewPlan, StoredPlan};
 use serde_json::{Map, Value};
 
 use super::{invalid, response, try_expressions};
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::AgentablePath;
-use crate::request::body::Creation;
-use crate::request::checks::check_size;
 use crate::request::checks::check_storable_value;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::request::prelude::*;
 use crate::request::request_trace::Posting;
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE];
 
 endpoint! {
     CREATE: post "/v1/{kinds}/{id}/plans" for AGENTABLE => create,
-    tag = "plans",
-    operation_id = "create_plan",
-    summary = "Make a plan for an agentable, without any model. When it ends, the agentable is reported.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
-    ),
-    request_body = CreatePlan,
-    responses(
-        (status = 201, description = "The plan.", body = houston_protocol::plan::PlanResponse),
-        (status = 409, description = "`full`: the agentable has the maximum number of plans that have not ended. `archived`: it is archived. `not_creatable`: agentables of this kind have no plans.")
-    ),
+    "create_plan" in "plans": "Make a plan for an agentable, without any model. When it ends, the agentable is reported.",
+    params(OfAgentable, Keyed),
+    body [CreatePlan],
+    201 "The plan." [houston_protocol::plan::PlanResponse],
+    409 "`full`: the agentable has the maximum number of plans that have not ended. `archived`: it is archived. `not_creatable`: agentables of this kind have no plans.",
 }
 
 pub(crate) async fn create(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     path: AgentablePath,
     Creation { value: CreatePlan { document, template, input }, key }: Creation<CreatePlan>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let not_creatable = || ApiError::NotCreatable { kind: "plan".to_owned(), made_with_user: false };
     let input = Value::Object(input);
     check_storable_value("/input", &input)?;
     check_size("/input", input.to_string().len(), MAX_INPUT_BYTES)?;
-    let (document, at) = document_of(&app, document, template.as_deref(), &input)?;
-    let parent = app.store(caller).agentable(&path.kind, path.id).await?;
-    let parent_kind = app.state.agent_types.get(&path.kind).ok_or_else(not_creatable)?;
-    let offered = offer(&app, caller, parent_kind, parent.tools.as_deref()).await?;
+    let (document, at) = document_of(&ctx, document, template.as_deref(), &input)?;
+    let parent = ctx.store().agentable(&path.kind, path.id).await?;
+    let parent_kind = ctx.state.agent_types.get(&path.kind).ok_or_else(not_creatable)?;
+    let offered = offer(&ctx, parent_kind, parent.tools.as_deref()).await?;
     let (kind, tools) = offered.ok_or_else(not_creatable)?;
-    let limits = app.state.plans;
+    let limits = ctx.state.plans;
     let json = document.to_string();
     let parse = move |json: &str, tools: &[String]| {
         let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
@@ -70,16 +50,16 @@ pub(crate) async fn create(
         parse(&json, &tools)
     } else {
         let tools = tools.clone();
-        app.offload.compute(move || parse(&json, &tools)).await?
+        ctx.offload.compute(move || parse(&json, &tools)).await?
     };
     let checked = checked.map_err(|problems| invalid(at, problems))?;
-    try_expressions(caller, at, &document).await?;
+    try_expressions(ctx.caller, at, &document).await?;
     let title = title(&checked.goal);
     let posting = Posting::begin(kind.urgency);
     let new = NewPlan {
-        id: app.state.ids.beside(parent.user),
-        run: app.state.ids.beside(parent.user),
-        message: app.state.ids.beside(parent.user),
+        id: ctx.state.ids.beside(parent.user),
+        run: ctx.state.ids.beside(parent.user),
+        message: ctx.state.ids.beside(parent.user),
         kind: &kind.kind,
         status: kind.initial_status(),
         title: &title,
@@ -87,37 +67,32 @@ pub(crate) async fn create(
         document: &document,
         input: &input,
         attached: false,
-        deadline: app.now() + TimeDelta::seconds(limits.detached_s.into()),
+        deadline: ctx.now() + TimeDelta::seconds(limits.detached_s.into()),
         traceparent: posting.traceparent.as_deref(),
     };
-    let body = stored_body(&response(stored(&new, &path, parent.user, &app), &checked, &[]));
+    let body = stored_body(&response(stored(&new, &path, parent.user, &ctx), &checked, &[]));
     let stored_key = key.as_ref().map(Key::as_stored);
-    let done = app.store(caller).make_plan((&path.kind, path.id), (&new, None), stored_key, &body).await;
+    let done = ctx.store().make_plan((&path.kind, path.id), (&new, None), stored_key, &body).await;
     let done = done.map_err(|error| match error {
         houston_store::Error::Archived => ApiError::Archived { id: path.public_id() },
         error => error.into(),
     })?;
     let (stored, replayed) = unless_key_reused(done)?;
     if !replayed {
-        app.publish_nudge(path.id);
-        app.send_hint(new.id, kind.urgency);
+        ctx.publish_nudge(path.id);
+        ctx.send_hint(new.id, kind.urgency);
         let (message, run) = (new.message, new.run);
         posting.end(message, run);
     }
-    created(stored, replayed, "/v1/plans")
+    created((stored, replayed), "/v1/plans")
 }
 
 /// Makes a plan that has failed again, once for each run of it: what it has done stays done, and no run waits for it. Its deadline
 /// begins anew. `None`: the agentable that it worked for cannot have another plan now.
-pub(crate) async fn make_again(
-    app: &Arc<App>,
-    caller: Caller,
-    failed: AgentableId,
-    key: &Key,
-) -> Result<Option<()>, ApiError> {
-    let old = app.store(caller).plan(failed).await?;
-    let Some(kind) = app.state.agent_types.get(&old.kind) else { return Ok(None) };
-    let Some(path) = AgentablePath::of_kind(&app.state.agent_types, &old.parent.0, old.parent.1) else {
+pub(crate) async fn make_again(ctx: &Ctx, failed: AgentableId, key: &Key) -> Result<Option<()>> {
+    let old = ctx.store().plan(failed).await?;
+    let Some(kind) = ctx.state.agent_types.get(&old.kind) else { return Ok(None) };
+    let Some(path) = AgentablePath::of_kind(&ctx.state.agent_types, &old.parent.0, old.parent.1) else {
         return Ok(None);
     };
     let tools: Vec<&str> = old.tools.iter().map(String::as_str).collect();
@@ -127,9 +102,9 @@ pub(crate) async fn make_again(
     let title = title(&checked.goal);
     let posting = Posting::begin(kind.urgency);
     let new = NewPlan {
-        id: app.state.ids.beside(old.user),
-        run: app.state.ids.beside(old.user),
-        message: app.state.ids.beside(old.user),
+        id: ctx.state.ids.beside(old.user),
+        run: ctx.state.ids.beside(old.user),
+        message: ctx.state.ids.beside(old.user),
         kind: &kind.kind,
         status: kind.initial_status(),
         title: &title,
@@ -137,19 +112,19 @@ pub(crate) async fn make_again(
         document: &old.document,
         input: &old.input,
         attached: false,
-        deadline: app.now() + TimeDelta::seconds(app.state.plans.detached_s.into()),
+        deadline: ctx.now() + TimeDelta::seconds(ctx.state.plans.detached_s.into()),
         traceparent: posting.traceparent.as_deref(),
     };
-    let body = stored_body(&response(stored(&new, &path, old.user, app), &checked, &[]));
+    let body = stored_body(&response(stored(&new, &path, old.user, ctx), &checked, &[]));
     let plan = (&new, Some(failed));
-    let made = app.store(caller).make_plan((&path.kind, path.id), plan, Some(key.as_stored()), &body).await;
+    let made = ctx.store().make_plan((&path.kind, path.id), plan, Some(key.as_stored()), &body).await;
     let (_, replayed) = match made {
         Err(houston_store::Error::Archived | houston_store::Error::Full { .. }) => return Ok(None),
         made => unless_key_reused(made?)?,
     };
     if !replayed {
-        app.publish_nudge(path.id);
-        app.send_hint(new.id, kind.urgency);
+        ctx.publish_nudge(path.id);
+        ctx.send_hint(new.id, kind.urgency);
         let (message, run) = (new.message, new.run);
         posting.end(message, run);
     }
@@ -162,7 +137,7 @@ fn document_of(
     document: Option<Map<String, Value>>,
     template: Option<&str>,
     input: &Value,
-) -> Result<(Value, &'static str), ApiError> {
+) -> Result<(Value, &'static str)> {
     let refused =
         |pointer: &str, why: String| ApiError::InvalidRequest { errors: vec![FieldError::at(pointer, why)] };
     match (document, template) {
@@ -183,25 +158,23 @@ fn document_of(
 
 /// The kind of the plans that agentables of this kind may have, and the tools that their steps may call; `None`: they have none.
 pub(crate) async fn offer<'a>(
-    app: &'a App,
-    caller: Caller,
+    ctx: &'a Ctx,
     parent: &AgentType,
     of_agentable: Option<&[String]>,
-) -> Result<Option<(&'a AgentType, Vec<String>)>, ApiError> {
-    let kinds = &app.state.agent_types;
+) -> Result<Option<(&'a AgentType, Vec<String>)>> {
+    let kinds = &ctx.state.agent_types;
     let kind = parent.creates.iter().filter_map(|kind| kinds.get(kind)).find(|kind| kind.is_plan());
     let Some(kind) = kind else { return Ok(None) };
-    Ok(Some((kind, tools(app, caller, (kind, parent), of_agentable).await?)))
+    Ok(Some((kind, tools(ctx, (kind, parent), of_agentable).await?)))
 }
 
 /// The tools that steps may call: those of plans that the agentable may call itself.
 async fn tools(
-    app: &App,
-    caller: Caller,
+    ctx: &Ctx,
     (kind, parent): (&AgentType, &AgentType),
     of_agentable: Option<&[String]>,
-) -> Result<Vec<String>, ApiError> {
-    let own = app.store(caller).own_tools().await?;
+) -> Result<Vec<String>> {
+    let own = ctx.store().own_tools().await?;
     let is_offered = |tool: &String| {
         let is_own = parent.tools.contains(tool) || own.contains(tool);
         is_own && of_agentable.is_none_or(|tools| tools.contains(tool))

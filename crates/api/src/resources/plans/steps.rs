@@ -2,52 +2,29 @@
 //! what people do to single steps.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
-use axum::response::IntoResponse;
 use houston_domain::plan::{ByHandError, Document, MAX_RESULT, States, Step, repeat, skip as skip_step};
 use houston_protocol::plan::{PlanResponse, PlanStepError, PlanStepResponse};
-use houston_protocol::time::Time;
 use houston_store::plan::{PlanStep, StepsChange};
 use serde_json::Value;
 
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::page::{HexText, List, Page, PageQuery};
-use crate::request::query::Query;
+use crate::request::page::HexText;
+use crate::request::prelude::*;
 use crate::resources::plans::{PlanPath, StepPath, listed, refused, tell};
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, RETRY, SKIP];
 
 endpoint! {
     LIST: get "/v1/plans/{id}/steps" for ROW => list,
-    tag = "plans",
-    operation_id = "list_plan_steps",
-    summary = "List the steps of a plan in the order of its document, those of loops for each turn so far.",
-    params(
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
-    ),
-    responses(
-        (status = 200, description = "A page of steps, with up to 16 KiB of each result.", body = houston_protocol::page::Page<houston_protocol::plan::PlanStepResponse>)
-    ),
+    "list_plan_steps" in "plans": "List the steps of a plan in the order of its document, those of loops for each turn so far.",
+    params(("id" = AgentableId, Path, description = "Id of the plan."), Paged),
+    200 "A page of steps, with up to 16 KiB of each result." [Page<houston_protocol::plan::PlanStepResponse>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    PlanPath(id): PlanPath,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, PlanPath(id): PlanPath, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
     let (limit, after) = (query.limit()?, query.text(List::PlanSteps)?);
-    let plan = app.store(caller).plan(id).await?;
-    let rows =
-        app.store(caller).plan_steps(&[id]).await?.into_iter().map(|(_, step)| step).collect::<Vec<_>>();
+    let plan = ctx.store().plan(id).await?;
+    let rows = ctx.store().plan_steps(&[id]).await?.into_iter().map(|(_, step)| step).collect::<Vec<_>>();
     let document = plan.read()?;
     let all = lines(&document, &rows);
     // The document may have been changed since: then the step before the page may be gone.
@@ -62,69 +39,50 @@ async fn list(
 
 endpoint! {
     RETRY: post "/v1/plans/{id}/steps/{path}/retry" for ROW => retry,
-    tag = "plans",
-    operation_id = "retry_plan_step",
-    summary = "Repeat a step that failed or was cancelled, with the steps that were skipped because of it; or do not wait for its next attempt.",
+    "retry_plan_step" in "plans": "Repeat a step that failed or was cancelled, with the steps that were skipped because of it; or do not wait for its next attempt.",
     params(
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan."),
-        ("path" = String, Path, description = "Path of the step.", example = "each[2].read")
+        ("id" = AgentableId, Path, description = "Id of the plan."),
+        ("path" = String, Path, description = "Path of the step.", example = "each[2].read"),
     ),
-    responses(
-        (status = 200, description = "The plan.", body = PlanResponse),
-        (status = 409, description = "`invalid_state`: the plan has ended. `invalid_step_status`: the step did not fail.")
-    ),
+    200 "The plan." [PlanResponse],
+    409 "`invalid_state`: the plan has ended. `invalid_step_status`: the step did not fail.",
 }
 
-async fn retry(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    plan: PlanPath,
-    StepPath(path): StepPath,
-) -> Result<Json<PlanResponse>, ApiError> {
-    let now = app.now();
-    change(&app, caller, plan, |document, states| repeat(document, states, &path, now)).await
+async fn retry(ctx: Ctx, plan: PlanPath, StepPath(path): StepPath) -> Result<Json<PlanResponse>> {
+    let now = ctx.now();
+    change(&ctx, plan, |document, states| repeat(document, states, &path, now)).await
 }
 
 endpoint! {
     SKIP: post "/v1/plans/{id}/steps/{path}/skip" for ROW => skip,
-    tag = "plans",
-    operation_id = "skip_plan_step",
-    summary = "Skip a step that does not run and has no result: the plan goes on as if it were not needed.",
+    "skip_plan_step" in "plans": "Skip a step that does not run and has no result: the plan goes on as if it were not needed.",
     params(
-        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan."),
-        ("path" = String, Path, description = "Path of the step.", example = "each[2].read")
+        ("id" = AgentableId, Path, description = "Id of the plan."),
+        ("path" = String, Path, description = "Path of the step.", example = "each[2].read"),
     ),
-    responses(
-        (status = 200, description = "The plan.", body = PlanResponse),
-        (status = 409, description = "`invalid_state`: the plan has ended. `invalid_step_status`: the step runs, or has a result.")
-    ),
+    200 "The plan." [PlanResponse],
+    409 "`invalid_state`: the plan has ended. `invalid_step_status`: the step runs, or has a result.",
 }
 
-async fn skip(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    plan: PlanPath,
-    StepPath(path): StepPath,
-) -> Result<Json<PlanResponse>, ApiError> {
-    change(&app, caller, plan, |document, states| skip_step(document, states, &path)).await
+async fn skip(ctx: Ctx, plan: PlanPath, StepPath(path): StepPath) -> Result<Json<PlanResponse>> {
+    change(&ctx, plan, |document, states| skip_step(document, states, &path)).await
 }
 
 async fn change(
-    app: &App,
-    caller: Caller,
+    ctx: &Ctx,
     PlanPath(id): PlanPath,
     rule: impl Fn(&Document, &States) -> Result<StepsChange, ByHandError>,
-) -> Result<Json<PlanResponse>, ApiError> {
-    let plan = app.store(caller).plan(id).await?;
-    let done = app.store(caller).change_plan_steps(id, rule).await?;
+) -> Result<Json<PlanResponse>> {
+    let plan = ctx.store().plan(id).await?;
+    let done = ctx.store().change_plan_steps(id, rule).await?;
     done.map_err(|refusal| {
         refused(refusal, |error| match error {
             ByHandError::Unknown => ApiError::NotFound { what: "step of the plan" },
             ByHandError::Status(reason) => ApiError::InvalidStepStatus(reason),
         })
     })?;
-    tell(app, &plan);
-    listed(app, caller, id).await
+    tell(ctx, &plan);
+    listed(ctx, id).await
 }
 
 /// How many steps are listed with a plan itself.

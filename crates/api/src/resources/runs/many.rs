@@ -3,9 +3,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
-use axum::response::IntoResponse;
 use houston_domain::id::{AgentableId, RunId, shard};
 use houston_domain::run::RunStatus;
 use houston_domain::scope::Scope;
@@ -13,66 +10,52 @@ use houston_protocol::page::Page;
 use houston_protocol::run_list::{
     ChangeRuns, ChangedRunsResponse, ListedRunResponse, RunsFilter, SkippedRun,
 };
-use houston_protocol::time::Time;
 use houston_store::run_list::{ListedRun, RunFilter, RunPage};
 use houston_store::run_retry::{DOUBLE_TEXTING, Retry};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::request::agentable_path::AgentablePath;
-use crate::request::body::Creation;
-use crate::request::checks::check_text;
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::idempotency::Key;
 use crate::request::missing_cells::across;
-use crate::request::page::{List, PageQuery};
-use crate::request::query::{Query, clamped, time};
+use crate::request::prelude::*;
+use crate::request::query::{clamped, time};
 use crate::resources::messages::{new_post, store_offering};
 use crate::resources::plans::create::make_again;
 use crate::resources::runs::response;
-use crate::state::App;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CANCEL, RETRY];
 
 endpoint! {
     LIST: get "/v1/runs" for TENANT.all(Scope::Operate) => list,
-    tag = "runs",
-    operation_id = "list_all_runs",
-    summary = "List the runs of the tenant, newest first.",
+    "list_all_runs" in "runs": "List the runs of the tenant, newest first.",
     description = "A page reads at most 20,000 runs of the installation. One with fewer runs than `limit`, or none, has `has_more` if \
                    there may be older ones. Titles and texts of errors are for keys with the scope `read` besides `operate`.",
     params(
         ("status" = Option<String>, Query, description = "Only runs with one of these statuses, with commas between.", example = "failed,dead_lettered"),
         ("kind" = Option<String>, Query, description = "Only runs of agentables of this kind, as in an id before the underscore."),
-        ("agent_id" = Option<houston_domain::id::AgentId>, Query, description = "Only runs of agentables that this agent answers for."),
-        ("user_id" = Option<houston_domain::id::UserId>, Query, description = "Only runs of this user's agentables."),
+        ("agent_id" = Option<AgentId>, Query, description = "Only runs of agentables that this agent answers for."),
+        ("user_id" = Option<UserId>, Query, description = "Only runs of this user's agentables."),
         ("error_code" = Option<String>, Query, description = "Only runs with this error code. Runs that were given up because their workers died have `DEAD_LETTERED`.", example = "RATE_LIMITED"),
         ("fingerprint" = Option<String>, Query, description = "Only runs of the group of errors with this fingerprint, as `GET /v1/errors` names it.", example = "8c1f06d2b1a94e77"),
         ("since" = Option<houston_protocol::time::Time>, Query, description = "Only runs that were accepted then or later."),
         ("until" = Option<houston_protocol::time::Time>, Query, description = "Only runs that were accepted before."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+        Paged,
     ),
-    responses((status = 200, description = "A page of runs.", body = Page<ListedRunResponse>)),
+    200 "A page of runs." [Page<ListedRunResponse>],
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Query(query): Query<FilterQuery>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn list(ctx: Ctx, Query(query): Query<FilterQuery>) -> Result<impl IntoResponse> {
     let filter = stored(query.filter()?);
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let (limit, before) = (page.limit()?, page.id(List::AllRuns)?.map(RunId));
     let rows = i64::try_from(limit).unwrap_or(i64::MAX);
     let filter = &filter;
-    let ask = |cell: Arc<App>| async move { Ok(cell.store(caller).find_runs(filter, before, rows).await?) };
-    let (pages, missing) = across(&app, ask).await?;
+    let ask =
+        |cell: Arc<App>| async move { Ok(cell.store(ctx.caller).find_runs(filter, before, rows).await?) };
+    let (pages, missing) = across(&ctx, ask).await?;
     let found = merged(pages, limit);
     let next_cursor = found.next.map(cursor);
-    let data = found.runs.into_iter().map(|run| listed(run, caller)).collect();
+    let data = found.runs.into_iter().map(|run| listed(run, ctx.caller)).collect();
     Ok((missing, Json(Page { data, has_more: next_cursor.is_some(), next_cursor })))
 }
 
@@ -81,17 +64,11 @@ fn cursor(next: RunId) -> String {
 }
 
 /// The newest runs of all cells, of which none may be missing: for what changes them.
-async fn find(
-    app: &Arc<App>,
-    caller: Caller,
-    filter: &RunFilter,
-    before: Option<RunId>,
-    limit: usize,
-) -> Result<RunPage, ApiError> {
+async fn find(ctx: &Ctx, filter: &RunFilter, before: Option<RunId>, limit: usize) -> Result<RunPage> {
     let rows = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut pages = Vec::new();
-    for cell in app.all_cells() {
-        pages.push(cell.store(caller).find_runs(filter, before, rows).await?);
+    for cell in ctx.all_cells() {
+        pages.push(cell.store(ctx.caller).find_runs(filter, before, rows).await?);
     }
     Ok(merged(pages, limit))
 }
@@ -142,7 +119,7 @@ struct FilterQuery {
 impl FilterQuery {
     /// # Errors
     /// [`ApiError::InvalidRequest`] when a parameter cannot be read.
-    fn filter(&self) -> Result<RunsFilter, ApiError> {
+    fn filter(&self) -> Result<RunsFilter> {
         let read = |names: &str| names.split(',').map(status).collect::<Result<Vec<_>, _>>();
         let statuses = self.status.as_deref().map(read);
         for (name, given) in [("kind", &self.kind), ("error_code", &self.error_code)] {
@@ -174,17 +151,14 @@ fn is_fingerprint(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-fn status(name: &str) -> Result<RunStatus, ApiError> {
+fn status(name: &str) -> Result<RunStatus> {
     RunStatus::from_name(name.trim()).ok_or_else(|| {
         let allowed: Vec<&str> = RunStatus::ALL.into_iter().map(RunStatus::as_str).collect();
         ApiError::parameter("status", format!("must be statuses with commas between: {}", allowed.join(", ")))
     })
 }
 
-fn id<T: std::str::FromStr<Err: std::fmt::Display>>(
-    name: &str,
-    given: Option<&str>,
-) -> Result<Option<T>, ApiError> {
+fn id<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str, given: Option<&str>) -> Result<Option<T>> {
     let id = given.map(str::parse::<T>).transpose();
     id.map_err(|error| ApiError::parameter(name, error.to_string()))
 }
@@ -233,50 +207,36 @@ impl Change {
 
 endpoint! {
     CANCEL: post "/v1/runs/cancel" for TENANT.all(Scope::Operate) => cancel,
-    tag = "runs",
-    operation_id = "cancel_runs",
-    summary = "Cancel many runs, by ids or by a filter.",
+    "cancel_runs" in "runs": "Cancel many runs, by ids or by a filter.",
     description = "With `dry_run` nothing is changed: `matched` says how many runs match. Needs the scope `post` besides `operate`.",
-    request_body = ChangeRuns,
-    responses((status = 200, description = "What was requested.", body = ChangedRunsResponse)),
+    body [ChangeRuns],
+    200 "What was requested." [ChangedRunsResponse],
 }
 
 async fn cancel(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Creation { value: request, .. }: Creation<ChangeRuns>,
-) -> Result<impl IntoResponse, ApiError> {
-    change(&app, caller, Change::Cancel, request).await.map(Json)
+) -> Result<impl IntoResponse> {
+    change(&ctx, Change::Cancel, request).await.map(Json)
 }
 
 endpoint! {
     RETRY: post "/v1/runs/retry" for TENANT.all(Scope::Operate) => retry,
-    tag = "runs",
-    operation_id = "retry_runs",
-    summary = "Try many runs again, by ids or by a filter.",
+    "retry_runs" in "runs": "Try many runs again, by ids or by a filter.",
     description = "A run that waits for its next attempt gets it now. For a failed run, or one that was given up, what its user wrote \
                    last is posted again, once, and opens a new run, unless its agentable has run since. With `dry_run` nothing is \
                    changed: `matched` says how many runs match. Needs the scope `post` besides `operate`.",
-    request_body = ChangeRuns,
-    responses((status = 200, description = "What was done.", body = ChangedRunsResponse)),
+    body [ChangeRuns],
+    200 "What was done." [ChangedRunsResponse],
 }
 
-async fn retry(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Creation { value: request, .. }: Creation<ChangeRuns>,
-) -> Result<impl IntoResponse, ApiError> {
-    change(&app, caller, Change::Retry, request).await.map(Json)
+async fn retry(ctx: Ctx, Creation { value: request, .. }: Creation<ChangeRuns>) -> Result<impl IntoResponse> {
+    change(&ctx, Change::Retry, request).await.map(Json)
 }
 
-async fn change(
-    app: &Arc<App>,
-    caller: Caller,
-    change: Change,
-    request: ChangeRuns,
-) -> Result<ChangedRunsResponse, ApiError> {
+async fn change(ctx: &Ctx, change: Change, request: ChangeRuns) -> Result<ChangedRunsResponse> {
     // One run needs this scope, too: a retry posts a message, and a cancellation ends the work of a user.
-    caller.needs(Scope::Post)?;
+    ctx.caller.needs(Scope::Post)?;
     let dry_run = request.dry_run;
     let (runs, matched, next_cursor) = match (request.ids, request.filter) {
         (Some(ids), None) if ids.len() <= MOST => {
@@ -296,7 +256,7 @@ async fn change(
             let page = PageQuery { limit: None, cursor: request.cursor };
             let before = page.id(List::AllRuns)?.map(RunId);
             let filter = change.narrowed(filter);
-            let (runs, next) = matching(app, caller, &filter, before, dry_run).await?;
+            let (runs, next) = matching(ctx, &filter, before, dry_run).await?;
             let count = runs.len() as u64;
             (runs, count, next.map(cursor))
         }
@@ -306,8 +266,8 @@ async fn change(
     if !dry_run {
         for run_id in runs {
             let done = match change {
-                Change::Cancel => cancel_one(app, caller, run_id).await?,
-                Change::Retry => retry_one(app, caller, run_id).await?,
+                Change::Cancel => cancel_one(ctx, run_id).await?,
+                Change::Retry => retry_one(ctx, run_id).await?,
             };
             match done {
                 Ok(()) => changed += 1,
@@ -320,16 +280,15 @@ async fn change(
 
 /// The runs that match: as many as one request changes, or counts. Pages without any are passed over.
 async fn matching(
-    app: &Arc<App>,
-    caller: Caller,
+    ctx: &Ctx,
     filter: &RunFilter,
     mut before: Option<RunId>,
     counts: bool,
-) -> Result<(Vec<RunId>, Option<RunId>), ApiError> {
+) -> Result<(Vec<RunId>, Option<RunId>)> {
     let most = if counts { PAGES * COUNTED } else { MOST };
     let mut runs = Vec::new();
     for _ in 0..PAGES {
-        let page = find(app, caller, filter, before, (most - runs.len()).min(COUNTED)).await?;
+        let page = find(ctx, filter, before, (most - runs.len()).min(COUNTED)).await?;
         runs.extend(page.runs.into_iter().map(|listed| listed.run.id));
         before = page.next;
         if before.is_none() || runs.len() >= most {
@@ -342,12 +301,12 @@ async fn matching(
 type Done = Result<(), &'static str>;
 
 /// Requests the cancellation of a run.
-async fn cancel_one(app: &Arc<App>, caller: Caller, run: RunId) -> Result<Done, ApiError> {
-    let app = app.with_shard(shard(run.0));
-    match app.store(caller).cancel_run(run).await {
+async fn cancel_one(ctx: &Ctx, run: RunId) -> Result<Done> {
+    let ctx = ctx.with_shard(shard(run.0));
+    match ctx.store().cancel_run(run).await {
         Ok(Some((agentable, kind))) => {
-            app.publish_cancel(agentable, run);
-            app.send_hint(agentable, app.urgency(&kind));
+            ctx.publish_cancel(agentable, run);
+            ctx.send_hint(agentable, ctx.urgency(&kind));
             Ok(Ok(()))
         }
         Ok(None) => Ok(Err("ended")),
@@ -357,19 +316,19 @@ async fn cancel_one(app: &Arc<App>, caller: Caller, run: RunId) -> Result<Done, 
 }
 
 /// Tries a run again.
-async fn retry_one(app: &Arc<App>, caller: Caller, run: RunId) -> Result<Done, ApiError> {
-    let app = app.with_shard(shard(run.0));
-    match app.store(caller).retry_run(run).await {
+async fn retry_one(ctx: &Ctx, run: RunId) -> Result<Done> {
+    let ctx = ctx.with_shard(shard(run.0));
+    match ctx.store().retry_run(run).await {
         Ok(Retry::Due { agentable, kind }) => {
-            let urgency = app.urgency(&kind);
-            app.state.hints.send(urgency.into(), houston_queue::Hint::run(agentable));
+            let urgency = ctx.urgency(&kind);
+            ctx.state.hints.send(urgency.into(), houston_queue::Hint::run(agentable));
             Ok(Ok(()))
         }
         Ok(Retry::Repeat { agentable, kind, content }) => {
-            repeat(&app, caller, run, (&kind, agentable), &content).await
+            repeat(&ctx, run, (&kind, agentable), &content).await
         }
         Ok(Retry::MakeAgain { plan }) => {
-            let made = make_again(&app, caller, plan, &Key::of_retry(run)).await?;
+            let made = make_again(&ctx, plan, &Key::of_retry(run)).await?;
             Ok(made.ok_or("refused"))
         }
         Ok(Retry::No(reason)) => Ok(Err(reason.as_str())),
@@ -380,18 +339,17 @@ async fn retry_one(app: &Arc<App>, caller: Caller, run: RunId) -> Result<Done, A
 
 /// Posts the message again, once for each failed run.
 async fn repeat(
-    app: &Arc<App>,
-    caller: Caller,
+    ctx: &Ctx,
     run: RunId,
     (kind, agentable): (&str, AgentableId),
     content: &str,
-) -> Result<Done, ApiError> {
-    let path = AgentablePath::of_kind(&app.state.agent_types, kind, agentable);
+) -> Result<Done> {
+    let path = AgentablePath::of_kind(&ctx.state.agent_types, kind, agentable);
     let Some(path) = path.filter(|path| path.conversational) else { return Ok(Err("not_conversational")) };
     let key = Key::of_retry(run);
     let metadata = json!({"retry_of": run});
-    let mut post = new_post(app, &path, content.to_owned(), metadata, Some(DOUBLE_TEXTING));
-    match store_offering(app, caller, &path, &mut post, None, Some(&key)).await {
+    let mut post = new_post(ctx, &path, content.to_owned(), metadata, Some(DOUBLE_TEXTING));
+    match store_offering(ctx, &path, &mut post, None, Some(&key)).await {
         Ok(_) => Ok(Ok(())),
         Err(ApiError::RateLimited { .. } | ApiError::TooManyPending { .. }) => Ok(Err("refused")),
         Err(error) => Err(error),

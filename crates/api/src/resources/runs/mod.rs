@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
-use axum::{Extension, Json};
+use axum::http::header;
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::Urgency;
 use houston_domain::event::{Event, Live};
@@ -21,7 +19,6 @@ use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::trace::{Header, Snapshot};
 use houston_protocol::run::{ModelCallResponse, ModelCallsResponse, RunError, RunResponse};
-use houston_protocol::time::Time;
 use houston_queue::{Received, Subscription};
 use houston_store::Error;
 use houston_store::awaited::RunProgress;
@@ -31,13 +28,10 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::admission;
-use crate::caller::Caller;
 use crate::deadline::Deadline;
-use crate::error::ApiError;
-use crate::request::agentable_path::{Id, Owner};
-use crate::request::endpoint::{Endpoint, endpoint};
-use crate::request::query::{Query, clamped, time};
-use crate::state::App;
+use crate::request::agentable_path::Owner;
+use crate::request::prelude::*;
+use crate::request::query::{clamped, time};
 use crate::state::documents::{DocumentBody, DocumentPermit};
 use crate::state::streams::StreamRegistration;
 use crate::wiring::{ExplainError, ExplainTopic};
@@ -80,38 +74,33 @@ struct GetOptions {
 
 endpoint! {
     GET: get "/v1/runs/{id}" for ROW => get,
-    tag = "runs",
-    operation_id = "get_run",
-    summary = "Get a run; with `wait`, once it has ended or waits for a person.",
+    "get_run" in "runs": "Get a run; with `wait`, once it has ended or waits for a person.",
     params(
-        ("id" = houston_domain::id::RunId, Path, description = "Id of the run."),
-        ("wait" = Option<u8>, Query, minimum = 0, maximum = 60, description = "Seconds to wait until the run has ended or waits for a person; then it is returned as it is. 0 by default.")
+        ("id" = RunId, Path, description = "Id of the run."),
+        ("wait" = Option<u8>, Query, minimum = 0, maximum = 60, description = "Seconds to wait until the run has ended or waits for a person; then it is returned as it is. 0 by default."),
     ),
-    responses(
-        (status = 200, description = "The run.", body = houston_protocol::run::RunResponse),
-        (status = 429, description = "`too_many_streams`: the process or the tenant has too many open streams and waiting requests.")
-    ),
+    200 "The run." [houston_protocol::run::RunResponse],
+    429 "`too_many_streams`: the process or the tenant has too many open streams and waiting requests.",
 }
 
 async fn get(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<RunId>,
     Query(options): Query<GetOptions>,
     Extension(deadline): Extension<Deadline>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     let within = seconds(options.wait.as_deref())?;
     if !within.is_zero() {
         deadline.restart_after(within);
-        wait(&app, caller, id, within).await?;
+        wait(&ctx, id, within).await?;
         deadline.restart_after(Duration::ZERO);
     }
-    Ok(Json(response(run(&app, caller, id).await?)))
+    Ok(Json(response(run(&ctx, id).await?)))
 }
 
 /// The run. One that opens when the run before it has ended, since that is being cancelled, is queued.
-async fn run(app: &App, caller: Caller, id: RunId) -> Result<Run, ApiError> {
-    let store = || app.store(caller);
+async fn run(ctx: &Ctx, id: RunId) -> Result<Run> {
+    let store = || ctx.store();
     let missing = match store().run(id).await {
         Err(missing @ Error::NotFound { .. }) => missing,
         run => return Ok(run?),
@@ -125,7 +114,7 @@ async fn run(app: &App, caller: Caller, id: RunId) -> Result<Run, ApiError> {
     }
 }
 
-fn seconds(given: Option<&str>) -> Result<Duration, ApiError> {
+fn seconds(given: Option<&str>) -> Result<Duration> {
     let Some(given) = given else { return Ok(Duration::ZERO) };
     let seconds = given.parse().ok().filter(|seconds| *seconds <= MAX_WAIT_S);
     seconds.map(Duration::from_secs).ok_or_else(|| {
@@ -138,21 +127,21 @@ fn seconds(given: Option<&str>) -> Result<Duration, ApiError> {
 /// # Errors
 /// [`ApiError::NotFound`] when there is no such run, also when it is erased meanwhile; [`ApiError::TooManyStreams`];
 /// [`ApiError::Unauthorized`] when the key is revoked or expires meanwhile; the store's errors.
-async fn wait(app: &Arc<App>, caller: Caller, run: RunId, within: Duration) -> Result<(), ApiError> {
+async fn wait(ctx: &Ctx, run: RunId, within: Duration) -> Result<()> {
     let until = Instant::now() + within;
-    let mut progress = progress_of(app, caller, run).await?;
-    if is_over(&progress) || app.state.draining.is_cancelled() {
+    let mut progress = progress_of(ctx, run).await?;
+    if is_over(&progress) || ctx.state.draining.is_cancelled() {
         return Ok(());
     }
-    let permit = app.streams.permit(caller)?;
+    let permit = ctx.streams.permit(ctx.caller)?;
     admission::give_back();
     let agentable = progress.agentable;
-    let registration = app.streams.register(agentable, progress.last_seq);
-    let mut subscription = app.state.bus.subscribe(agentable);
+    let registration = ctx.streams.register(agentable, progress.last_seq);
+    let mut subscription = ctx.state.bus.subscribe(agentable);
     let mut revoked = std::pin::pin!(permit.key.ended(permit.caller.expires()));
     loop {
         // What was committed before the subscription began is found by this read, and not waited for.
-        progress = progress_of(app, caller, run).await?;
+        progress = progress_of(ctx, run).await?;
         if is_over(&progress) {
             return Ok(());
         }
@@ -162,11 +151,11 @@ async fn wait(app: &Arc<App>, caller: Caller, run: RunId, within: Duration) -> R
         let lagged = tokio::select! {
             lagged = woken => lagged,
             () = &mut revoked => return Err(ApiError::Unauthorized),
-            () = app.state.draining.cancelled() => return Ok(()),
+            () = ctx.state.draining.cancelled() => return Ok(()),
             () = tokio::time::sleep_until(until) => return Ok(()),
         };
         if lagged {
-            subscription = app.state.bus.subscribe(agentable);
+            subscription = ctx.state.bus.subscribe(agentable);
         }
     }
 }
@@ -176,10 +165,10 @@ fn is_over(progress: &RunProgress) -> bool {
 }
 
 /// Reads the run, with as many others at once as streams may.
-async fn progress_of(app: &App, caller: Caller, run: RunId) -> Result<RunProgress, ApiError> {
+async fn progress_of(ctx: &Ctx, run: RunId) -> Result<RunProgress> {
     // The semaphore is never closed.
-    let _permit = app.streams.reads.acquire().await.ok();
-    let store = || app.store(caller);
+    let _permit = ctx.streams.reads.acquire().await.ok();
+    let store = || ctx.store();
     match store().run_progress(run).await {
         Err(Error::NotFound { .. }) => {
             // It opens when the run before it has ended.
@@ -233,30 +222,20 @@ fn may_end_a_wait(event: &Event) -> bool {
 
 endpoint! {
     CANCEL: post "/v1/runs/{id}/cancel" for ROW => cancel,
-    tag = "runs",
-    operation_id = "cancel_run",
-    summary = "Cancel a run.",
-    params(
-        ("id" = houston_domain::id::RunId, Path, description = "Id of the run.")
-    ),
-    responses(
-        (status = 202, description = "The cancellation was requested, now or before.", body = houston_protocol::run::RunResponse),
-        (status = 409, description = "`invalid_state`: the run has ended with another status.")
-    ),
+    "cancel_run" in "runs": "Cancel a run.",
+    params(("id" = RunId, Path, description = "Id of the run.")),
+    202 "The cancellation was requested, now or before." [houston_protocol::run::RunResponse],
+    409 "`invalid_state`: the run has ended with another status.",
 }
 
-pub(crate) async fn cancel(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<RunId>,
-) -> Result<impl IntoResponse, ApiError> {
-    let asked = app.store(caller).cancel_run(id).await?;
+pub(crate) async fn cancel(ctx: Ctx, Id(id): Id<RunId>) -> Result<impl IntoResponse> {
+    let asked = ctx.store().cancel_run(id).await?;
     if let Some((agentable, kind)) = &asked {
-        let urgency = app.state.agent_types.get(kind).map_or(Urgency::Interactive, |kind| kind.urgency);
-        app.publish_cancel(*agentable, id);
-        app.send_hint(*agentable, urgency);
+        let urgency = ctx.state.agent_types.get(kind).map_or(Urgency::Interactive, |kind| kind.urgency);
+        ctx.publish_cancel(*agentable, id);
+        ctx.send_hint(*agentable, urgency);
     }
-    let run = app.store(caller).run(id).await?;
+    let run = ctx.store().run(id).await?;
     if asked.is_none() && run.status != RunStatus::Cancelled {
         return Err(ApiError::InvalidState { status: run.status });
     }
@@ -279,23 +258,13 @@ fn call_response(StoredModelCall { call, at }: StoredModelCall) -> ModelCallResp
 
 endpoint! {
     CALLS: get "/v1/runs/{id}/model_calls" for ROW.unshown() => calls,
-    tag = "runs",
-    operation_id = "list_model_calls",
-    summary = "List the model calls of a run with usage and cost.",
-    params(
-        ("id" = houston_domain::id::RunId, Path, description = "Id of the run.")
-    ),
-    responses(
-        (status = 200, description = "The model calls.", body = ModelCallsResponse)
-    ),
+    "list_model_calls" in "runs": "List the model calls of a run with usage and cost.",
+    params(("id" = RunId, Path, description = "Id of the run.")),
+    200 "The model calls." [ModelCallsResponse],
 }
 
-async fn calls(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Id(id): Id<RunId>,
-) -> Result<impl IntoResponse, ApiError> {
-    let calls = app.store(caller).model_calls(id).await?;
+async fn calls(ctx: Ctx, Id(id): Id<RunId>) -> Result<impl IntoResponse> {
+    let calls = ctx.store().model_calls(id).await?;
     Ok(Json(ModelCallsResponse { data: calls.into_iter().map(call_response).collect() }))
 }
 
@@ -313,7 +282,7 @@ type Between = (DateTime<Utc>, DateTime<Utc>);
 
 impl TraceOptions {
     /// The times between which lines are wanted; `None`: all are.
-    fn between(&self) -> Result<Option<Between>, ApiError> {
+    fn between(&self) -> Result<Option<Between>> {
         let (since, until) = (time("since", self.since.as_deref())?, time("until", self.until.as_deref())?);
         let is_whole = since.is_none() && until.is_none();
         let (first, last) = (DateTime::UNIX_EPOCH, clamped(DateTime::<Utc>::MAX_UTC));
@@ -327,61 +296,56 @@ fn yes() -> bool {
 
 endpoint! {
     TRACE: get "/v1/runs/{id}/trace" for ROW.unshown() => trace,
-    tag = "runs",
-    operation_id = "get_run_trace",
-    summary = "Get the trace of a run: what it was given, what it did, what was answered.",
+    "get_run_trace" in "runs": "Get the trace of a run: what it was given, what it did, what was answered.",
     description = "Lines of JSON: a header, events, messages, answers, tool calls with their responses, and a footer with a \
                    digest. `houston replay` replays them. Texts that look like keys are redacted.",
     params(
-        ("id" = houston_domain::id::RunId, Path, description = "Id of the run."),
+        ("id" = RunId, Path, description = "Id of the run."),
         ("contents" = Option<bool>, Query, description = "`false`: what happened when, without what messages, models and tools say, and \
                                                          without what came before the run. Of a long run it is a hundredth of the \
                                                          whole; it cannot be replayed."),
         ("since" = Option<houston_protocol::time::Time>, Query, description = "Only lines of what was committed then or later, without messages of the \
                                                          thread and what came before the run. Only their texts are read. It cannot \
                                                          be replayed."),
-        ("until" = Option<houston_protocol::time::Time>, Query, description = "As `since`: only lines of what was committed until then, or then.")
+        ("until" = Option<houston_protocol::time::Time>, Query, description = "As `since`: only lines of what was committed until then, or then."),
     ),
-    responses(
-        (status = 200, description = "The trace, `houston.trace` version 1.", body = String, content_type = "application/jsonl"),
-        (status = 410, description = "`event_log_expired`: events of the run were deleted by age."),
-        (status = 413, description = "`too_large`: the trace is larger than `server.conversation.max_bytes`.")
-    ),
+    200 "The trace, `houston.trace` version 1." [String, content_type = "application/jsonl"],
+    410 "`event_log_expired`: events of the run were deleted by age.",
+    413 "`too_large`: the trace is larger than `server.conversation.max_bytes`.",
 }
 
 async fn trace(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    ctx: Ctx,
     Id(id): Id<RunId>,
     Query(options): Query<TraceOptions>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<impl IntoResponse> {
     let (contents, between) = (options.contents, options.between()?);
     let is_whole = contents && between.is_none();
-    let run = app.store(caller).run(id).await?;
-    let agentable = app.store(caller).agentable(&run.kind, run.agentable).await?;
+    let run = ctx.store().run(id).await?;
+    let agentable = ctx.store().agentable(&run.kind, run.agentable).await?;
     // The snapshot is made of the whole context of a run: an outline and a part do without.
-    let of_kind = app.state.agent_types.get(&run.kind).filter(|_| !is_whole).map(|kind| Snapshot {
+    let of_kind = ctx.state.agent_types.get(&run.kind).filter(|_| !is_whole).map(|kind| Snapshot {
         conversational: kind.conversational,
         reply: kind.reply,
         driver: kind.driver.clone(),
-        limits: app.state.agents.limits.with(kind.limits),
+        limits: ctx.state.agents.limits.with(kind.limits),
         tools: Vec::new(),
     });
     let snapshot = match of_kind {
         Some(snapshot) => snapshot,
         None => {
-            let explanation = app.state.explain.get(ExplainTopic::Snapshot, agentable);
+            let explanation = ctx.state.explain.get(ExplainTopic::Snapshot, agentable);
             let parse =
                 |value| serde_json::from_value(value).map_err(|error| ExplainError::SetUp(Box::new(error)));
-            app.offload.drive(async move { Ok(parse(explanation.await?)?) }).await?
+            ctx.offload.drive(async move { Ok(parse(explanation.await?)?) }).await?
         }
     };
-    let header = Header::of(id, &run.kind, snapshot, app.state.agents.overseer);
-    let max_bytes = app.state.config.conversation.max_bytes;
-    let permit = DocumentPermit::new(&app.documents, caller.tenant(), max_bytes).await?;
-    let exporting = Arc::clone(&app);
+    let header = Header::of(id, &run.kind, snapshot, ctx.state.agents.overseer);
+    let max_bytes = ctx.state.config.conversation.max_bytes;
+    let permit = DocumentPermit::new(&ctx.documents, ctx.caller.tenant(), max_bytes).await?;
+    let exporting = Arc::clone(&ctx.app);
     let export = async move {
-        let store = exporting.store(caller);
+        let store = exporting.store(ctx.caller);
         let trace = match (contents, between) {
             (true, None) => store.trace(id, max_bytes, |_| header).await?,
             (true, Some(between)) => store.trace_between(id, max_bytes, between, |_| header).await?,
@@ -395,7 +359,7 @@ async fn trace(
         };
         Ok(DocumentBody::of_text(trace.to_text(), permit))
     };
-    let sent = app.offload.drive(export).await?;
+    let sent = ctx.offload.drive(export).await?;
     let name = format!("attachment; filename=\"{id}.trace.jsonl\"");
     let headers =
         [(header::CONTENT_DISPOSITION, name), (header::CONTENT_TYPE, "application/jsonl".to_owned())];

@@ -9,7 +9,7 @@ use houston_protocol::webhook::RotateSecret;
 use houston_web::webhook::{Signer, new_secret};
 use secrecy::SecretString;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::state::App;
 
 /// How long a secret that is replaced stays valid, unless the request says it, and at most.
@@ -26,7 +26,7 @@ pub(crate) struct NewSecret {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when the installation has no key to seal it with.
-pub(crate) fn make(app: &App, tenant: TenantId, what: &str) -> Result<NewSecret, ApiError> {
+pub(crate) fn make(app: &App, tenant: TenantId, what: &str) -> Result<NewSecret> {
     let mut random = [0; 32];
     app.state.ids.fill(&mut random);
     let text = new_secret(random);
@@ -38,7 +38,7 @@ pub(crate) fn make(app: &App, tenant: TenantId, what: &str) -> Result<NewSecret,
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when the installation has no key to seal it with.
-pub(crate) fn seal(app: &App, tenant: TenantId, what: &str, text: &str) -> Result<Vec<u8>, ApiError> {
+pub(crate) fn seal(app: &App, tenant: TenantId, what: &str, text: &str) -> Result<Vec<u8>> {
     let keys = keys(app)?;
     let mut nonce = [0; 12];
     app.state.ids.fill(&mut nonce);
@@ -55,7 +55,7 @@ pub(crate) fn opened(
     (tenant, what): (TenantId, &str),
     sealed: &[u8],
     old: Option<(&[u8], DateTime<Utc>)>,
-) -> Result<Vec<SecretString>, ApiError> {
+) -> Result<Vec<SecretString>> {
     let keys = keys(app)?;
     let old = old.filter(|(_, until)| *until > app.now()).map(|(sealed, _)| sealed);
     let all = std::iter::once(sealed).chain(old);
@@ -66,7 +66,7 @@ pub(crate) fn opened(
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when one cannot be used.
-pub(crate) fn signer(secrets: &[SecretString]) -> Result<Signer, ApiError> {
+pub(crate) fn signer(secrets: &[SecretString]) -> Result<Signer> {
     Signer::new(secrets).map_err(|error| unusable(&error))
 }
 
@@ -78,7 +78,7 @@ fn unusable(why: &impl fmt::Display) -> ApiError {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when there are none.
-pub(crate) fn keys(app: &App) -> Result<&SecretKeys, ApiError> {
+pub(crate) fn keys(app: &App) -> Result<&SecretKeys> {
     app.state.secret_keys.as_ref().ok_or_else(|| {
         let why = "this installation cannot store secrets: its operator sets HOUSTON_SECRETS_KEY for the API and the \
                    workers (`openssl rand -base64 32` makes a key)";
@@ -90,7 +90,7 @@ pub(crate) fn keys(app: &App) -> Result<&SecretKeys, ApiError> {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when that is too long.
-pub(crate) fn old_until(app: &App, rotate: RotateSecret) -> Result<DateTime<Utc>, ApiError> {
+pub(crate) fn old_until(app: &App, rotate: RotateSecret) -> Result<DateTime<Utc>> {
     let hours = rotate.old_secret_hours.unwrap_or(DEFAULT_HOURS);
     if hours > MAX_HOURS {
         return Err(ApiError::field("/old_secret_hours", format!("must be 0 to {MAX_HOURS}")));

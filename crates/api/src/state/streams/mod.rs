@@ -22,7 +22,7 @@ use tokio::time::{MissedTickBehavior, timeout};
 
 use crate::admission;
 use crate::caller::Caller;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::state::config::Config;
 use crate::state::keys::{KeyCache, KeyInUse};
 
@@ -169,7 +169,7 @@ impl Streams {
     ///
     /// # Errors
     /// [`ApiError::TooManyStreams`] when the process or the tenant has the maximum number of open streams.
-    pub(crate) fn permit(self: &Arc<Self>, caller: Caller) -> Result<StreamPermit, ApiError> {
+    pub(crate) fn permit(self: &Arc<Self>, caller: Caller) -> Result<StreamPermit> {
         let tenant = caller.tenant();
         let mut counts = self.counts();
         let all: usize = counts.values().sum();
@@ -191,14 +191,14 @@ impl Streams {
     }
 
     /// Takes the place for the stream that this request opens later: one that is refused has changed nothing.
-    pub(crate) fn reserve(self: &Arc<Self>, caller: Caller) -> Result<(), ApiError> {
+    pub(crate) fn reserve(self: &Arc<Self>, caller: Caller) -> Result<()> {
         let permit = self.permit(caller)?;
         let _ = RESERVED.try_with(|reserved| reserved.replace(Some(permit)));
         Ok(())
     }
 
     /// The place that the request has reserved, or a new one.
-    pub(crate) fn reserved_or_new(self: &Arc<Self>, caller: Caller) -> Result<StreamPermit, ApiError> {
+    pub(crate) fn reserved_or_new(self: &Arc<Self>, caller: Caller) -> Result<StreamPermit> {
         let reserved = RESERVED.try_with(RefCell::take).ok().flatten();
         admission::give_back();
         reserved.map_or_else(|| self.permit(caller), Ok)
