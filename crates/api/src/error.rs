@@ -555,45 +555,33 @@ impl ResponseError {
     /// Writes the problem as body and the headers that belong to it.
     pub(crate) fn write(&self, instance: &str, request_id: &str, response: &mut Response<Body>) {
         let error = self.error();
-        let problem = Problem {
-            kind: match error {
-                ApiError::RateLimited { .. } => QUOTA_EXCEEDED.into(),
-                _ => format!("urn:houston:problem:{}", error.code()).into(),
-            },
+        let mut problem = Problem {
+            kind: format!("urn:houston:problem:{}", error.code()).into(),
             title: error.status().canonical_reason().unwrap_or("Error").into(),
             status: error.status().as_u16(),
             detail: error.to_string().into(),
             instance: instance.into(),
             code: error.code(),
             request_id: request_id.into(),
-            current_status: match error {
-                ApiError::InvalidState { status } => Some(*status),
-                _ => None,
-            },
-            run_id: match error {
-                ApiError::MessageRejected { run }
-                | ApiError::RunInProgress { run }
-                | ApiError::FeedAgentBusy { run } => Some(*run),
-                _ => None,
-            },
-            existing_id: match error {
-                ApiError::AlreadyExists { existing, .. } => existing.as_deref().map(Cow::Borrowed),
-                _ => None,
-            },
             limit: error.limit(),
-            retry_after_ms: match error {
-                ApiError::RateLimited { retry_after, .. } => u64::try_from(retry_after.as_millis()).ok(),
-                _ => None,
-            },
-            violated_policies: match error {
-                ApiError::RateLimited { policy, .. } => vec![Cow::Borrowed(*policy)].into(),
-                _ => Cow::Borrowed(&[]),
-            },
-            errors: match error {
-                ApiError::InvalidRequest { errors } => errors.into(),
-                _ => Cow::Borrowed(&[]),
-            },
+            ..Problem::default()
         };
+        match error {
+            ApiError::InvalidState { status } => problem.current_status = Some(*status),
+            ApiError::MessageRejected { run }
+            | ApiError::RunInProgress { run }
+            | ApiError::FeedAgentBusy { run } => problem.run_id = Some(*run),
+            ApiError::AlreadyExists { existing, .. } => {
+                problem.existing_id = existing.as_deref().map(Cow::Borrowed);
+            }
+            ApiError::RateLimited { policy, retry_after, .. } => {
+                problem.kind = QUOTA_EXCEEDED.into();
+                problem.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
+                problem.violated_policies = vec![Cow::Borrowed(*policy)].into();
+            }
+            ApiError::InvalidRequest { errors } => problem.errors = errors.into(),
+            _ => {}
+        }
         // Serialising strings and numbers cannot fail.
         let own = || (serde_json::to_vec(&problem).unwrap_or_default().into(), "application/problem+json");
         let (body, content_type) = self.body.clone().unwrap_or_else(own);
@@ -601,17 +589,16 @@ impl ResponseError {
         let headers = response.headers_mut();
         headers.remove(header::CONTENT_LENGTH);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        if let ApiError::Unauthorized = error {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        if let ApiError::InvalidJwt(_) = error {
-            let challenge = HeaderValue::from_static("Bearer error=\"invalid_token\"");
+        let challenge = match error {
+            ApiError::Unauthorized => Some("Bearer".to_owned()),
+            ApiError::InvalidJwt(_) => Some("Bearer error=\"invalid_token\"".to_owned()),
+            ApiError::MissingScope { needed, .. } => {
+                Some(format!("Bearer error=\"insufficient_scope\", scope=\"{needed}\""))
+            }
+            _ => None,
+        };
+        if let Some(Ok(challenge)) = challenge.map(HeaderValue::try_from) {
             headers.insert(header::WWW_AUTHENTICATE, challenge);
-        }
-        if let ApiError::MissingScope { needed, .. } = error {
-            let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{needed}\"");
-            headers
-                .extend(HeaderValue::try_from(challenge).ok().map(|value| (header::WWW_AUTHENTICATE, value)));
         }
         if let Some(seconds) = error.retry_after() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -97,6 +97,11 @@ fn leave_out_unused(document: &mut OpenApi) {
 fn complete(document: &mut OpenApi, access: &HashMap<&str, Access>) {
     let components = document.components.get_or_insert_default();
     name_facts(&mut components.schemas);
+    for name in OPEN {
+        if let Some(RefOr::T(Schema::Object(schema))) = components.schemas.get_mut(name) {
+            schema.additional_properties = None;
+        }
+    }
     for status in SHARED {
         let mut response = ResponseBuilder::new().description(meanings(status)).build();
         add_problem(&mut response);
@@ -126,6 +131,9 @@ fn complete(document: &mut OpenApi, access: &HashMap<&str, Access>) {
         }
     }
 }
+
+/// Types that refuse what they do not know, which the document does not say of them.
+const OPEN: [&str; 3] = ["Condition", "Router", "Rule"];
 
 /// What is said of operations that answer with what models read.
 const UNSHOWN: &str = "Never shown to users: client tokens and JWTs are refused with 403.";

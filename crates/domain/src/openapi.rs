@@ -14,10 +14,8 @@ use crate::conversation::Conversation;
 use crate::custom_table::{Field, FieldType};
 use crate::focus::{Focus, FocusRef};
 use crate::history::Block;
-use crate::id::AgentId;
 use crate::model_policy::{CachePolicy, Latency, ModelPolicy};
 use crate::schema::{anything, object, one_of, text};
-use crate::team::{Condition, Router, RouterKind};
 use crate::time::Time;
 
 /// An object without other properties than those that are described.
@@ -109,63 +107,3 @@ described! {
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
         .examples(["2026-11-22T09:00:00.000Z"]);
 }
-
-/// Types that refuse what they do not know, which the document does not say of them.
-mod open {
-    use utoipa::ToSchema;
-
-    use super::{AgentId, RouterKind};
-
-    /// How a team picks the agent that answers.
-    ///
-    /// ```json
-    /// {"by": "rules", "rules": [{"when": {"prefix": "/translate"}, "agent_id": "agent_0190…"}]}
-    /// ```
-    #[derive(ToSchema)]
-    #[expect(dead_code, reason = "only its schema is used")]
-    pub(super) struct Router {
-        /// `rules`: the first rule that matches; `model`: a model that reads the descriptions of the agents.
-        by: RouterKind,
-        /// The rules, in the order in which they are tried; a router by `rules` has 1 to 50.
-        rules: Option<Vec<Rule>>,
-    }
-
-    /// A rule of a router: `{"when": {"contains": "invoice"}, "agent_id": "agent_0190…"}`.
-    #[derive(ToSchema)]
-    #[expect(dead_code, reason = "only its schema is used")]
-    struct Rule {
-        /// The condition under which the agent is picked.
-        when: Condition,
-        /// The agent that is picked.
-        agent_id: AgentId,
-    }
-
-    /// A condition on a message: all given fields must match. Case is ignored. `{"contains": "please",
-    /// "longer_than": 20}`.
-    #[derive(ToSchema)]
-    #[expect(dead_code, reason = "only its schema is used")]
-    pub(super) struct Condition {
-        /// The message contains this text.
-        contains: Option<String>,
-        /// The message begins with this text.
-        prefix: Option<String>,
-        /// This regular expression matches in the beginning of the message.
-        regex: Option<String>,
-        /// The message has more characters than this.
-        longer_than: Option<u32>,
-    }
-}
-
-macro_rules! described_openly {
-    ($($type:ident)*) => {$(
-        impl PartialSchema for $type {
-            fn schema() -> RefOr<Schema> { open::$type::schema() }
-        }
-
-        impl ToSchema for $type {
-            fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) { open::$type::schemas(schemas) }
-        }
-    )*};
-}
-
-described_openly! { Router Condition }

@@ -96,23 +96,26 @@ pub struct Team {
     pub updated_at: Time,
 }
 
-/// The router of a team.
+/// How a team picks the agent that answers.
 ///
 /// ```json
-/// {"by": "rules", "rules": [{"when": {"prefix": "/translate"}, "agent_id": "agent_0192a3b4c5d67e8f9a0b1c2d3e4f5061"}]}
+/// {"by": "rules", "rules": [{"when": {"prefix": "/translate"}, "agent_id": "agent_0190…"}]}
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Router {
-    /// How it picks.
+    /// `rules`: the first rule that matches; `model`: a model that reads the descriptions of the agents.
     pub by: RouterKind,
-    /// The rules, in the order in which they are tried.
+    /// The rules, in the order in which they are tried; a router by `rules` has 1 to 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Rule>>))]
     pub rules: Vec<Rule>,
 }
 
-/// A rule of a router.
+/// A rule of a router: `{"when": {"contains": "invoice"}, "agent_id": "agent_0190…"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// The condition under which the agent is picked.
@@ -121,8 +124,10 @@ pub struct Rule {
     pub agent_id: AgentId,
 }
 
-/// A condition on a message: all given fields must match. Case is ignored.
+/// A condition on a message: all given fields must match. Case is ignored. `{"contains": "please",
+/// "longer_than": 20}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
     /// The message contains this text.
@@ -131,7 +136,7 @@ pub struct Condition {
     /// The message begins with this text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// This regular expression matches in the beginning of the message ([`RuleLimits::regex_chars`]).
+    /// This regular expression matches in the beginning of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
     /// The message has more characters than this.

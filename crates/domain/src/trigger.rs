@@ -45,14 +45,14 @@ const MAX_CAUSE_CHARS: usize = 2_000;
 /// Maximum size of what an event says besides, as JSON, in bytes.
 const MAX_DATA_BYTES: usize = 8_000;
 
-/// What happens to times that were missed because no worker was alive.
+/// What happens to times that were missed because no worker was alive: it fires `once`, however many there were, or it skips
+/// them (`skip`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TriggerMisfire))]
 #[serde(rename_all = "snake_case")]
 pub enum Misfire {
-    /// It fires once, however many were missed.
     #[default]
     Once,
-    /// It fires at the next time only.
     Skip,
 }
 
@@ -60,42 +60,45 @@ pub enum Misfire {
 ///
 /// ```json
 /// {"type": "cron", "cron": "30 7 * * 1-5", "zone": "Europe/Berlin", "misfire": "once"}
-/// {"type": "keyword", "words": ["invoice", "bill"]}
-/// {"type": "event", "topics": ["task.ended"], "kind": "goal", "if": "event.data.status == 'failed'"}
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TriggerWhen))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum When {
-    /// At these times.
+    /// At times. A time that the clocks skip comes right after the gap, one that comes twice fires once.
     Cron {
-        /// Minute, hour, day of the month, month, day of the week.
+        /// Five fields: minute, hour, day of the month, month, day of the week.
         cron: String,
-        /// An IANA name.
+        /// An IANA name, such as `Europe/Berlin`.
         zone: String,
-        /// What happens to missed times.
         #[serde(default)]
         misfire: Misfire,
     },
-    /// When the user writes one of these words, or what the regular expression matches.
+    /// When the user writes one of these words to any agentable.
     Keyword {
-        /// Words or phrases.
+        /// Whole words or phrases, without regard to case, 50 at most.
         #[serde(default)]
+        #[cfg_attr(feature = "openapi", schema(max_items = 50))]
         words: Vec<String>,
-        /// A regular expression, without regard to case.
+        /// A regular expression, without regard to case, of up to 500 bytes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         regex: Option<String>,
     },
-    /// At these events of the user's agentables.
+    /// At events of the user's agentables.
     Event {
-        /// Patterns of topics.
+        /// 1 to 20 patterns of topics: `run.*`, `task.ended`, `tool.**`.
+        #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 20))]
         topics: Vec<String>,
-        /// Only those of agentables of this kind.
+        /// Only events of agentables of this kind.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<String>,
-        /// Only those of the agentable with this public id.
+        /// Only events of this agentable.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::id::AgentableId>))]
         agentable_id: Option<String>,
-        /// Only those for which this expression is true.
+        /// Only events for which this expression is true, of up to 1,000 bytes: `event.data.status == "failed"`. `event` has
+        /// `at`, `topic`, `agentable_id`, `kind`, `content` (what the user wrote) and `data` (as in webhooks). An expression that
+        /// fails does not fire the trigger; `refused` counts it, and `refusal` says why.
         #[serde(default, rename = "if", skip_serializing_if = "Option::is_none")]
         condition: Option<String>,
     },

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 ///   "errors": [{"pointer": "/name", "detail": "missing field `name`"}]
 /// }
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Problem<'a> {
     /// `urn:houston:problem:` and the code; of `rate_limited` the type that is registered for it.
@@ -102,10 +102,11 @@ impl FieldError {
 macro_rules! problem_codes {
     ($($(#[doc = $meaning:literal])+ $variant:ident = $status:literal $name:literal;)*) => {
         /// Why a request failed: the `code` of a problem, as in `"not_found"`. The names are stable.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ProblemCode {
             $($(#[doc = $meaning])+ #[doc = concat!("HTTP ", $status, ".")] #[serde(rename = $name)] $variant,)*
             /// A code of a newer server. Only read, never written.
+            #[default]
             #[serde(other, rename = "unknown")]
             Unknown,
         }

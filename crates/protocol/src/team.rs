@@ -13,7 +13,7 @@ use crate::field::nullable;
 /// {"name": "Support", "agents": ["agent_0190…"],
 ///  "router": {"by": "rules", "rules": [{"when": {"prefix": "/bill"}, "agent_id": "agent_0190…"}]}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TeamSettingsRequest {

@@ -2,108 +2,13 @@
 
 use houston_domain::id::{TriggerId, UserId};
 use houston_domain::trigger::effect::Firing;
-use houston_domain::trigger::{Misfire, When};
+pub use houston_domain::trigger::{Misfire as TriggerMisfire, When as TriggerWhen};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 #[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
-
-/// What happens to times that were missed because no worker was alive: it fires `once`, however many there were, or it skips
-/// them (`skip`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum TriggerMisfire {
-    #[default]
-    Once,
-    Skip,
-}
-
-/// When a trigger fires.
-///
-/// ```json
-/// {"type": "cron", "cron": "30 7 * * 1-5", "zone": "Europe/Berlin", "misfire": "once"}
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum TriggerWhen {
-    /// At times. A time that the clocks skip comes right after the gap, one that comes twice fires once.
-    Cron {
-        /// Five fields: minute, hour, day of the month, month, day of the week.
-        cron: String,
-        /// An IANA name, such as `Europe/Berlin`.
-        zone: String,
-        #[serde(default)]
-        misfire: TriggerMisfire,
-    },
-    /// When the user writes one of these words to any agentable.
-    Keyword {
-        /// Whole words or phrases, without regard to case, 50 at most.
-        #[serde(default)]
-        #[cfg_attr(feature = "openapi", schema(max_items = 50))]
-        words: Vec<String>,
-        /// A regular expression, without regard to case, of up to 500 bytes.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        regex: Option<String>,
-    },
-    /// At events of the user's agentables.
-    Event {
-        /// 1 to 20 patterns of topics: `run.*`, `task.ended`, `tool.**`.
-        #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 20))]
-        topics: Vec<String>,
-        /// Only events of agentables of this kind.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        kind: Option<String>,
-        /// Only events of this agentable.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<houston_domain::id::AgentableId>))]
-        agentable_id: Option<String>,
-        /// Only events for which this expression is true, of up to 1,000 bytes: `event.data.status == "failed"`. `event` has
-        /// `at`, `topic`, `agentable_id`, `kind`, `content` (what the user wrote) and `data` (as in webhooks). An expression that
-        /// fails does not fire the trigger; `refused` counts it, and `refusal` says why.
-        #[serde(default, rename = "if", skip_serializing_if = "Option::is_none")]
-        condition: Option<String>,
-    },
-}
-
-impl From<TriggerWhen> for When {
-    fn from(when: TriggerWhen) -> Self {
-        match when {
-            TriggerWhen::Cron { cron, zone, misfire } => {
-                let misfire = match misfire {
-                    TriggerMisfire::Once => Misfire::Once,
-                    TriggerMisfire::Skip => Misfire::Skip,
-                };
-                Self::Cron { cron, zone, misfire }
-            }
-            TriggerWhen::Keyword { words, regex } => Self::Keyword { words, regex },
-            TriggerWhen::Event { topics, kind, agentable_id, condition } => {
-                Self::Event { topics, kind, agentable_id, condition }
-            }
-        }
-    }
-}
-
-impl From<When> for TriggerWhen {
-    fn from(when: When) -> Self {
-        match when {
-            When::Cron { cron, zone, misfire } => {
-                let misfire = match misfire {
-                    Misfire::Once => TriggerMisfire::Once,
-                    Misfire::Skip => TriggerMisfire::Skip,
-                };
-                Self::Cron { cron, zone, misfire }
-            }
-            When::Keyword { words, regex } => Self::Keyword { words, regex },
-            When::Event { topics, kind, agentable_id, condition } => {
-                Self::Event { topics, kind, agentable_id, condition }
-            }
-        }
-    }
-}
 
 /// What a trigger does. Its texts may be templates, as in `It is {{ event.data.status }}`: `event` is as in conditions, and what
 /// is inserted is data.

@@ -13,10 +13,11 @@ pub(crate) use houston_protocol::owner::Owner;
 use crate::error::{ApiError, Result};
 use crate::state::{App, Ctx};
 
-/// The parameters of the path. A function of its own, so that it is compiled once and not with each handler.
-pub(crate) fn params(parts: &mut Parts) -> Option<RawPathParams> {
+/// The parameter of the path with this name. A function of its own, so that it is compiled once and not with each handler.
+pub(crate) fn param(parts: &mut Parts, name: &str) -> Option<String> {
     // It waits for nothing.
-    RawPathParams::from_request_parts(parts, &()).now_or_never()?.ok()
+    let params = RawPathParams::from_request_parts(parts, &()).now_or_never()?.ok()?;
+    params.iter().find(|(of, _)| *of == name).map(|(_, value)| value.to_owned())
 }
 
 /// An agentable as named by a path, e.g. `/v1/goals/goal_0190…`, with the settings of its kind. Whether it exists and
@@ -51,10 +52,9 @@ impl AgentablePath {
         Self::of_kind(types, kind, uuid.into())
     }
 
-    /// The agentable with the parameters `kinds` and `id`.
-    pub(crate) fn of_params(types: &BTreeMap<String, AgentType>, params: &RawPathParams) -> Option<Self> {
-        let param = |name| params.iter().find(|(of, _)| *of == name).map_or("", |(_, value)| value);
-        Self::find(types, param("kinds"), param("id"))
+    /// The agentable with the parameters `kinds` and `id` of the path.
+    pub(crate) fn of_params(types: &BTreeMap<String, AgentType>, parts: &mut Parts) -> Option<Self> {
+        Self::find(types, &param(parts, "kinds")?, &param(parts, "id")?)
     }
 
     /// The id with its prefix, e.g. `goal_0190…`.
@@ -84,8 +84,7 @@ impl FromRequestParts<Arc<App>> for AgentablePath {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "agentable" };
-        let params = params(parts).ok_or(NOT_FOUND)?;
-        Self::of_params(&app.state.agent_types, &params).ok_or(NOT_FOUND)
+        Self::of_params(&app.state.agent_types, parts).ok_or(NOT_FOUND)
     }
 }
 
@@ -117,8 +116,7 @@ impl FromRequestParts<Arc<App>> for KindPath {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "route" };
-        let params = params(parts).ok_or(NOT_FOUND)?;
-        let kinds = params.iter().find(|(name, _)| *name == "kinds").map_or("", |(_, value)| value);
+        let kinds = param(parts, "kinds").unwrap_or_default();
         let kind =
             kinds.strip_suffix('s').and_then(|kind| app.state.agent_types.get(kind)).ok_or(NOT_FOUND)?;
         Ok(Self {
@@ -143,9 +141,7 @@ impl<T: std::str::FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
-        let params = params(parts).ok_or(NOT_FOUND)?;
-        let id = params.iter().find(|(name, _)| *name == "id").and_then(|(_, id)| id.parse().ok());
-        id.map(Self).ok_or(NOT_FOUND)
+        param(parts, "id").and_then(|id| id.parse().ok()).map(Self).ok_or(NOT_FOUND)
     }
 }
 
@@ -157,10 +153,9 @@ impl<S: Send + Sync> FromRequestParts<S> for PathUser {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        let names_one = params(parts).is_some_and(|params| params.iter().any(|(name, _)| name == "id"));
-        if !names_one {
-            return Ok(Self(None));
+        match param(parts, "id") {
+            None => Ok(Self(None)),
+            Some(_) => Id::from_request_parts(parts, state).await.map(|Id(user)| Self(Some(user))),
         }
-        Id::from_request_parts(parts, state).await.map(|Id(user)| Self(Some(user)))
     }
 }

@@ -20,7 +20,7 @@ use crate::admission;
 use crate::caller::{self, Authority, Caller};
 use crate::error::{ApiError, Result};
 use crate::request::access::{Access, Subject};
-use crate::request::agentable_path::{AgentablePath, params};
+use crate::request::agentable_path::{AgentablePath, param};
 use crate::request::named_user;
 use crate::state::issuers::SignedToken;
 use crate::state::peers::Peer;
@@ -219,9 +219,7 @@ impl Access {
         let scope = self.scope(&parts.method);
         let is_whole = self.subject == Subject::Installation && caller.scopes().allow(scope);
         let scope = if is_whole { Scope::Installation } else { scope };
-        if !caller.scopes().allow(scope) {
-            return Err(ApiError::MissingScope { needed: scope, scopes: caller.scopes() });
-        }
+        caller.needs(scope)?;
         if self.unshown && caller.is_for_client() {
             return Err(ApiError::NeverShown);
         }
@@ -248,7 +246,7 @@ impl Access {
         parts: &mut Parts,
         app: &App,
     ) -> Result<()> {
-        let id = path_id(parts).await;
+        let id = param(parts, "id");
         let (owner, agentable) = match self.subject {
             Subject::Tenant | Subject::Installation => return Err(ApiError::BoundKey),
             Subject::User if authority.agentables.is_some() => return Err(ApiError::BoundKey),
@@ -258,7 +256,7 @@ impl Access {
             Subject::User => (id.and_then(|id| id.parse().ok()).ok_or(NOT_FOUND)?, None),
             Subject::Agentable => {
                 let kinds = &app.state.agent_types;
-                let path = AgentablePath::of_params(kinds, &params(parts).ok_or(NOT_FOUND)?);
+                let path = AgentablePath::of_params(kinds, parts);
                 let path = path.ok_or(NOT_FOUND)?;
                 let caller = authority.caller;
                 let owner = app.owners.user_of(app.store(caller), caller.tenant(), path.id).await;
@@ -282,12 +280,6 @@ const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
 
 fn unless_missing(error: ApiError) -> ApiError {
     if matches!(error, ApiError::NotFound { .. }) { NOT_FOUND } else { error }
-}
-
-/// The parameter `id` of the path.
-async fn path_id(parts: &mut Parts) -> Option<String> {
-    let params = params(parts)?;
-    params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned())
 }
 
 /// The UUID of a public id such as `run_0190…`.

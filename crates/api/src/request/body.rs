@@ -49,6 +49,18 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for Creation<T>
     }
 }
 
+/// The JSON body of a request that may be repeated as it is: its idempotency key is ignored.
+#[derive(Debug)]
+pub(crate) struct Sent<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for Sent<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
+        Creation::from_request(request, app).await.map(|body| Self(body.value))
+    }
+}
+
 /// A body with images in it, which may be longer than others.
 #[derive(Debug)]
 pub(crate) struct WithImages<T> {

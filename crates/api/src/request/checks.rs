@@ -35,6 +35,12 @@ pub(crate) fn check_line(pointer: &str, text: &str, max_chars: usize) -> Result<
     Ok(())
 }
 
+/// Checks a short text of one line, which must not be blank.
+pub(crate) fn check_one_line(pointer: &str, text: &str, max_chars: usize) -> Result<()> {
+    check_line(pointer, text, max_chars)?;
+    if text.contains(['\n', '\r']) { Err(ApiError::field(pointer, "must be one line")) } else { Ok(()) }
+}
+
 /// Checks that Postgres can store all strings in `value`, and that it can be read again.
 pub(crate) fn check_storable_value(pointer: &str, value: &Value) -> Result<()> {
     if !is_shallow(value, MAX_LEVELS) {

@@ -106,8 +106,27 @@ impl Endpoints {
 /// for keys with this access, one of [`crate::request::access`]; `without key`: for everybody. The rest describes it in the
 /// document: `"list_things" in "things": "List the things.",` is the operation with its tag and summary; `params(…)` has what
 /// utoipa takes for parameters, and those of [`documented`]; `body [Thing],` what is sent; each `200 "The things." [Page<Thing>],`
-/// an answer.
+/// an answer. An endpoint of the tenant and the same of a user are declared together: after the first one comes what the path of
+/// the user has of its own, as `USER_LIST: "/v1/users/{id}/things" for USER, "list_things_of_user": "List the things of a user.",`.
 macro_rules! endpoint {
+    (
+        $name:ident: $method:ident $path:literal for $access:expr => $handler:ident, $operation:literal: $summary:literal,
+        $user_name:ident: $user_path:literal for $user_access:expr, $user_operation:literal: $user_summary:literal,
+        in $tag:literal, params($($params:tt)*), $($rest:tt)*
+    ) => {
+        $crate::request::endpoint::endpoint! {
+            $name: $method $path for $access => $handler,
+            $operation in $tag: $summary,
+            params($($params)*),
+            $($rest)*
+        }
+        $crate::request::endpoint::endpoint! {
+            $user_name: $method $user_path for $user_access => $handler,
+            $user_operation in $tag: $user_summary,
+            params(OfUser, $($params)*),
+            $($rest)*
+        }
+    };
     ($name:ident: $method:ident $path:literal for $access:expr => $($rest:tt)*) => {
         $crate::request::endpoint::endpoint! { $name $method $path ({
             use $crate::request::access::*;

@@ -3,10 +3,13 @@
 
 use std::fmt::LowerHex;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::error::{ApiError, Result};
+use crate::request::query::Query;
 
 /// Items on a page if the query has no limit.
 const DEFAULT_LIMIT: u8 = 20;
@@ -19,6 +22,14 @@ const MAX_LIMIT: u8 = 100;
 pub(crate) struct PageQuery {
     pub(crate) limit: Option<String>,
     pub(crate) cursor: Option<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for PageQuery {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        Query::from_request_parts(parts, state).await.map(|Query(query)| query)
+    }
 }
 
 /// The list a cursor belongs to, so that the cursor of another list is refused: cursors begin with its letter.

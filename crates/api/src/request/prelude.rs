@@ -2,7 +2,7 @@
 
 pub(crate) use crate::error::{ApiError, Result};
 pub(crate) use crate::request::agentable_path::{AgentablePath, Id};
-pub(crate) use crate::request::body::Creation;
+pub(crate) use crate::request::body::{Creation, Sent};
 pub(crate) use crate::request::checks::{check_line, check_size, check_text};
 pub(crate) use crate::request::endpoint::{Endpoint, endpoint};
 pub(crate) use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};

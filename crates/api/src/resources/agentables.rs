@@ -240,11 +240,7 @@ endpoint! {
     200 "A page of tasks." [Page<houston_protocol::agentable::AgentableResponse>],
 }
 
-async fn list_tasks(
-    ctx: Ctx,
-    path: AgentablePath,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse> {
+async fn list_tasks(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Tasks)?.map(Into::into));
     ctx.confirm(&path).await?;
     let mut tasks = ctx.store().tasks(path.id, before, rows(limit)).await?;

@@ -32,7 +32,7 @@ endpoint! {
     200 "A page of agents." [Page<houston_protocol::agent::AgentResponse>],
 }
 
-async fn list(ctx: Ctx, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+async fn list(ctx: Ctx, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Agents)?.map(Into::into));
     ensure_defaults(&ctx).await?;
     let agents = ctx.store().agents(before, rows(limit)).await?;
@@ -252,37 +252,24 @@ async fn resync(ctx: Ctx) -> Result<impl IntoResponse> {
 
 /// The response for an agent.
 fn response(agent: Agent) -> AgentResponse {
-    let AgentSettings {
-        description,
-        role,
-        guidelines,
-        tools,
-        use_case,
-        provider,
-        model,
-        limits,
-        sampling,
-        output,
-        model_policy,
-        guards: _,
-    } = agent.settings;
-    let limits = serde_json::to_value(limits).unwrap_or_default();
+    let settings = agent.settings;
+    let limits = serde_json::to_value(settings.limits).unwrap_or_default();
     let limits = limits.as_object().cloned().unwrap_or_default();
     AgentResponse {
         id: agent.id,
         name: agent.name,
         kind: agent.kind,
-        description,
-        role,
-        guidelines,
-        tools,
-        use_case,
-        provider,
-        model,
+        description: settings.description,
+        role: settings.role,
+        guidelines: settings.guidelines,
+        tools: settings.tools,
+        use_case: settings.use_case,
+        provider: settings.provider,
+        model: settings.model,
         limits: limits.into_iter().filter(|(_, value)| !value.is_null()).collect(),
-        sampling,
-        output,
-        model_policy,
+        sampling: settings.sampling,
+        output: settings.output,
+        model_policy: settings.model_policy,
         enabled: agent.enabled,
         is_default: agent.is_default,
         changed: agent.changed,

@@ -20,7 +20,7 @@ endpoint! {
     200 "A page of check-ins." [Page<houston_protocol::check_in::CheckInResponse>],
 }
 
-async fn list(ctx: Ctx, path: AgentablePath, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, from) = (query.limit()?, query.id(List::CheckIns)?.map(Into::into));
     ctx.confirm(&path).await?;
     let rows = ctx.store().check_ins(path.id, from, rows(limit)).await?;

@@ -33,10 +33,7 @@ endpoint! {
 
 /// The response is the only place where the token can be read, so requests are not repeated by their `Idempotency-Key`:
 /// a repeated one makes another token.
-async fn create(
-    ctx: Ctx,
-    Creation { value: body, key: _ }: Creation<CreateClientToken>,
-) -> Result<impl IntoResponse> {
+async fn create(ctx: Ctx, Sent(body): Sent<CreateClientToken>) -> Result<impl IntoResponse> {
     if ctx.caller.is_for_client() {
         return Err(ApiError::BoundKey);
     }
@@ -83,10 +80,8 @@ fn scopes(caller: Caller, asked: Option<Vec<Scope>>) -> Result<Scopes> {
         let detail = format!("a client token cannot have `{scope}`; it may have `read` and `post`");
         return Err(ApiError::field("/scopes", detail));
     }
-    match scopes.iter().find(|scope| !caller.scopes().allow(*scope)) {
-        Some(needed) => Err(ApiError::MissingScope { needed, scopes: caller.scopes() }),
-        None => Ok(scopes),
-    }
+    scopes.iter().try_for_each(|scope| caller.needs(scope))?;
+    Ok(scopes)
 }
 
 fn lifetime(minutes: Option<u32>) -> Result<Duration> {

@@ -17,7 +17,7 @@ endpoint! {
     200 "A page of erasures." [Page<houston_protocol::erasure::ErasureResponse>],
 }
 
-async fn list(ctx: Ctx, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+async fn list(ctx: Ctx, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Erasures)?.map(Into::into));
     let erasures = ctx.store().erasures(before, rows(limit)).await?;
     Ok(Json(Page::of(List::Erasures, limit, erasures, |row| row.id.0.as_u128(), response)))

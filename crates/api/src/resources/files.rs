@@ -6,7 +6,7 @@ use houston_domain::workspace::WorkspacePath;
 use houston_protocol::file::{FileContentResponse, FileResponse};
 use houston_store::workspace_file::FileEntry;
 
-use crate::request::agentable_path::params;
+use crate::request::agentable_path::param;
 use crate::request::page::HexText;
 use crate::request::prelude::*;
 
@@ -19,7 +19,7 @@ endpoint! {
     200 "A page of files." [Page<FileResponse>],
 }
 
-async fn list(ctx: Ctx, path: AgentablePath, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, from) = (query.limit()?, query.text(List::Files)?);
     ctx.confirm(&path).await?;
     let rows = ctx.store().files(path.id, from, rows(limit)).await?;
@@ -67,9 +67,7 @@ impl<S: Send + Sync> FromRequestParts<S> for FilePath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
-        const NOT_FOUND: ApiError = ApiError::NotFound { what: "file" };
-        let params = params(parts).ok_or(NOT_FOUND)?;
-        let path = params.iter().find(|(name, _)| *name == "path").map(|(_, path)| path);
-        path.and_then(|path| WorkspacePath::file(path).ok()).map(Self).ok_or(NOT_FOUND)
+        let path = param(parts, "path").and_then(|path| WorkspacePath::file(&path).ok());
+        path.map(Self).ok_or(ApiError::NotFound { what: "file" })
     }
 }

@@ -16,7 +16,7 @@ endpoint! {
     200 "A page of grants." [Page<GrantResponse>],
 }
 
-async fn list(ctx: Ctx, Id(user): Id<UserId>, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+async fn list(ctx: Ctx, Id(user): Id<UserId>, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Grants)?.map(GrantId));
     ctx.store().user(user).await?;
     let grants = ctx.store().grants(user, before, rows(limit)).await?;

@@ -72,8 +72,7 @@ macro_rules! guards {
         async fn set(
             $ctx: crate::state::Ctx,
             $($pattern: $extracted,)?
-            // A PUT is idempotent, so the Idempotency-Key is ignored.
-            crate::request::body::Creation { value: super::Given(guards), key: _ }: crate::request::body::Creation<super::Given>,
+            crate::request::body::Sent(super::Given(guards)): crate::request::body::Sent<super::Given>,
         ) -> crate::error::Result<axum::Json<houston_domain::guard::GuardSettings>> {
             let owner = $owner;
             super::replace(&$ctx, owner, guards).await

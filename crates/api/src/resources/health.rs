@@ -15,7 +15,6 @@ use houston_store::Error;
 use houston_store::health::check::{After, Change};
 use serde::Deserialize;
 
-use crate::caller::Caller;
 use crate::request::missing_cells::across;
 use crate::request::page::HexText;
 use crate::request::prelude::*;
@@ -149,12 +148,12 @@ endpoint! {
     200 "The latest results of the health monitor." [HealthResponse],
 }
 
-async fn get(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoResponse> {
-    let mut health = app.api_store().health().await?;
+async fn get(ctx: Ctx) -> Result<impl IntoResponse> {
+    let mut health = ctx.api_store().health().await?;
     if health.checks.is_empty() {
         // No check has ever run: there is no worker and no `houston monitor`.
         let (id, detail) = ("monitor".to_owned(), String::new());
-        health.checks.push(Check { id, status: HealthStatus::Red, detail, since: app.now() });
+        health.checks.push(Check { id, status: HealthStatus::Red, detail, since: ctx.now() });
     }
     Ok(Json(HealthResponse {
         status: worst(&health.checks),

@@ -66,10 +66,7 @@ endpoint! {
 }
 
 /// The response is the only place where the secret can be read, so requests are not repeated by their `Idempotency-Key`.
-async fn create(
-    ctx: Ctx,
-    Creation { value: body, key: _ }: Creation<CreateInboundHook>,
-) -> Result<impl IntoResponse> {
+async fn create(ctx: Ctx, Sent(body): Sent<CreateInboundHook>) -> Result<impl IntoResponse> {
     // Who knows its secret posts messages.
     ctx.caller.needs(Scope::Post)?;
     if let Some(problem) = name_problem(&body.name) {

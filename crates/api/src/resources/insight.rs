@@ -143,7 +143,7 @@ endpoint! {
 async fn guard(
     ctx: Ctx,
     path: AgentablePath,
-    Creation { value: GuardedCall { tool, input }, key: _ }: Creation<GuardedCall>,
+    Sent(GuardedCall { tool, input }): Sent<GuardedCall>,
 ) -> Result<impl IntoResponse> {
     let input = Value::Object(input);
     respond(&ctx, &path, ExplainTopic::Guard { tool, input }).await

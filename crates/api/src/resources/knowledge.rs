@@ -16,8 +16,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use houston_domain::id::{CustomInstructionId, FeedItemId, LearningId, MemoryId, NoteId, UserId};
-use houston_domain::knowledge::{KnowledgeForm, KnowledgeKind, MAX_TITLE_CHARS};
+use houston_domain::knowledge::{KnowledgeForm, KnowledgeKind, KnowledgeOwner, MAX_TITLE_CHARS};
 use houston_protocol::knowledge::{
     CreateDocument, CustomInstructionResponse, FeedItemResponse, LearningResponse, MemoryResponse,
     NoteResponse, Sentence, UpdateFeedItem, UpdateNote,
@@ -30,7 +31,9 @@ use serde::de::DeserializeOwned;
 use utoipa::ToSchema as Described;
 use uuid::Uuid;
 
-use crate::request::access::{AGENTABLE, Access, ROW, USER};
+use crate::request::access::{AGENTABLE, ROW, USER};
+use crate::request::agentable_path::param;
+use crate::request::checks::check_one_line;
 use crate::request::endpoint::erase;
 use crate::request::prelude::*;
 use crate::resources::fields::Change;
@@ -46,8 +49,6 @@ impl<T> Described for T {}
 pub(crate) trait KnowledgeResource: 'static {
     /// Id of an item.
     type Id: Copy + Send + Into<Uuid> + FromStr;
-    /// Owner of a collection: an agentable or a user.
-    type Owner: Owner;
     /// Body of a POST.
     type New: NewItem + DeserializeOwned + Described + Send;
     /// Body of a PATCH.
@@ -69,72 +70,39 @@ pub(crate) trait KnowledgeResource: 'static {
 }
 
 /// The owner of a collection, extracted from the path.
-pub(crate) trait Owner: FromRequestParts<Arc<App>, Rejection = ApiError> + Send + Sync {
-    /// Names of the path parameters.
-    #[cfg(feature = "openapi")]
-    const PARAMETERS: &'static [&'static str];
+enum Owner {
+    Agentable(AgentablePath),
+    User(UserId),
+}
 
-    const ACCESS: Access;
+impl FromRequestParts<Arc<App>> for Owner {
+    type Rejection = ApiError;
 
-    /// Path of a collection of the owner.
-    fn collection(list: &str) -> String;
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
+        match param(parts, "kinds") {
+            Some(_) => AgentablePath::from_request_parts(parts, app).await.map(Self::Agentable),
+            None => Id::from_request_parts(parts, app).await.map(|Id(user)| Self::User(user)),
+        }
+    }
+}
 
-    fn id(&self) -> Uuid;
-
-    /// The kind of the agentable; `None`: the owner is a user.
-    fn kind(&self) -> Option<&str>;
+impl Owner {
+    fn id(&self) -> Uuid {
+        match self {
+            Self::Agentable(path) => path.id.0,
+            Self::User(user) => user.0,
+        }
+    }
 
     /// Checks that the owner exists and belongs to the caller's tenant.
     ///
     /// # Errors
     /// [`ApiError::NotFound`] when it does not; the store's errors.
-    fn confirm(&self, ctx: &Ctx) -> impl Future<Output = Result<()>> + Send;
-}
-
-impl Owner for AgentablePath {
-    #[cfg(feature = "openapi")]
-    const PARAMETERS: &'static [&'static str] = &["kinds", "id"];
-
-    const ACCESS: Access = AGENTABLE;
-
-    fn collection(list: &str) -> String {
-        format!("/v1/{{kinds}}/{{id}}/{list}")
-    }
-
-    fn id(&self) -> Uuid {
-        self.id.0
-    }
-
-    fn kind(&self) -> Option<&str> {
-        Some(&self.kind)
-    }
-
     async fn confirm(&self, ctx: &Ctx) -> Result<()> {
-        ctx.confirm(self).await
-    }
-}
-
-impl Owner for Id<UserId> {
-    #[cfg(feature = "openapi")]
-    const PARAMETERS: &'static [&'static str] = &["id"];
-
-    const ACCESS: Access = USER;
-
-    fn collection(list: &str) -> String {
-        format!("/v1/users/{{id}}/{list}")
-    }
-
-    fn id(&self) -> Uuid {
-        self.0.0
-    }
-
-    fn kind(&self) -> Option<&str> {
-        None
-    }
-
-    async fn confirm(&self, ctx: &Ctx) -> Result<()> {
-        ctx.store().user(self.0).await?;
-        Ok(())
+        match self {
+            Self::Agentable(path) => ctx.confirm(path).await,
+            Self::User(user) => Ok(ctx.store().user(*user).await.map(drop)?),
+        }
     }
 }
 
@@ -143,7 +111,6 @@ pub(crate) enum Notes {}
 
 impl KnowledgeResource for Notes {
     type Id = NoteId;
-    type Owner = AgentablePath;
     type New = CreateDocument;
     type Change = UpdateNote;
     type Response = NoteResponse;
@@ -170,7 +137,6 @@ pub(crate) enum Learnings {}
 
 impl KnowledgeResource for Learnings {
     type Id = LearningId;
-    type Owner = AgentablePath;
     type New = Sentence;
     type Change = Sentence;
     type Response = LearningResponse;
@@ -195,7 +161,6 @@ pub(crate) enum Memories {}
 
 impl KnowledgeResource for Memories {
     type Id = MemoryId;
-    type Owner = Id<UserId>;
     type New = Sentence;
     type Change = Sentence;
     type Response = MemoryResponse;
@@ -221,7 +186,6 @@ pub(crate) enum CustomInstructions {}
 
 impl KnowledgeResource for CustomInstructions {
     type Id = CustomInstructionId;
-    type Owner = Id<UserId>;
     type New = Sentence;
     type Change = Sentence;
     type Response = CustomInstructionResponse;
@@ -246,7 +210,6 @@ pub(crate) enum FeedItems {}
 
 impl KnowledgeResource for FeedItems {
     type Id = FeedItemId;
-    type Owner = Id<UserId>;
     type New = CreateDocument;
     type Change = UpdateFeedItem;
     type Response = FeedItemResponse;
@@ -281,9 +244,13 @@ fn of<N: KnowledgeResource>() -> [Endpoint; 2] {
 
 /// `GET` and `POST` of a resource's collection.
 fn collection<N: KnowledgeResource>() -> Endpoint {
+    let (of, access) = match N::KIND.rules().owner {
+        KnowledgeOwner::Agentable => ("{kinds}/{id}", AGENTABLE),
+        KnowledgeOwner::User => ("users/{id}", USER),
+    };
     Endpoint {
-        path: Cow::Owned(N::Owner::collection(N::COLLECTION)),
-        access: Some(N::Owner::ACCESS),
+        path: Cow::Owned(format!("/v1/{of}/{}", N::COLLECTION)),
+        access: Some(access),
         handlers: || axum::routing::get(erase(list::<N>)).post(erase(create::<N>)),
         #[cfg(feature = "openapi")]
         describe: documented::collection::<N>,
@@ -302,11 +269,7 @@ fn item<N: KnowledgeResource>() -> Endpoint {
 }
 
 /// `GET /v1/{kinds}/{id}/notes`: newest first.
-async fn list<N: KnowledgeResource>(
-    ctx: Ctx,
-    owner: N::Owner,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse> {
+async fn list<N: KnowledgeResource>(ctx: Ctx, owner: Owner, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(N::LIST)?);
     owner.confirm(&ctx).await?;
     let items = ctx.store().list_items((N::KIND, owner.id()), before, rows(limit)).await?;
@@ -315,11 +278,7 @@ async fn list<N: KnowledgeResource>(
 }
 
 /// `POST /v1/{kinds}/{id}/notes`.
-async fn create<N: KnowledgeResource>(
-    ctx: Ctx,
-    owner: N::Owner,
-    request: Creation<N::New>,
-) -> Result<Response> {
+async fn create<N: KnowledgeResource>(ctx: Ctx, owner: Owner, request: Creation<N::New>) -> Result<Response> {
     let Creation { value: new, key } = request;
     let (title, content) = new.texts();
     check(N::KIND.rules().form, title.as_deref(), Some(&content))?;
@@ -339,7 +298,7 @@ async fn create<N: KnowledgeResource>(
         id,
         kind: N::KIND,
         owner: owner.id(),
-        owner_kind: owner.kind().map(str::to_owned),
+        owner_kind: if let Owner::Agentable(path) = &owner { Some(path.kind.clone()) } else { None },
         run: None,
         title: title.clone(),
         content: content.clone(),
@@ -363,7 +322,6 @@ async fn get<N: KnowledgeResource>(ctx: Ctx, Id(id): Id<N::Id>) -> Result<impl I
 async fn change<N: KnowledgeResource>(
     ctx: Ctx,
     Id(id): Id<N::Id>,
-    // A PATCH is idempotent, so the Idempotency-Key is ignored.
     Change(value): Change<N::Change>,
 ) -> Result<impl IntoResponse> {
     let change = value.change();
@@ -448,10 +406,7 @@ impl ItemChange for Sentence {
 /// [`ApiError::InvalidRequest`] with the invalid field.
 fn check(form: KnowledgeForm, title: Option<&str>, content: Option<&str>) -> Result<()> {
     if let Some(title) = title {
-        check_line("/title", title, MAX_TITLE_CHARS)?;
-        if title.contains(['\n', '\r']) {
-            return Err(ApiError::field("/title", "must be one line"));
-        }
+        check_one_line("/title", title, MAX_TITLE_CHARS)?;
     }
     let Some(content) = content else { return Ok(()) };
     check_text("/content", content)?;

@@ -29,7 +29,7 @@ use serde_json::json;
 
 use self::login::begin;
 use crate::admission;
-use crate::request::agentable_path::{PathUser, params};
+use crate::request::agentable_path::{PathUser, param};
 use crate::request::checks::truncated;
 use crate::request::prelude::*;
 use crate::resources::tool_sources::{check_kinds, seal};
@@ -64,13 +64,12 @@ impl<S: Send + Sync> FromRequestParts<S> for ServerPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
         let owner = owner(PathUser::from_request_parts(parts, state).await?);
-        let params = params(parts).ok_or(ApiError::NotFound { what: "MCP server" })?;
-        let name = params.iter().find(|(key, _)| *key == "name").map_or("", |(_, name)| name);
-        match name_problem(name) {
+        let name = param(parts, "name").unwrap_or_default();
+        match name_problem(&name) {
             Some(problem) => {
                 Err(ApiError::field("", format!("the name in the path is not allowed: {problem}")))
             }
-            None => Ok(Self { owner, name: name.to_owned() }),
+            None => Ok(Self { owner, name }),
         }
     }
 }
@@ -89,15 +88,9 @@ async fn confirm(ctx: &Ctx, owner: ServerOwner) -> Result<()> {
 }
 
 endpoint! {
-    LIST: get "/v1/mcp-servers" for TENANT => list,
-    "list_mcp_servers" in "tools": "List the MCP servers of the tenant, without their headers.",
-    200 "All servers, by name; at most 20." [McpServerList],
-}
-
-endpoint! {
-    USER_LIST: get "/v1/users/{id}/mcp-servers" for USER.change(Scope::ManageAgents) => list,
-    "list_mcp_servers_of_user" in "tools": "List the MCP servers of a user, without their headers.",
-    params(OfUser),
+    LIST: get "/v1/mcp-servers" for TENANT => list, "list_mcp_servers": "List the MCP servers of the tenant, without their headers.",
+    USER_LIST: "/v1/users/{id}/mcp-servers" for USER.change(Scope::ManageAgents), "list_mcp_servers_of_user": "List the MCP servers of a user, without their headers.",
+    in "tools", params(),
     200 "All servers, by name; at most 20." [McpServerList],
 }
 
@@ -111,16 +104,9 @@ async fn list(ctx: Ctx, user: PathUser) -> Result<Json<McpServerList>> {
 }
 
 endpoint! {
-    GET: get "/v1/mcp-servers/{name}" for TENANT => get,
-    "get_mcp_server" in "tools": "Get an MCP server of the tenant, without its headers.",
-    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
-    200 "The server." [McpServerResponse],
-}
-
-endpoint! {
-    USER_GET: get "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents) => get,
-    "get_mcp_server_of_user" in "tools": "Get an MCP server of a user, without its headers.",
-    params(OfUser, ("name" = String, Path, description = "Name of the server.", example = "crm")),
+    GET: get "/v1/mcp-servers/{name}" for TENANT => get, "get_mcp_server": "Get an MCP server of the tenant, without its headers.",
+    USER_GET: "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents), "get_mcp_server_of_user": "Get an MCP server of a user, without its headers.",
+    in "tools", params(("name" = String, Path, description = "Name of the server.", example = "crm")),
     200 "The server." [McpServerResponse],
 }
 
@@ -130,18 +116,9 @@ async fn get(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<Json<Mc
 }
 
 endpoint! {
-    PUT: put "/v1/mcp-servers/{name}" for TENANT => put,
-    "put_mcp_server" in "tools": "Add an MCP server of the tenant, or replace the one with this name; its tools must be approved.",
-    params(("name" = String, Path, description = "Name of the server: a-z, 0-9 and -.", example = "crm")),
-    body [PutMcpServer],
-    200 "The server." [McpServerResponse],
-    409 "`full`: there is the maximum number of servers.",
-}
-
-endpoint! {
-    USER_PUT: put "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents) => put,
-    "put_mcp_server_of_user" in "tools": "Add an MCP server of a user, or replace the one with this name; its tools must be approved.",
-    params(OfUser, ("name" = String, Path, description = "Name of the server: a-z, 0-9 and -.", example = "crm")),
+    PUT: put "/v1/mcp-servers/{name}" for TENANT => put, "put_mcp_server": "Add an MCP server of the tenant, or replace the one with this name; its tools must be approved.",
+    USER_PUT: "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents), "put_mcp_server_of_user": "Add an MCP server of a user, or replace the one with this name; its tools must be approved.",
+    in "tools", params(("name" = String, Path, description = "Name of the server: a-z, 0-9 and -.", example = "crm")),
     body [PutMcpServer],
     200 "The server." [McpServerResponse],
     409 "`full`: there is the maximum number of servers.",
@@ -150,8 +127,7 @@ endpoint! {
 async fn put(
     ctx: Ctx,
     ServerPath { owner, name }: ServerPath,
-    // A PUT is idempotent, so the Idempotency-Key is ignored.
-    Creation { value: new, key: _ }: Creation<PutMcpServer>,
+    Sent(new): Sent<PutMcpServer>,
 ) -> Result<Json<McpServerResponse>> {
     refuse_program(&new)?;
     let PutMcpServer { url, headers, enabled, kinds, only, timeout_s, tools, oauth, .. } = new;
@@ -265,16 +241,9 @@ async fn check_name(ctx: &Ctx, owner: ServerOwner, name: &str) -> Result<()> {
 }
 
 endpoint! {
-    DELETE: delete "/v1/mcp-servers/{name}" for TENANT => delete,
-    "delete_mcp_server" in "tools": "Delete an MCP server of the tenant with its headers and approvals.",
-    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
-    204 "It is deleted.",
-}
-
-endpoint! {
-    USER_DELETE: delete "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents) => delete,
-    "delete_mcp_server_of_user" in "tools": "Delete an MCP server of a user with its headers and approvals.",
-    params(OfUser, ("name" = String, Path, description = "Name of the server.", example = "crm")),
+    DELETE: delete "/v1/mcp-servers/{name}" for TENANT => delete, "delete_mcp_server": "Delete an MCP server of the tenant with its headers and approvals.",
+    USER_DELETE: "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents), "delete_mcp_server_of_user": "Delete an MCP server of a user with its headers and approvals.",
+    in "tools", params(("name" = String, Path, description = "Name of the server.", example = "crm")),
     204 "It is deleted.",
 }
 
@@ -284,17 +253,9 @@ async fn delete(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<Stat
 }
 
 endpoint! {
-    TOOLS: get "/v1/mcp-servers/{name}/tools" for TENANT => tools,
-    "list_mcp_tools" in "tools": "Ask an MCP server of the tenant for its tools, and compare them with the approved ones.",
-    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
-    200 "Its tools, by name." [McpToolList],
-    502 "`mcp_server_failed`: it did not list its tools.",
-}
-
-endpoint! {
-    USER_TOOLS: get "/v1/users/{id}/mcp-servers/{name}/tools" for USER.change(Scope::ManageAgents) => tools,
-    "list_mcp_tools_of_user" in "tools": "Ask an MCP server of a user for its tools, and compare them with the approved ones.",
-    params(OfUser, ("name" = String, Path, description = "Name of the server.", example = "crm")),
+    TOOLS: get "/v1/mcp-servers/{name}/tools" for TENANT => tools, "list_mcp_tools": "Ask an MCP server of the tenant for its tools, and compare them with the approved ones.",
+    USER_TOOLS: "/v1/users/{id}/mcp-servers/{name}/tools" for USER.change(Scope::ManageAgents), "list_mcp_tools_of_user": "Ask an MCP server of a user for its tools, and compare them with the approved ones.",
+    in "tools", params(("name" = String, Path, description = "Name of the server.", example = "crm")),
     200 "Its tools, by name." [McpToolList],
     502 "`mcp_server_failed`: it did not list its tools.",
 }
@@ -307,19 +268,9 @@ async fn tools(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<Json<
 }
 
 endpoint! {
-    APPROVE: post "/v1/mcp-servers/{name}/tools/approve" for TENANT => approve,
-    "approve_mcp_tools" in "tools": "Approve tools of an MCP server of the tenant as they were read: agents are offered them from the next run on.",
-    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
-    body [ApproveMcpTools],
-    200 "Its tools, by name." [McpToolList],
-    409 "`tool_changed`: the server lists another definition now; nothing was approved.",
-    502 "`mcp_server_failed`: it did not list its tools.",
-}
-
-endpoint! {
-    USER_APPROVE: post "/v1/users/{id}/mcp-servers/{name}/tools/approve" for USER.change(Scope::ManageAgents) => approve,
-    "approve_mcp_tools_of_user" in "tools": "Approve tools of an MCP server of a user as they were read: agents are offered them from the next run on.",
-    params(OfUser, ("name" = String, Path, description = "Name of the server.", example = "crm")),
+    APPROVE: post "/v1/mcp-servers/{name}/tools/approve" for TENANT => approve, "approve_mcp_tools": "Approve tools of an MCP server of the tenant as they were read: agents are offered them from the next run on.",
+    USER_APPROVE: "/v1/users/{id}/mcp-servers/{name}/tools/approve" for USER.change(Scope::ManageAgents), "approve_mcp_tools_of_user": "Approve tools of an MCP server of a user as they were read: agents are offered them from the next run on.",
+    in "tools", params(("name" = String, Path, description = "Name of the server.", example = "crm")),
     body [ApproveMcpTools],
     200 "Its tools, by name." [McpToolList],
     409 "`tool_changed`: the server lists another definition now; nothing was approved.",
@@ -329,8 +280,7 @@ endpoint! {
 async fn approve(
     ctx: Ctx,
     ServerPath { owner, name }: ServerPath,
-    // Approving twice does no more than once, so the Idempotency-Key is ignored.
-    Creation { value: ApproveMcpTools { tools }, key: _ }: Creation<ApproveMcpTools>,
+    Sent(ApproveMcpTools { tools }): Sent<ApproveMcpTools>,
 ) -> Result<Json<McpToolList>> {
     if tools.len() > MAX_NAMED_TOOLS {
         return Err(ApiError::field("/tools", format!("at most {MAX_NAMED_TOOLS} tools can be named")));
@@ -352,17 +302,9 @@ async fn approve(
 }
 
 endpoint! {
-    LOGIN: post "/v1/mcp-servers/{name}/login" for TENANT => begin,
-    "log_in_to_mcp_server" in "tools": "Begin a login of the tenant at an MCP server that uses OAuth.",
-    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
-    200 "The URL to open in a browser." [houston_protocol::mcp_server::McpLoginResponse],
-    502 "`mcp_server_failed`: the server or its authorization server did not answer as OAuth has it.",
-}
-
-endpoint! {
-    USER_LOGIN: post "/v1/users/{id}/mcp-servers/{name}/login" for USER => begin,
-    "log_user_in_to_mcp_server" in "tools": "Begin a login of a user at an MCP server that uses OAuth.",
-    params(OfUser, ("name" = String, Path, description = "Name of the server.", example = "crm")),
+    LOGIN: post "/v1/mcp-servers/{name}/login" for TENANT => begin, "log_in_to_mcp_server": "Begin a login of the tenant at an MCP server that uses OAuth.",
+    USER_LOGIN: "/v1/users/{id}/mcp-servers/{name}/login" for USER, "log_user_in_to_mcp_server": "Begin a login of a user at an MCP server that uses OAuth.",
+    in "tools", params(("name" = String, Path, description = "Name of the server.", example = "crm")),
     200 "The URL to open in a browser." [houston_protocol::mcp_server::McpLoginResponse],
     502 "`mcp_server_failed`: the server or its authorization server did not answer as OAuth has it.",
 }

@@ -64,7 +64,7 @@ endpoint! {
     200 "A page of messages." [Page<houston_domain::message::Message>],
 }
 
-async fn list(ctx: Ctx, path: AgentablePath, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
     let usual = ctx.state.config.thread_messages;
     let (limit, before) = (query.limit_or(usual)?, query.position(List::Messages)?);
     ctx.confirm(&path).await?;

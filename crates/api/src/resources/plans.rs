@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::admission;
 use crate::caller::Caller;
-use crate::request::agentable_path::params;
+use crate::request::agentable_path::param;
 use crate::request::checks::check_storable_value;
 use crate::request::page::NextPage;
 use crate::request::prelude::*;
@@ -35,10 +35,9 @@ impl FromRequestParts<Arc<App>> for PlanPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self> {
-        let params = params(parts).ok_or(NOT_FOUND)?;
-        let id = params.iter().find(|(name, _)| *name == "id").map_or("", |(_, id)| id);
+        let id = param(parts, "id").ok_or(NOT_FOUND)?;
         let (kind, _) = id.rsplit_once('_').ok_or(NOT_FOUND)?;
-        parse_prefixed(kind, id).map(|id| Self(id.into())).map_err(|_| NOT_FOUND)
+        parse_prefixed(kind, &id).map(|id| Self(id.into())).map_err(|_| NOT_FOUND)
     }
 }
 
@@ -50,10 +49,7 @@ impl FromRequestParts<Arc<App>> for StepPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self> {
-        const NO_STEP: ApiError = ApiError::NotFound { what: "step of the plan" };
-        let params = params(parts).ok_or(NO_STEP)?;
-        let path = params.iter().find(|(name, _)| *name == "path").map(|(_, path)| path.to_owned());
-        path.map(Self).ok_or(NO_STEP)
+        param(parts, "path").map(Self).ok_or(ApiError::NotFound { what: "step of the plan" })
     }
 }
 
@@ -64,7 +60,7 @@ endpoint! {
     200 "A page of plans." [Page<PlanListItem>],
 }
 
-async fn list(ctx: Ctx, path: AgentablePath, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Plans)?.map(Into::into));
     ctx.confirm(&path).await?;
     let mut plans = ctx.store().plans_of(path.id, before, rows(limit)).await?;
@@ -125,8 +121,7 @@ endpoint! {
 async fn change(
     ctx: Ctx,
     PlanPath(id): PlanPath,
-    // The version makes it idempotent, so the Idempotency-Key is ignored.
-    Creation { value: body, key: _ }: Creation<ChangePlan>,
+    Sent(body): Sent<ChangePlan>,
 ) -> Result<Json<PlanResponse>> {
     if let Some(reason) = &body.reason {
         check_line("/reason", reason, MAX_REASON_CHARS)?;
@@ -220,11 +215,7 @@ endpoint! {
     200 "A page of versions." [Page<PlanVersionResponse>],
 }
 
-async fn list_versions(
-    ctx: Ctx,
-    PlanPath(id): PlanPath,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse> {
+async fn list_versions(ctx: Ctx, PlanPath(id): PlanPath, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.position(List::PlanVersions)?);
     ctx.store().plan(id).await?;
     let versions = ctx.store().plan_versions(id, before, rows(limit)).await?;

@@ -79,7 +79,7 @@ async fn answer(
     ctx: Ctx,
     Id(id): Id<QuestionId>,
     // A repeated answer is recognised without the Idempotency-Key, which is ignored.
-    Creation { value: AnswerQuestion { answer, answered_by }, key: _ }: Creation<AnswerQuestion>,
+    Sent(AnswerQuestion { answer, answered_by }): Sent<AnswerQuestion>,
 ) -> Result<impl IntoResponse> {
     if let Some(name) = &answered_by {
         check_line("/answered_by", name, MAX_ANSWERED_BY_CHARS)?;
@@ -121,7 +121,7 @@ async fn create_link(
     ctx: Ctx,
     Id(id): Id<QuestionId>,
     // Each request makes a link, with the Idempotency-Key as well: the first one cannot be shown again.
-    Creation { value: CreateApprovalLink { answered_by }, key: _ }: Creation<CreateApprovalLink>,
+    Sent(CreateApprovalLink { answered_by }): Sent<CreateApprovalLink>,
 ) -> Result<impl IntoResponse> {
     if let Some(name) = &answered_by {
         check_line("/answered_by", name, MAX_ANSWERED_BY_CHARS)?;

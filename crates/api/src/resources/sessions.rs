@@ -17,7 +17,7 @@ endpoint! {
     200 "A page of sessions." [Page<houston_domain::session::Session>],
 }
 
-async fn list(ctx: Ctx, path: AgentablePath, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, from) = (query.limit()?, query.position(List::Sessions)?);
     ctx.confirm(&path).await?;
     let rows = ctx.store().sessions(path.id, from, rows(limit)).await?;
@@ -42,11 +42,7 @@ endpoint! {
     200 "A page of entries." [Page<houston_protocol::session::HistoryEntryResponse>],
 }
 
-async fn history(
-    ctx: Ctx,
-    Id(id): Id<SessionId>,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse> {
+async fn history(ctx: Ctx, Id(id): Id<SessionId>, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, after) = (query.limit()?, query.position(List::History)?.unwrap_or(0));
     let session = ctx.store().session(id).await?;
     let entries = ctx.store().session_history(&session, after, rows(limit)).await?;
@@ -71,11 +67,7 @@ endpoint! {
     200 "A page of entries." [Page<HistoryEntryResponse>],
 }
 
-async fn list_history(
-    ctx: Ctx,
-    path: AgentablePath,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse> {
+async fn list_history(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, from) = (query.limit()?, query.position(List::History)?.unwrap_or(0));
     ctx.confirm(&path).await?;
     let rows = ctx.store().history(path.id, from, rows(limit)).await?;
@@ -89,11 +81,7 @@ endpoint! {
     200 "A page of compressions." [Page<houston_domain::compression::Compression>],
 }
 
-async fn list_compressions(
-    ctx: Ctx,
-    path: AgentablePath,
-    Query(query): Query<PageQuery>,
-) -> Result<impl IntoResponse> {
+async fn list_compressions(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, from) = (query.limit()?, query.id(List::Compressions)?.map(CompressionId));
     ctx.confirm(&path).await?;
     let rows = ctx.store().compressions(path.id, from, rows(limit)).await?;

@@ -39,8 +39,7 @@ endpoint! {
 async fn change(
     ctx: Ctx,
     path: AgentablePath,
-    // A merge patch is idempotent, so the Idempotency-Key is ignored.
-    Creation { value: patch, key: _ }: Creation<Map<String, Value>>,
+    Sent(patch): Sent<Map<String, Value>>,
 ) -> Result<impl IntoResponse> {
     ctx.confirm(&path).await?;
     let declared = declared(&ctx, &path).ok_or(NO_STATE)?;

@@ -10,7 +10,7 @@ use houston_protocol::page::Page;
 use houston_protocol::skill::{SkillEntryResponse, SkillRequest, SkillResponse, SkillTriggers};
 use houston_store::skill::{SkillEntry, SkillOwner, StoredSkill};
 
-use crate::request::agentable_path::{PathUser, params};
+use crate::request::agentable_path::{PathUser, param};
 use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] =
@@ -28,11 +28,9 @@ impl<S: Send + Sync> FromRequestParts<S> for SkillPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
         let owner = owner(PathUser::from_request_parts(parts, state).await?);
-        const NOT_FOUND: ApiError = ApiError::NotFound { what: "skill" };
-        let params = params(parts).ok_or(NOT_FOUND)?;
-        let name = params.iter().find(|(name, _)| *name == "name").map_or("", |(_, name)| name);
-        if is_name(name) {
-            return Ok(Self { owner, name: name.to_owned() });
+        let name = param(parts, "name").unwrap_or_default();
+        if is_name(&name) {
+            return Ok(Self { owner, name });
         }
         let most = document::MAX_NAME_BYTES;
         let detail = format!(
@@ -56,15 +54,9 @@ async fn confirm(ctx: &Ctx, owner: SkillOwner) -> Result<()> {
 }
 
 endpoint! {
-    LIST: get "/v1/skills" for TENANT => list,
-    "list_skills_of_tenant" in "skills": "List the skills of the tenant, by name.",
-    200 "All of them, on one page." [Page<SkillEntryResponse>],
-}
-
-endpoint! {
-    USER_LIST: get "/v1/users/{id}/skills" for USER => list,
-    "list_skills_of_user" in "skills": "List the skills of a user, by name.",
-    params(OfUser),
+    LIST: get "/v1/skills" for TENANT => list, "list_skills_of_tenant": "List the skills of the tenant, by name.",
+    USER_LIST: "/v1/users/{id}/skills" for USER, "list_skills_of_user": "List the skills of a user, by name.",
+    in "skills", params(),
     200 "All of them, on one page." [Page<SkillEntryResponse>],
 }
 
@@ -77,16 +69,9 @@ async fn list(ctx: Ctx, user: PathUser) -> Result<Json<Page<SkillEntryResponse>>
 }
 
 endpoint! {
-    GET: get "/v1/skills/{name}" for TENANT => get,
-    "get_skill_of_tenant" in "skills": "Get a skill of the tenant with its files.",
-    params(("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
-    200 "The skill." [SkillResponse],
-}
-
-endpoint! {
-    USER_GET: get "/v1/users/{id}/skills/{name}" for USER => get,
-    "get_skill_of_user" in "skills": "Get a skill of a user with its files.",
-    params(OfUser, ("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
+    GET: get "/v1/skills/{name}" for TENANT => get, "get_skill_of_tenant": "Get a skill of the tenant with its files.",
+    USER_GET: "/v1/users/{id}/skills/{name}" for USER, "get_skill_of_user": "Get a skill of a user with its files.",
+    in "skills", params(("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
     200 "The skill." [SkillResponse],
 }
 
@@ -99,18 +84,9 @@ async fn get(ctx: Ctx, SkillPath { owner, name }: SkillPath) -> Result<Json<Skil
 }
 
 endpoint! {
-    PUT: put "/v1/skills/{name}" for TENANT => put,
-    "put_skill_of_tenant" in "skills": "Create a skill of the tenant, or replace it with its files; agents have it from the next run on.",
-    params(("name" = String, Path, description = "Name of the skill: 1 to 64 lower-case letters, digits and single hyphens.", example = "weekly-review")),
-    body [SkillRequest],
-    200 "The skill, with what was mended or left out." [SkillResponse],
-    409 "`full`: there is the maximum number of skills.",
-}
-
-endpoint! {
-    USER_PUT: put "/v1/users/{id}/skills/{name}" for USER => put,
-    "put_skill_of_user" in "skills": "Create a skill of a user, or replace it with its files; agents have it from the next run on.",
-    params(OfUser, ("name" = String, Path, description = "Name of the skill: 1 to 64 lower-case letters, digits and single hyphens.", example = "weekly-review")),
+    PUT: put "/v1/skills/{name}" for TENANT => put, "put_skill_of_tenant": "Create a skill of the tenant, or replace it with its files; agents have it from the next run on.",
+    USER_PUT: "/v1/users/{id}/skills/{name}" for USER, "put_skill_of_user": "Create a skill of a user, or replace it with its files; agents have it from the next run on.",
+    in "skills", params(("name" = String, Path, description = "Name of the skill: 1 to 64 lower-case letters, digits and single hyphens.", example = "weekly-review")),
     body [SkillRequest],
     200 "The skill, with what was mended or left out." [SkillResponse],
     409 "`full`: there is the maximum number of skills.",
@@ -119,8 +95,7 @@ endpoint! {
 async fn put(
     ctx: Ctx,
     SkillPath { owner, name }: SkillPath,
-    // A PUT is idempotent, so the Idempotency-Key is ignored.
-    Creation { value: SkillRequest { text, files, enabled }, key: _ }: Creation<SkillRequest>,
+    Sent(SkillRequest { text, files, enabled }): Sent<SkillRequest>,
 ) -> Result<Json<SkillResponse>> {
     // Compiling patterns takes too long for a thread of the runtime.
     let read = ctx.offload.compute({
@@ -135,16 +110,9 @@ async fn put(
 }
 
 endpoint! {
-    DELETE: delete "/v1/skills/{name}" for TENANT => delete,
-    "delete_skill_of_tenant" in "skills": "Delete a skill of the tenant.",
-    params(("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
-    204 "The skill is deleted.",
-}
-
-endpoint! {
-    USER_DELETE: delete "/v1/users/{id}/skills/{name}" for USER => delete,
-    "delete_skill_of_user" in "skills": "Delete a skill of a user.",
-    params(OfUser, ("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
+    DELETE: delete "/v1/skills/{name}" for TENANT => delete, "delete_skill_of_tenant": "Delete a skill of the tenant.",
+    USER_DELETE: "/v1/users/{id}/skills/{name}" for USER, "delete_skill_of_user": "Delete a skill of a user.",
+    in "skills", params(("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
     204 "The skill is deleted.",
 }
 

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use houston_domain::id::UserId;
 use houston_domain::snippet::{self, SnippetEntry};
 
-use crate::request::agentable_path::params;
+use crate::request::agentable_path::param;
 use crate::request::page::HexText;
 use crate::request::prelude::*;
 
@@ -19,10 +19,8 @@ impl<S: Send + Sync> FromRequestParts<S> for SnippetName {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
-        const NOT_FOUND: ApiError = ApiError::NotFound { what: "snippet" };
-        let params = params(parts).ok_or(NOT_FOUND)?;
-        let name = params.iter().find(|(param, _)| *param == "name").map(|(_, name)| name.to_owned());
-        name.filter(|name| snippet::check_name(name).is_ok()).map(Self).ok_or(NOT_FOUND)
+        let name = param(parts, "name").filter(|name| snippet::check_name(name).is_ok());
+        name.map(Self).ok_or(ApiError::NotFound { what: "snippet" })
     }
 }
 
@@ -33,7 +31,7 @@ endpoint! {
     200 "A page of snippets." [Page<SnippetEntry>],
 }
 
-async fn list(ctx: Ctx, Id(user): Id<UserId>, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+async fn list(ctx: Ctx, Id(user): Id<UserId>, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, after) = (query.limit()?, query.text(List::Snippets)?);
     ctx.store().user(user).await?;
     let snippets = ctx.store().snippets(user, after, rows(limit)).await?;

@@ -126,8 +126,7 @@ endpoint! {
 async fn change(
     ctx: Ctx,
     Id(id): Id<RecordId>,
-    // A PATCH is idempotent, so the Idempotency-Key is ignored.
-    Creation { value: UpdateRecord { values }, key: _ }: Creation<UpdateRecord>,
+    Sent(UpdateRecord { values }): Sent<UpdateRecord>,
 ) -> Result<impl IntoResponse> {
     let (table, record) = ctx.store().record(id).await?;
     let checked = table.fields.check(&values, None, Part::Changes);

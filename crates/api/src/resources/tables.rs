@@ -25,7 +25,7 @@ endpoint! {
     200 "A page of tables." [Page<houston_protocol::table::TableResponse>],
 }
 
-async fn list(ctx: Ctx, Id(user): Id<UserId>, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+async fn list(ctx: Ctx, Id(user): Id<UserId>, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, after) = (query.limit()?, query.text(List::Tables)?);
     ctx.store().user(user).await?;
     let tables = ctx.store().tables(user, after.as_deref(), rows(limit)).await?;
@@ -110,8 +110,7 @@ endpoint! {
 async fn add_fields(
     ctx: Ctx,
     Id(id): Id<TableId>,
-    // A field is there once, so a repeated request adds nothing.
-    Creation { value: AddFields { fields }, key: _ }: Creation<AddFields>,
+    Sent(AddFields { fields }): Sent<AddFields>,
 ) -> Result<impl IntoResponse> {
     let done = ctx.store().add_fields(id, &fields).await?;
     Ok(Json(response(done.map_err(|faults| refused("/fields", faults))?)))

@@ -23,7 +23,7 @@ endpoint! {
     200 "A page of teams." [Page<houston_domain::team::Team>],
 }
 
-async fn list(ctx: Ctx, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+async fn list(ctx: Ctx, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Teams)?.map(Into::into));
     let teams = ctx.store().teams(None, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Teams, limit, teams, |team: &Team| team.id.0.as_u128(), response)))
@@ -145,12 +145,7 @@ fn check_complete(body: &TeamSettingsRequest) -> Result<()> {
 
 /// Whether no field is given, except perhaps `version`.
 fn is_empty(body: &TeamSettingsRequest) -> bool {
-    body.name.is_none()
-        && body.description.is_none()
-        && body.agents.is_none()
-        && body.default_agent_id.is_none()
-        && body.router.is_none()
-        && body.output.is_none()
+    *body == TeamSettingsRequest { version: body.version, ..TeamSettingsRequest::default() }
 }
 
 /// Checks the given fields and applies them to `team`.

@@ -7,6 +7,7 @@ use houston_domain::todo::{CreateTodo, Due, TodoStatus, UpdateTodo};
 use houston_store::todo::{Todo, TodoQuery};
 use serde::Deserialize;
 
+use crate::request::checks::check_one_line;
 use crate::request::prelude::*;
 use crate::resources::fields::Change;
 
@@ -158,12 +159,7 @@ fn check<'t>(texts: impl IntoIterator<Item = (&'static str, Option<&'t str>)>) -
         let pointer = format!("/{name}");
         match field.max {
             Some(Max::Chars(_)) if text.is_empty() && !field.required => {}
-            Some(Max::Chars(most)) => {
-                check_line(&pointer, text, most)?;
-                if text.contains(['\n', '\r']) {
-                    return Err(ApiError::field(&pointer, "must be one line"));
-                }
-            }
+            Some(Max::Chars(most)) => check_one_line(&pointer, text, most)?,
             Some(Max::Bytes(most)) => {
                 check_text(&pointer, text)?;
                 check_size(&pointer, text.len(), most)?;

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use houston_domain::inner_call::USE_TOOL;
-use houston_domain::sealed::Purpose;
 use houston_domain::tool_source::{
     MAX_DOCUMENT_BYTES, MAX_SECRET_BYTES, MAX_SECRETS, SourceType, name_problem, purpose,
 };
@@ -14,9 +13,10 @@ use houston_store::tool_source::{NewSource, Placed, ToolSource};
 use houston_web::json_api::{Loaded, Problem, from_document, not_public};
 use serde_json::Value;
 
-use crate::request::agentable_path::params;
+use crate::request::agentable_path::param;
 use crate::request::checks::truncated;
 use crate::request::prelude::*;
+use crate::resources::webhooks::secret;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, PUT, DELETE];
 
@@ -28,13 +28,12 @@ impl<S: Send + Sync> FromRequestParts<S> for SourceName {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
-        let params = params(parts).ok_or(ApiError::NotFound { what: "tool source" })?;
-        let name = params.iter().find(|(key, _)| *key == "name").map_or("", |(_, name)| name);
-        match name_problem(name) {
+        let name = param(parts, "name").unwrap_or_default();
+        match name_problem(&name) {
             Some(problem) => {
                 Err(ApiError::field("", format!("the name in the path is not allowed: {problem}")))
             }
-            None => Ok(Self(name.to_owned())),
+            None => Ok(Self(name)),
         }
     }
 }
@@ -78,8 +77,7 @@ endpoint! {
 async fn put(
     ctx: Ctx,
     SourceName(name): SourceName,
-    // A PUT is idempotent, so the Idempotency-Key is ignored.
-    Creation { value: PutEndpoints { document, kinds, secrets }, key: _ }: Creation<PutEndpoints>,
+    Sent(PutEndpoints { document, kinds, secrets }): Sent<PutEndpoints>,
 ) -> Result<Json<EndpointsResponse>> {
     let document = match document {
         Value::String(text) => text,
@@ -154,11 +152,7 @@ pub(crate) fn seal(
     if secrets.is_empty() {
         return Ok(None);
     }
-    let Some(keys) = &ctx.state.secret_keys else {
-        let why = "this installation cannot store secrets: its operator sets HOUSTON_SECRETS_KEY for the API and the \
-                   workers (`openssl rand -base64 32` makes a key)";
-        return Err(ApiError::field(at, why));
-    };
+    secret::keys(ctx, at)?;
     if secrets.len() > MAX_SECRETS {
         return Err(ApiError::field(at, format!("at most {MAX_SECRETS} are allowed")));
     }
@@ -169,11 +163,8 @@ pub(crate) fn seal(
         let why = format!("each value, and its name, have 1 to {MAX_SECRET_BYTES} bytes");
         return Err(ApiError::field(at, why));
     }
-    let mut nonce = [0; 12];
-    ctx.state.ids.fill(&mut nonce);
     let text = serde_json::to_string(secrets).unwrap_or_default();
-    // Always `Some`.
-    Ok(keys.seal(Purpose { tenant: ctx.caller.tenant(), what }, nonce, &text))
+    secret::seal(ctx, ctx.caller.tenant(), what, &text).map(Some)
 }
 
 endpoint! {

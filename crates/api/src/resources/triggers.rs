@@ -11,7 +11,7 @@ use houston_domain::plan::{Document, MAX_INPUT_BYTES, Offer};
 use houston_domain::trigger::effect::{TriggerPlan, TriggerTask, check_template, check_templates};
 use houston_domain::trigger::{InvalidWhen, MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
 use houston_protocol::trigger::{
-    CreateTrigger, TriggerFiringList, TriggerList, TriggerResponse, TriggerThen, TriggerWhen, UpdateTrigger,
+    CreateTrigger, TriggerFiringList, TriggerList, TriggerResponse, TriggerThen, UpdateTrigger,
 };
 use houston_store::trigger::{MAX_DUE, Trigger, TriggerChange};
 use serde_json::{Map, Value, json};
@@ -161,7 +161,7 @@ async fn change(
     }
     let now = ctx.now();
     let expressions = json!({"when": value.when, "instructions": value.instructions});
-    let when: Option<When> = value.when.map(Into::into);
+    let when = value.when;
     if let Some(name) = &value.name {
         check_name(name)?;
     }
@@ -233,7 +233,6 @@ fn new_trigger(
         }
     };
     check_instructions("/then/instructions", &instructions)?;
-    let when: When = when.into();
     let next_at = check_when(&when, now)?;
     let (found, agentable) = agentable(types, &agentable_id)?;
     let task = match task {
@@ -248,11 +247,10 @@ fn new_trigger(
 fn started(
     types: &AgentTypes,
     ids: (TriggerId, UserId),
-    (name, when): (String, TriggerWhen),
+    (name, when): (String, When),
     (agentable_id, plan): (&str, TriggerTask),
     now: DateTime<Utc>,
 ) -> Result<Trigger> {
-    let when: When = when.into();
     let next_at = check_when(&when, now)?;
     let (found, id) = agentable(types, agentable_id)?;
     let agentable = (id, found.kind.clone());
@@ -370,7 +368,7 @@ fn response(trigger: Trigger) -> TriggerResponse {
         id: trigger.id,
         user_id: trigger.user,
         name: trigger.name,
-        when: trigger.when.into(),
+        when: trigger.when,
         then,
         enabled: trigger.enabled,
         next_at: trigger.next_at.map(Time),

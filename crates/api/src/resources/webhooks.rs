@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use crate::admission;
-use crate::request::agentable_path::params;
+use crate::request::agentable_path::param;
 use crate::request::body::OptionalBody;
 use crate::request::prelude::*;
 use crate::resources::fields::Change;
@@ -56,10 +56,7 @@ endpoint! {
 
 /// The response is the only place where the secret can be read, so requests are not repeated by their `Idempotency-Key`:
 /// a repeated one makes another webhook.
-async fn create(
-    ctx: Ctx,
-    Creation { value: body, key: _ }: Creation<CreateWebhook>,
-) -> Result<impl IntoResponse> {
+async fn create(ctx: Ctx, Sent(body): Sent<CreateWebhook>) -> Result<impl IntoResponse> {
     // Its events have contents.
     ctx.caller.needs(Scope::Read)?;
     check_url(&ctx, &body.url)?;
@@ -265,8 +262,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DeliveryPath {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "delivery" };
-        let params = params(parts).ok_or(NOT_FOUND)?;
-        let param = |name| params.iter().find(|(of, _)| *of == name).map_or("", |(_, value)| value);
+        let mut param = |name| param(parts, name).unwrap_or_default();
         match (param("id").parse(), param("delivery_id").parse()) {
             (Ok(webhook), Ok(delivery)) => Ok(Self(webhook, delivery)),
             _ => Err(NOT_FOUND),
@@ -297,11 +293,7 @@ endpoint! {
     202 "Their deliveries are made in the background. Events that were delivered before come again, with the same id.",
 }
 
-async fn replay(
-    ctx: Ctx,
-    Id(id): Id<WebhookId>,
-    Creation { value: body, key: _ }: Creation<ReplayWebhook>,
-) -> Result<StatusCode> {
+async fn replay(ctx: Ctx, Id(id): Id<WebhookId>, Sent(body): Sent<ReplayWebhook>) -> Result<StatusCode> {
     let now = ctx.now();
     if body.since.0 > now {
         return Err(ApiError::field("/since", "must not be in the future"));

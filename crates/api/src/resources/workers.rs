@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use houston_domain::agentable::Urgency;
 use houston_domain::id::WorkerId;
 use houston_protocol::worker::{WorkerResponse, WorkerSlots, WorkersResponse};
 use houston_queue::Lane;
 use houston_store::worker_list::RegisteredWorker;
 
-use crate::caller::Caller;
 use crate::request::missing_cells::across;
 use crate::request::prelude::*;
 
@@ -22,9 +20,9 @@ endpoint! {
     200 "The registered workers, the oldest first." [WorkersResponse],
 }
 
-async fn list(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoResponse> {
+async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
     let ask = |cell: Arc<App>| async move { Ok(cell.api_store().list_workers().await?) };
-    let (found, missing) = across(&app, ask).await?;
+    let (found, missing) = across(&ctx, ask).await?;
     let data = found.into_iter().flatten().map(response).collect();
     Ok((missing, Json(WorkersResponse { data })))
 }
@@ -39,13 +37,9 @@ endpoint! {
     202 "The worker was asked, now or before." [houston_protocol::worker::WorkerResponse],
 }
 
-async fn drain(
-    State(app): State<Arc<App>>,
-    _caller: Caller,
-    Id(id): Id<WorkerId>,
-) -> Result<impl IntoResponse> {
+async fn drain(ctx: Ctx, Id(id): Id<WorkerId>) -> Result<impl IntoResponse> {
     const NOT_FOUND: ApiError = ApiError::NotFound { what: "worker" };
-    for cell in app.all_cells() {
+    for cell in ctx.all_cells() {
         match cell.api_store().drain_worker(id).await {
             Err(houston_store::Error::NotFound { .. }) => {}
             asked => {

@@ -17,7 +17,6 @@
 //! | anything else | `CUSTOM`, see [`Fact`] |
 
 mod event;
-mod fact;
 mod input;
 mod run;
 mod snapshot;
@@ -29,8 +28,7 @@ use houston_domain::id::{AgentableId, MessageId, parse_prefixed};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use self::event::{Event, HoustonMetadata, Metadata, Timestamp};
-pub use self::fact::{Fact, PostedMessage};
+pub use self::event::{Event, Fact, HoustonMetadata, Metadata, PostedMessage, Timestamp};
 pub use self::input::{InputContext, InputMessage, InputTool, ResumeEntry, ResumeStatus, RunAgentInput};
 pub use self::run::{
     Interrupt, InterruptDetails, InterruptMetadata, Outcome, RunResult, SubagentOutcome, TokenUsage,

@@ -10,6 +10,9 @@ use super::response::Response;
 /// An event with its number.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Numbered<'e> {
+    /// [`StreamEvent::name`].
+    #[serde(rename = "type")]
+    pub name: &'static str,
     /// What happened.
     #[serde(flatten)]
     pub event: &'e StreamEvent<'e>,
@@ -28,39 +31,46 @@ pub struct At<'e> {
 
 /// One event of a stream. The name is also the `event` of the server-sent event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "type")]
+#[serde(untagged)]
 pub enum StreamEvent<'e> {
-    #[serde(rename = "response.created")]
-    Created { response: Box<Response> },
-    #[serde(rename = "response.queued")]
-    Queued { response: Box<Response> },
-    #[serde(rename = "response.in_progress")]
-    InProgress { response: Box<Response> },
-    #[serde(rename = "response.completed")]
-    Completed { response: Box<Response> },
-    #[serde(rename = "response.incomplete")]
-    Incomplete { response: Box<Response> },
-    #[serde(rename = "response.failed")]
-    Failed { response: Box<Response> },
-    #[serde(rename = "response.output_item.added")]
-    ItemAdded { output_index: u32, item: OutputItem },
-    #[serde(rename = "response.output_item.done")]
-    ItemDone { output_index: u32, item: OutputItem },
-    #[serde(rename = "response.content_part.added")]
+    Created {
+        response: Box<Response>,
+    },
+    Queued {
+        response: Box<Response>,
+    },
+    InProgress {
+        response: Box<Response>,
+    },
+    Completed {
+        response: Box<Response>,
+    },
+    Incomplete {
+        response: Box<Response>,
+    },
+    Failed {
+        response: Box<Response>,
+    },
+    ItemAdded {
+        output_index: u32,
+        item: OutputItem,
+    },
+    ItemDone {
+        output_index: u32,
+        item: OutputItem,
+    },
     PartAdded {
         #[serde(flatten)]
         at: At<'e>,
         content_index: u32,
         part: Part,
     },
-    #[serde(rename = "response.content_part.done")]
     PartDone {
         #[serde(flatten)]
         at: At<'e>,
         content_index: u32,
         part: Part,
     },
-    #[serde(rename = "response.output_text.delta")]
     TextDelta {
         #[serde(flatten)]
         at: At<'e>,
@@ -68,7 +78,6 @@ pub enum StreamEvent<'e> {
         delta: Cow<'e, str>,
         logprobs: [(); 0],
     },
-    #[serde(rename = "response.output_text.done")]
     TextDone {
         #[serde(flatten)]
         at: At<'e>,
@@ -76,68 +85,48 @@ pub enum StreamEvent<'e> {
         text: String,
         logprobs: [(); 0],
     },
-    #[serde(rename = "response.reasoning_summary_part.added")]
     SummaryPartAdded {
         #[serde(flatten)]
         at: At<'e>,
         summary_index: u32,
         part: Part,
     },
-    #[serde(rename = "response.reasoning_summary_part.done")]
     SummaryPartDone {
         #[serde(flatten)]
         at: At<'e>,
         summary_index: u32,
         part: Part,
     },
-    #[serde(rename = "response.reasoning_summary_text.delta")]
     SummaryDelta {
         #[serde(flatten)]
         at: At<'e>,
         summary_index: u32,
         delta: Cow<'e, str>,
     },
-    #[serde(rename = "response.reasoning_summary_text.done")]
     SummaryDone {
         #[serde(flatten)]
         at: At<'e>,
         summary_index: u32,
         text: String,
     },
-    #[serde(rename = "response.mcp_call.in_progress")]
-    CallInProgress {
-        #[serde(flatten)]
-        at: At<'e>,
-    },
-    #[serde(rename = "response.mcp_call.completed")]
-    CallCompleted {
-        #[serde(flatten)]
-        at: At<'e>,
-    },
-    #[serde(rename = "response.mcp_call.failed")]
-    CallFailed {
-        #[serde(flatten)]
-        at: At<'e>,
-    },
-    #[serde(rename = "response.mcp_call_arguments.delta")]
+    CallInProgress(At<'e>),
+    CallCompleted(At<'e>),
+    CallFailed(At<'e>),
     CallArgumentsDelta {
         #[serde(flatten)]
         at: At<'e>,
         delta: Cow<'e, str>,
     },
-    #[serde(rename = "response.mcp_call_arguments.done")]
     CallArgumentsDone {
         #[serde(flatten)]
         at: At<'e>,
         arguments: String,
     },
-    #[serde(rename = "response.function_call_arguments.delta")]
     FunctionArgumentsDelta {
         #[serde(flatten)]
         at: At<'e>,
         delta: Cow<'e, str>,
     },
-    #[serde(rename = "response.function_call_arguments.done")]
     FunctionArgumentsDone {
         #[serde(flatten)]
         at: At<'e>,
@@ -167,9 +156,9 @@ impl StreamEvent<'_> {
             Self::SummaryPartDone { .. } => "response.reasoning_summary_part.done",
             Self::SummaryDelta { .. } => "response.reasoning_summary_text.delta",
             Self::SummaryDone { .. } => "response.reasoning_summary_text.done",
-            Self::CallInProgress { .. } => "response.mcp_call.in_progress",
-            Self::CallCompleted { .. } => "response.mcp_call.completed",
-            Self::CallFailed { .. } => "response.mcp_call.failed",
+            Self::CallInProgress(_) => "response.mcp_call.in_progress",
+            Self::CallCompleted(_) => "response.mcp_call.completed",
+            Self::CallFailed(_) => "response.mcp_call.failed",
             Self::CallArgumentsDelta { .. } => "response.mcp_call_arguments.delta",
             Self::CallArgumentsDone { .. } => "response.mcp_call_arguments.done",
             Self::FunctionArgumentsDelta { .. } => "response.function_call_arguments.delta",

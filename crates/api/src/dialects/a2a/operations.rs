@@ -126,7 +126,7 @@ impl Ask {
 
     /// `ListTasks`: those of one context, or of the user, newest first.
     pub(super) async fn list(&self, request: ListTasksRequest) -> Result<ListTasksResponse, Refusal> {
-        let ctx = self.ctx(Scope::Read)?;
+        self.ctx(Scope::Read)?;
         let size = request.page_size.unwrap_or(USUAL_PAGE);
         if !(1..=100).contains(&size) {
             return Err(ApiError::field("/pageSize", "must be a number from 1 to 100").into());

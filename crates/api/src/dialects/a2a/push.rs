@@ -47,7 +47,7 @@ impl<'a> Push<'a> {
         check_header(&field("authentication"), authorization.as_deref().unwrap_or_default())?;
         let secrets = PushSecrets { token, authorization };
         if !secrets.is_empty() {
-            secret::keys(app)?;
+            secret::keys(app, "")?;
         }
         Ok(Self { config, secrets })
     }

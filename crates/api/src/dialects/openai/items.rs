@@ -228,7 +228,7 @@ impl Items {
         let entry = self.add(key, item);
         let mut events = vec![entry.added()];
         if matches!(entry.item, OutputItem::McpCall { .. }) {
-            events.push(StreamEvent::CallInProgress { at: entry.owned_at() });
+            events.push(StreamEvent::CallInProgress(entry.owned_at()));
         }
         events
     }
@@ -280,7 +280,7 @@ impl Items {
         (*status, *(if failed { error } else { output })) =
             (if failed { ItemStatus::Failed } else { ItemStatus::Completed }, kept);
         let at = entry.owned_at();
-        let ended = if failed { StreamEvent::CallFailed { at } } else { StreamEvent::CallCompleted { at } };
+        let ended = if failed { StreamEvent::CallFailed(at) } else { StreamEvent::CallCompleted(at) };
         vec![ended, entry.done()]
     }
 

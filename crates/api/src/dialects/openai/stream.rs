@@ -116,7 +116,8 @@ impl ResponseEvents {
 
 fn push(frames: &mut SseEncoder, event: &StreamEvent<'_>, sequence_number: u64, after: u64) {
     if is_after(sequence_number, after) {
-        frames.push_named(Some(event.name()), &Numbered { event, sequence_number });
+        let name = event.name();
+        frames.push_named(Some(name), &Numbered { name, event, sequence_number });
     }
 }
 

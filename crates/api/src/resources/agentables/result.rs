@@ -9,7 +9,7 @@ use houston_domain::tool_result::{ResultPart, part};
 use houston_protocol::session::ResultPartResponse;
 use serde::Deserialize;
 
-use crate::request::agentable_path::{Owner, params};
+use crate::request::agentable_path::{Owner, param};
 use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
@@ -86,8 +86,6 @@ impl<S: Send + Sync> FromRequestParts<S> for ResultPath {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "result" };
-        let params = params(parts).ok_or(NOT_FOUND)?;
-        let id = params.iter().find(|(name, _)| *name == "result_id").and_then(|(_, id)| id.parse().ok());
-        id.map(Self).ok_or(NOT_FOUND)
+        param(parts, "result_id").and_then(|id| id.parse().ok()).map(Self).ok_or(NOT_FOUND)
     }
 }

@@ -9,7 +9,7 @@ use houston_domain::answering::Output;
 use houston_domain::setting::WrongSetting;
 use houston_protocol::agent::AgentSettingsRequest;
 
-use crate::request::checks::{check_storable_value, suggestion, truncated};
+use crate::request::checks::{check_one_line, check_storable_value, suggestion, truncated};
 use crate::request::prelude::*;
 use crate::resources::agentables::tools::check_of_kind;
 use crate::wiring::{AgentSources, ProviderName};
@@ -39,11 +39,7 @@ pub(super) fn changes_file_settings(body: &AgentSettingsRequest) -> bool {
 }
 
 pub(super) fn check_name(name: &str) -> Result<()> {
-    check_line("/name", name, MAX_AGENT_NAME_CHARS)?;
-    if name.contains(['\n', '\r']) {
-        return Err(ApiError::field("/name", "must be one line"));
-    }
-    Ok(())
+    check_one_line("/name", name, MAX_AGENT_NAME_CHARS)
 }
 
 /// Checks the given fields and applies them to `settings` of an agent of `kind`.

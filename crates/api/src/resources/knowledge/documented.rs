@@ -1,6 +1,6 @@
 //! What the OpenAPI document says of a [`KnowledgeResource`]: `#[utoipa::path]` cannot describe generic handlers.
 
-use houston_domain::knowledge::KnowledgeRules;
+use houston_domain::knowledge::{KnowledgeOwner, KnowledgeRules};
 use houston_protocol::page::Page;
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn};
@@ -10,7 +10,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{OpenApi, Ref, RefOr, Required};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{KnowledgeResource, Owner};
+use super::KnowledgeResource;
 use crate::request::endpoint::Endpoint;
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
@@ -54,21 +54,15 @@ pub(super) fn item<N: KnowledgeResource>(document: &mut OpenApi) {
     let mut schemas = Schemas::new();
     add::<N::Response>(&mut schemas);
     add::<N::Change>(&mut schemas);
-    let id = || {
-        ParameterBuilder::new()
-            .name("id")
-            .parameter_in(ParameterIn::Path)
-            .required(Required::True)
-            .schema(Some(text()))
-    };
     let response = || json(&N::Response::name(), "The item.");
-    let read = operation("get", name, &format!("Get a {name}.")).parameter(id()).response("200", response());
+    let read =
+        operation("get", name, &format!("Get a {name}.")).parameter(path("id")).response("200", response());
     let changed = operation("update", name, &format!("Change a {name}; fields not given stay as they are."))
-        .parameter(id())
+        .parameter(path("id"))
         .request_body(Some(body::<N::Change>()))
         .response("200", response());
     let deleted = operation("delete", name, &format!("Delete a {name}."))
-        .parameter(id())
+        .parameter(path("id"))
         .response("204", ResponseBuilder::new().description("The item is deleted."));
     let operations = [(HttpMethod::Get, read), (HttpMethod::Patch, changed), (HttpMethod::Delete, deleted)];
     add_to(document, &super::item::<N>(), schemas, operations);
@@ -82,15 +76,19 @@ fn operation(verb: &str, noun: &str, summary: &str) -> OperationBuilder {
 }
 
 fn owner<N: KnowledgeResource>(operation: OperationBuilder) -> OperationBuilder {
-    N::Owner::PARAMETERS.iter().fold(operation, |operation, name| {
-        operation.parameter(
-            ParameterBuilder::new()
-                .name(*name)
-                .parameter_in(ParameterIn::Path)
-                .required(Required::True)
-                .schema(Some(text())),
-        )
-    })
+    let names: &[&str] = match N::KIND.rules().owner {
+        KnowledgeOwner::Agentable => &["kinds", "id"],
+        KnowledgeOwner::User => &["id"],
+    };
+    names.iter().fold(operation, |operation, name| operation.parameter(path(name)))
+}
+
+fn path(name: &str) -> ParameterBuilder {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .schema(Some(text()))
 }
 
 fn query(name: &str, schema: ObjectBuilder, description: &str) -> ParameterBuilder {

@@ -21,7 +21,7 @@ endpoint! {
     200 "A page of steps, with up to 16 KiB of each result." [Page<houston_protocol::plan::PlanStepResponse>],
 }
 
-async fn list(ctx: Ctx, PlanPath(id): PlanPath, Query(query): Query<PageQuery>) -> Result<impl IntoResponse> {
+async fn list(ctx: Ctx, PlanPath(id): PlanPath, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, after) = (query.limit()?, query.text(List::PlanSteps)?);
     let plan = ctx.store().plan(id).await?;
     let rows = ctx.store().plan_steps(&[id]).await?.into_iter().map(|(_, step)| step).collect::<Vec<_>>();

@@ -39,7 +39,7 @@ pub(crate) fn make(app: &App, tenant: TenantId, what: &str) -> Result<NewSecret>
 /// # Errors
 /// [`ApiError::InvalidRequest`] when the installation has no key to seal it with.
 pub(crate) fn seal(app: &App, tenant: TenantId, what: &str, text: &str) -> Result<Vec<u8>> {
-    let keys = keys(app)?;
+    let keys = keys(app, "")?;
     let mut nonce = [0; 12];
     app.state.ids.fill(&mut nonce);
     // Always `Some`.
@@ -56,7 +56,7 @@ pub(crate) fn opened(
     sealed: &[u8],
     old: Option<(&[u8], DateTime<Utc>)>,
 ) -> Result<Vec<SecretString>> {
-    let keys = keys(app)?;
+    let keys = keys(app, "")?;
     let old = old.filter(|(_, until)| *until > app.now()).map(|(sealed, _)| sealed);
     let all = std::iter::once(sealed).chain(old);
     all.map(|sealed| keys.open(Purpose { tenant, what }, sealed).map_err(|error| unusable(&error))).collect()
@@ -74,15 +74,15 @@ fn unusable(why: &impl fmt::Display) -> ApiError {
     ApiError::field("", format!("the secret cannot be used: {why}; rotate it"))
 }
 
-/// The keys that seal.
+/// The keys that seal what is `at` this place of the body.
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when there are none.
-pub(crate) fn keys(app: &App) -> Result<&SecretKeys> {
+pub(crate) fn keys<'a>(app: &'a App, at: &str) -> Result<&'a SecretKeys> {
     app.state.secret_keys.as_ref().ok_or_else(|| {
         let why = "this installation cannot store secrets: its operator sets HOUSTON_SECRETS_KEY for the API and the \
                    workers (`openssl rand -base64 32` makes a key)";
-        ApiError::field("", why)
+        ApiError::field(at, why)
     })
 }
 
