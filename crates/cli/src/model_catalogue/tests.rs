@@ -1,4 +1,5 @@
 use houston_llm::Description;
+use houston_protocol::model::{ModelNeed, ModelStrategy};
 
 use super::*;
 
