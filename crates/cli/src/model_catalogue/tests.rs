@@ -1,5 +1,5 @@
 use houston_llm::Description;
-use houston_protocol::model::{ModelNeed, ModelStrategy};
+use houston_protocol::model::{Need, Strategy};
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn estimate_says_cost_and_order_of_each_strategy() {
 #[test]
 fn skipped_models_say_why_and_unknown_names_what_there_is() {
     let routes = routes(&["deepseek/deepseek-v4-pro", "openai/gpt-5-mini", "simulated"]);
-    let sees = EstimateModels { needs: vec![ModelNeed::Vision], ..asked(10, 10) };
+    let sees = EstimateModels { needs: vec![Need::Vision], ..asked(10, 10) };
     let estimate = routes.estimate(&sees, None).unwrap();
     let skipped: Vec<_> = estimate.candidates.iter().filter(|of| of.position.is_none()).collect();
     assert!(skipped.iter().any(|of| of.id.starts_with("deepseek/")), "{estimate:?}");
