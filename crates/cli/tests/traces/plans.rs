@@ -9,7 +9,7 @@ use houston_domain::plan::{
     Advance, Document, Failure, Given, Offer, States, Step, advance, answer, fail, succeed,
 };
 use houston_domain::run::RunStatus;
-use houston_domain::trace::plan::{Advanced, DRIVER, Ended, Outcome, Report, Version, name_of};
+use houston_domain::trace::plan::{Advanced, DRIVER, Ended, Outcome, Report, Version};
 use houston_domain::trace::{Line, Trace};
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ impl PlanRecorder {
             .iter()
             .filter(|(path, state)| state.status.is_settled() && !self.settled.contains(*path));
         let settled: BTreeMap<String, String> =
-            new.map(|(path, state)| (path.clone(), name_of(state.status).to_owned())).collect();
+            new.map(|(path, state)| (path.clone(), state.status.as_str().to_owned())).collect();
         self.settled.extend(settled.keys().cloned());
         self.ended = next.end.clone().map(Ended::from);
         self.lines.push(Line::Advance(Box::new(Advanced {
