@@ -166,32 +166,9 @@ pub enum ApiError {
         /// Maximum number of items.
         limit: i64,
     },
-    /// A default agent cannot be deleted.
-    #[error(
-        "the default agent of the kind `{kind}` cannot be deleted, because it answers where no other agent is chosen; \
-         change it, disable it with `enabled`: false, or restore it from jobs/agents/{kind}.toml with `reset`"
-    )]
-    DefaultAgent {
-        /// Name of the kind.
-        kind: String,
-    },
-    /// Only default agents can be reset, because only they have a file.
-    #[error("`{name}` is not a default agent; only default agents have a file that `reset` can restore")]
-    NoDefaultAgent {
-        /// Name of the agent.
-        name: String,
-    },
-    /// The agent or team cannot be deleted while it is used.
-    #[error(
-        "this {what} is in use by {}, and possibly by others; assign another agent or team there first",
-        by.join(", ")
-    )]
-    InUse {
-        /// `agent` or `team`.
-        what: &'static str,
-        /// Ids of some of its users.
-        by: Vec<String>,
-    },
+    /// What only its code and its text tell from other refusals: what is not possible, why, and what to do instead.
+    #[error("{1}")]
+    Refused(ProblemCode, String),
     /// The resource was changed since the client read it.
     #[error("stale version: the current version is {version}; read the resource again and repeat the change")]
     StaleVersion {
@@ -202,12 +179,6 @@ pub enum ApiError {
     #[error("jobs/agents cannot be read, and nothing was changed: {reason}")]
     UnreadableFiles {
         /// File, position and what is allowed there.
-        reason: String,
-    },
-    /// The MCP server lists another tool than the one to approve.
-    #[error("nothing was approved: {reason}")]
-    ToolChanged {
-        /// Which, and what to do.
         reason: String,
     },
     /// The MCP server does not list its tools.
@@ -254,20 +225,11 @@ pub enum ApiError {
         /// Maximum size in bytes.
         limit: usize,
     },
-    /// The step of a plan has another status than the request needs: which it has, and which are possible.
-    #[error("{0}")]
-    InvalidStepStatus(String),
     /// The run has ended and cannot be cancelled or changed.
     #[error("the run has already ended as `{}` and cannot be cancelled or changed", status.as_str())]
     InvalidState {
         /// The final status of the run.
         status: RunStatus,
-    },
-    /// The kind has no status `archived`.
-    #[error("{} cannot be archived; its kind has no status `archived`", with_article(kind))]
-    NotArchivable {
-        /// Name of the kind.
-        kind: String,
     },
     /// The agentable is archived, so check-ins would not wake it.
     #[error(
@@ -278,18 +240,6 @@ pub enum ApiError {
         /// Id of the agentable.
         id: String,
     },
-    /// Agentables of this kind have no check-ins.
-    #[error(
-        "{} has no check-ins; only kinds with `modes = [\"agent_check_in\"]` have them",
-        with_article(kind)
-    )]
-    NoCheckIns {
-        /// Name of the kind.
-        kind: String,
-    },
-    /// The user has no agentable whose kind writes feeds.
-    #[error("this user has no agent that writes feeds; only kinds with `modes = [\"feed_generation\"]` do")]
-    NoFeedAgent,
     /// The agent that writes feeds has another run open.
     #[error(
         "the agent that writes feeds is busy with {run}; wait until the run has ended, or cancel it, then try again"
@@ -388,22 +338,15 @@ impl ApiError {
             Self::AlreadyExists { .. } => ProblemCode::AlreadyExists,
             Self::NotCreatable { .. } => ProblemCode::NotCreatable,
             Self::Full { .. } => ProblemCode::Full,
-            Self::DefaultAgent { .. } => ProblemCode::DefaultAgent,
-            Self::NoDefaultAgent { .. } => ProblemCode::NoDefaultAgent,
-            Self::InUse { .. } => ProblemCode::InUse,
+            Self::Refused(code, _) => *code,
             Self::StaleVersion { .. } => ProblemCode::StaleVersion,
             Self::UnreadableFiles { .. } => ProblemCode::UnreadableFiles,
-            Self::ToolChanged { .. } => ProblemCode::ToolChanged,
             Self::McpServerFailed { .. } => ProblemCode::McpServerFailed,
             Self::MessageRejected { .. } | Self::RunInProgress { .. } => ProblemCode::RunInProgress,
             Self::QuestionClosed { .. } => ProblemCode::QuestionClosed,
             Self::TooLarge { .. } => ProblemCode::TooLarge,
             Self::InvalidState { .. } => ProblemCode::InvalidState,
-            Self::InvalidStepStatus { .. } => ProblemCode::InvalidStepStatus,
-            Self::NotArchivable { .. } => ProblemCode::NotArchivable,
             Self::Archived { .. } => ProblemCode::Archived,
-            Self::NoCheckIns { .. } => ProblemCode::NoCheckIns,
-            Self::NoFeedAgent => ProblemCode::NoFeedAgent,
             Self::FeedAgentBusy { .. } => ProblemCode::RunInProgress,
             Self::TooManyPending { .. } => ProblemCode::TooManyPending,
             Self::RateLimited { .. } => ProblemCode::RateLimited,
@@ -481,7 +424,7 @@ impl ApiError {
 }
 
 /// `a goal`, `an agent`.
-fn with_article(noun: &str) -> String {
+pub(crate) fn with_article(noun: &str) -> String {
     let article = if noun.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
     format!("{article} {noun}")
 }

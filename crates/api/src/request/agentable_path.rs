@@ -41,8 +41,13 @@ impl AgentablePath {
 
     /// The agentable of this kind with this id.
     pub(crate) fn of_kind(types: &BTreeMap<String, AgentType>, kind: &str, id: AgentableId) -> Option<Self> {
-        let AgentType { urgency, conversational, double_texting, .. } = *types.get(kind)?;
-        Some(Self { kind: kind.to_owned(), id, urgency, conversational, double_texting })
+        Some(Self::new(types.get(kind)?, id))
+    }
+
+    /// The agentable of this kind with this id.
+    pub(crate) fn new(kind: &AgentType, id: AgentableId) -> Self {
+        let AgentType { urgency, conversational, double_texting, .. } = *kind;
+        Self { kind: kind.kind.clone(), id, urgency, conversational, double_texting }
     }
 
     /// The agentable with this id of the API, e.g. `goal_0190…`.
@@ -90,45 +95,15 @@ impl FromRequestParts<Arc<App>> for AgentablePath {
 
 /// A kind as named by a path, in the plural, e.g. `/v1/goals`.
 #[derive(Debug, Clone)]
-pub(crate) struct KindPath {
-    pub(crate) name: String,
-    pub(crate) initial_status: Option<String>,
-    pub(crate) user_creatable: bool,
-    pub(crate) made_with_user: bool,
-    pub(crate) urgency: Urgency,
-    /// Whether its agentables accept messages.
-    pub(crate) conversational: bool,
-    pub(crate) double_texting: DoubleTexting,
-    /// Whether titles are generated for agentables created without one.
-    pub(crate) titles: bool,
-}
-
-impl KindPath {
-    /// The path of an agentable of this kind.
-    pub(crate) fn agentable(&self, id: AgentableId) -> AgentablePath {
-        let Self { urgency, conversational, double_texting, .. } = *self;
-        AgentablePath { kind: self.name.clone(), id, urgency, conversational, double_texting }
-    }
-}
+pub(crate) struct KindPath(pub(crate) AgentType);
 
 impl FromRequestParts<Arc<App>> for KindPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
-        const NOT_FOUND: ApiError = ApiError::NotFound { what: "route" };
         let kinds = param(parts, "kinds").unwrap_or_default();
-        let kind =
-            kinds.strip_suffix('s').and_then(|kind| app.state.agent_types.get(kind)).ok_or(NOT_FOUND)?;
-        Ok(Self {
-            name: kind.kind.clone(),
-            initial_status: kind.initial_status().map(str::to_owned),
-            user_creatable: kind.user_creatable(),
-            made_with_user: kind.made_with_user,
-            urgency: kind.urgency,
-            conversational: kind.conversational,
-            double_texting: kind.double_texting,
-            titles: kind.titles,
-        })
+        let kind = kinds.strip_suffix('s').and_then(|kind| app.state.agent_types.get(kind));
+        kind.cloned().map(Self).ok_or(ApiError::NotFound { what: "route" })
     }
 }
 

@@ -11,6 +11,7 @@ use houston_domain::id::{AgentId, AgentableId, TeamId, UserId};
 use houston_domain::run::RunStatus;
 use houston_domain::settable::StatusChange;
 use houston_protocol::agentable::{AgentableResponse, TaskResultResponse, UpdateAgentable};
+use houston_protocol::problem::ProblemCode;
 use houston_store::agentable::{Agentable, AgentableChange, AgentableFilter, StoredStatus};
 use houston_store::cancel::ARCHIVED;
 use houston_store::erasure::Target;
@@ -19,6 +20,7 @@ use houston_store::serving::{ServedBy, ServingChange};
 use houston_store::task_result::TaskResult;
 use serde::Deserialize;
 
+use crate::error::with_article;
 use crate::request::agentable_path::KindPath;
 use crate::request::page::NextPage;
 use crate::request::prelude::*;
@@ -51,12 +53,11 @@ endpoint! {
     200 "A page of agentables." [Page<houston_protocol::agentable::AgentableResponse>],
 }
 
-async fn list(ctx: Ctx, kind: KindPath, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
-    let agent_type = ctx.state.agent_types.get(&kind.name);
+async fn list(ctx: Ctx, KindPath(kind): KindPath, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
     let user = query.user_id.map(|id| {
         id.parse::<UserId>().map_err(|_| ApiError::parameter("user_id", "must be the id of a user, `user_…`"))
     });
-    let statuses = query.status.zip(agent_type).map(|(status, kind)| statuses(kind, &status));
+    let statuses = query.status.map(|status| statuses(&kind, &status));
     let filter =
         AgentableFilter { user: ctx.caller.list_of(user.transpose()?)?, statuses: statuses.transpose()? };
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
@@ -64,7 +65,7 @@ async fn list(ctx: Ctx, kind: KindPath, Query(query): Query<Filter>) -> Result<i
     if let Some(user) = filter.user {
         ctx.store().user(user).await?;
     }
-    let mut found = ctx.store().agentables(&kind.name, &filter, before, rows(limit)).await?;
+    let mut found = ctx.store().agentables(&kind.kind, &filter, before, rows(limit)).await?;
     let next = NextPage::of(List::Agentables, limit, &mut found, |row: &Agentable| row.id.0.as_u128());
     Ok(Json(next.page(responses(&ctx, found).await?)))
 }
@@ -210,7 +211,8 @@ fn check_archivable(app: &App, path: &AgentablePath) -> Result<()> {
     if kind.is_some_and(|kind| kind.statuses.iter().any(|status| status == ARCHIVED)) {
         return Ok(());
     }
-    Err(ApiError::NotArchivable { kind: path.kind.clone() })
+    let why = format!("{} cannot be archived; its kind has no status `archived`", with_article(&path.kind));
+    Err(ApiError::Refused(ProblemCode::NotArchivable, why))
 }
 
 async fn read(ctx: &Ctx, path: &AgentablePath) -> Result<Json<AgentableResponse>> {

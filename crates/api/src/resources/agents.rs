@@ -11,6 +11,7 @@ use houston_domain::agent_settings::AgentSettings;
 use houston_domain::agentable::AgentType;
 use houston_domain::id::AgentId;
 use houston_protocol::agent::{AgentResponse, AgentSettingsRequest, ResyncResponse};
+use houston_protocol::problem::ProblemCode;
 use houston_store::Error;
 use houston_store::agent::{Agent, AgentChange, Changed, DefaultAgent, Deletion, Synced, UsedBy};
 
@@ -182,7 +183,12 @@ endpoint! {
 async fn delete(ctx: Ctx, Id(id): Id<AgentId>) -> Result<StatusCode> {
     let agent = ctx.store().agent(id).await?;
     if agent.is_default {
-        return Err(ApiError::DefaultAgent { kind: agent.kind });
+        let kind = agent.kind;
+        let why = format!(
+            "the default agent of the kind `{kind}` cannot be deleted, because it answers where no other agent is chosen; \
+             change it, disable it with `enabled`: false, or restore it from jobs/agents/{kind}.toml with `reset`"
+        );
+        return Err(ApiError::Refused(ProblemCode::DefaultAgent, why));
     }
     check_deleted("agent", ctx.store().delete_agent(id).await?)?;
     Ok(StatusCode::NO_CONTENT)
@@ -200,7 +206,11 @@ endpoint! {
 async fn reset(ctx: Ctx, Id(id): Id<AgentId>) -> Result<impl IntoResponse> {
     let agent = ctx.store().agent(id).await?;
     if !agent.is_default {
-        return Err(ApiError::NoDefaultAgent { name: agent.name });
+        let name = agent.name;
+        let why = format!(
+            "`{name}` is not a default agent; only default agents have a file that `reset` can restore"
+        );
+        return Err(ApiError::Refused(ProblemCode::NoDefaultAgent, why));
     }
     let files = read_files(&ctx)?;
     let kind = files.get(&agent.kind).ok_or_else(|| ApiError::UnreadableFiles {
@@ -340,7 +350,7 @@ pub(crate) async fn retry_on_conflict<T, F: Future<Output = Result<Changed<T>>>>
 }
 
 /// # Errors
-/// [`ApiError::InUse`] when `what` was not deleted because it is in use.
+/// [`ApiError::Refused`] when `what` was not deleted because it is in use.
 pub(crate) fn check_deleted(what: &'static str, deleted: Deletion) -> Result<()> {
     match deleted {
         Deletion::Deleted => Ok(()),
@@ -349,7 +359,11 @@ pub(crate) fn check_deleted(what: &'static str, deleted: Deletion) -> Result<()>
                 UsedBy::Agentable(kind, id) => id.public_id(&kind),
                 UsedBy::Team(id) => id.to_string(),
             });
-            Err(ApiError::InUse { what, by: ids.collect() })
+            let by = ids.collect::<Vec<_>>().join(", ");
+            let why = format!(
+                "this {what} is in use by {by}, and possibly by others; assign another agent or team there first"
+            );
+            Err(ApiError::Refused(ProblemCode::InUse, why))
         }
     }
 }

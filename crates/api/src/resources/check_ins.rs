@@ -4,9 +4,11 @@ use houston_domain::check_in::{CheckInRequest, MAX_REASON_BYTES, Moment};
 use houston_domain::id::CheckInId;
 use houston_domain::mode::Mode;
 use houston_protocol::check_in::{CheckInResponse, CreateCheckIn};
+use houston_protocol::problem::ProblemCode;
 use houston_store::check_in::CheckIn;
 use houston_store::rate::Whose;
 
+use crate::error::with_article;
 use crate::request::agentable_path::Owner;
 use crate::request::prelude::*;
 use crate::request::rates::ask;
@@ -51,7 +53,10 @@ async fn create(ctx: Ctx, path: AgentablePath, request: Creation<CreateCheckIn>)
     let wakes =
         ctx.state.agent_types.get(&path.kind).is_some_and(|kind| kind.modes.contains(&Mode::AgentCheckIn));
     if !wakes {
-        return Err(ApiError::NoCheckIns { kind: path.kind });
+        let kind = with_article(&path.kind);
+        let why =
+            format!("{kind} has no check-ins; only kinds with `modes = [\"agent_check_in\"]` have them");
+        return Err(ApiError::Refused(ProblemCode::NoCheckIns, why));
     }
     ask(&ctx, Whose::Agentable(path.id), key.as_ref()).await?;
     let (id, wanted) = (ctx.state.ids.beside(path.id), CheckInRequest { when, reason });

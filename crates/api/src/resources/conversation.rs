@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::http::header;
+use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::conversation::Conversation;
 use houston_domain::id::{AgentableId, RunId, UserId, shard};
 use houston_protocol::agentable::AgentableResponse;
@@ -23,7 +24,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[IMPORT, EXPORT, FORK, RESET, STATS];
 /// was received; `None` for a fork.
 async fn create(
     ctx: &Ctx,
-    kind: &KindPath,
+    kind: &AgentType,
     user: UserId,
     (conversation, digest): (&Conversation, Option<[u8; 32]>),
     origin: Option<Origin>,
@@ -33,10 +34,10 @@ async fn create(
     let agentable = NewAgentable {
         id,
         user,
-        kind: &kind.name,
+        kind: &kind.kind,
         title: &conversation.title,
         description: &conversation.description,
-        status: kind.initial_status.as_deref(),
+        status: kind.initial_status(),
         tools: conversation.tools.as_deref(),
         created_at: ctx.now(),
     };
@@ -49,11 +50,11 @@ async fn create(
         last_seq: None,
         read_seq: None,
         unread: None,
-        id: id.public_id(&kind.name),
+        id: id.public_id(&kind.kind),
         user_id: user,
         title: conversation.title.clone(),
         description: conversation.description.clone(),
-        status: kind.initial_status.clone(),
+        status: kind.initial_status().map(str::to_owned),
         run_id: Some(run),
         parent_id: None,
         agent_id: served_by.agent,
@@ -65,16 +66,16 @@ async fn create(
     let new = NewConversation { agentable, conversation, digest, run, origin };
     let key = key.as_ref().map(Key::as_stored);
     let done = ctx.store().create_conversation(&new, &ctx.state.ids, key, &body).await?;
-    created(unless_key_reused(done)?, &format!("/v1/{}s", kind.name))
+    created(unless_key_reused(done)?, &format!("/v1/{}s", kind.kind))
 }
 
 /// # Errors
 /// [`ApiError::NotCreatable`] when users may not create agentables of the kind.
-fn check_kind(kind: &KindPath) -> Result<()> {
-    if kind.user_creatable {
+fn check_kind(kind: &AgentType) -> Result<()> {
+    if kind.user_creatable() {
         return Ok(());
     }
-    Err(ApiError::NotCreatable { kind: kind.name.clone(), made_with_user: kind.made_with_user })
+    Err(ApiError::NotCreatable { kind: kind.kind.clone(), made_with_user: kind.made_with_user })
 }
 
 endpoint! {
@@ -123,24 +124,28 @@ endpoint! {
     409 "`not_creatable`: agentables of this kind are created by agents or with their user.",
 }
 
-pub(crate) async fn import(ctx: Ctx, kind: KindPath, received: ReceivedDocument) -> Result<Response> {
+pub(crate) async fn import(
+    ctx: Ctx,
+    KindPath(kind): KindPath,
+    received: ReceivedDocument,
+) -> Result<Response> {
     check_kind(&kind)?;
     let importing = ctx.clone();
     ctx.offload.drive(async move { parse_and_create(&importing, &kind, received).await }).await
 }
 
-async fn parse_and_create(ctx: &Ctx, kind: &KindPath, received: ReceivedDocument) -> Result<Response> {
+async fn parse_and_create(ctx: &Ctx, kind: &AgentType, received: ReceivedDocument) -> Result<Response> {
     let (Creation { value: Import { user_id, title, mut conversation }, key }, _permit) = received.read()?;
     ctx.caller.check_user(user_id)?;
     let ctx = &ctx.with_shard(shard(user_id));
-    if conversation.kind != kind.name {
+    if conversation.kind != kind.kind {
         let other = &conversation.kind;
         let detail = format!("is `{other}`; import it at /v1/import/{other}s");
         return Err(ApiError::field("/conversation/kind", detail));
     }
     let digest = conversation.digest();
     if let Some(title) = title {
-        crate::request::checks::check_line("/title", &title, houston_domain::agentable::MAX_TITLE_CHARS)?;
+        check_line("/title", &title, MAX_TITLE_CHARS)?;
         conversation.title = title;
     }
     if conversation.title.is_empty() && !kind.titles {
@@ -151,7 +156,7 @@ async fn parse_and_create(ctx: &Ctx, kind: &KindPath, received: ReceivedDocument
         .and_then(|()| conversation.check_counts(&ctx.store().knowledge_limits()))
         .map_err(|invalid| ApiError::field(&format!("/conversation{}", invalid.pointer), invalid.detail))?;
     if let Some(names) = &conversation.tools {
-        tools::check(ctx, &kind.name, "/conversation/tools", names).await?;
+        tools::check(ctx, &kind.kind, "/conversation/tools", names).await?;
     }
     create(ctx, kind, user_id, (&conversation.upgraded(), Some(digest)), None, key).await
 }
@@ -184,15 +189,13 @@ endpoint! {
 
 async fn fork(
     ctx: Ctx,
-    kind: KindPath,
+    KindPath(kind): KindPath,
     path: AgentablePath,
     OptionalBody(request): OptionalBody<Fork>,
 ) -> Result<Response> {
     let Creation { value: Fork { position, title, knowledge }, key } = request;
     check_kind(&kind)?;
-    title
-        .as_deref()
-        .map_or(Ok(()), |title| check_line("/title", title, houston_domain::agentable::MAX_TITLE_CHARS))?;
+    title.as_deref().map_or(Ok(()), |title| check_line("/title", title, MAX_TITLE_CHARS))?;
     let original = ctx.store().agentable(&path.kind, path.id).await?;
     let max_bytes = ctx.state.config.conversation.max_bytes;
     let options = ExportOptions { until: position, knowledge, max_bytes };

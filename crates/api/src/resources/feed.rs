@@ -6,6 +6,7 @@
 use houston_domain::id::{AgentableId, MessageId, RunId, UserId};
 use houston_domain::mode::Mode;
 use houston_protocol::feed::{FeedGenerationResponse, GenerateFeed};
+use houston_protocol::problem::ProblemCode;
 use houston_store::feed::{FeedIds, FeedOutcome, FeedRequestOutcome};
 use houston_store::rate::Whose;
 use serde::{Deserialize, Serialize};
@@ -122,7 +123,10 @@ async fn generate(
     match (Outcome::of(&begun, ids), begun) {
         (Some(outcome), _) => Ok(respond(<(StatusCode, Json<FeedGenerationResponse>)>::from(outcome), false)),
         (None, FeedOutcome::Busy { run, .. }) => Err(ApiError::FeedAgentBusy { run }),
-        (None, FeedOutcome::NoAgent) => Err(ApiError::NoFeedAgent),
+        (None, FeedOutcome::NoAgent) => {
+            let why = "this user has no agent that writes feeds; only kinds with `modes = [\"feed_generation\"]` do";
+            Err(ApiError::Refused(ProblemCode::NoFeedAgent, why.to_owned()))
+        }
         (None, _) => Err(ApiError::Unavailable(None)),
     }
 }

@@ -21,6 +21,7 @@ use houston_protocol::mcp_server::{
     ApproveMcpTools, McpOAuth, McpServerList, McpServerResponse, McpToolDefinition, McpToolList,
     McpToolResponse, McpToolSettings, PutMcpServer,
 };
+use houston_protocol::problem::ProblemCode;
 use houston_store::Error;
 use houston_store::mcp_server::{McpServer, NewServer, ServerOwner};
 use secrecy::SecretString;
@@ -297,7 +298,10 @@ async fn approve(
             );
             Err(ApiError::field("/tools", why))
         }
-        Err(changed) => Err(ApiError::ToolChanged { reason: changed.to_string() }),
+        Err(changed) => {
+            let why = format!("nothing was approved: {changed}");
+            Err(ApiError::Refused(ProblemCode::ToolChanged, why))
+        }
     }
 }
 

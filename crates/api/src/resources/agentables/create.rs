@@ -2,7 +2,7 @@
 //! user and its first message, if the request has them, in one transaction.
 
 use chrono::{DateTime, Utc};
-use houston_domain::agentable::MAX_TITLE_CHARS;
+use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::id::{UserId, shard};
 use houston_domain::run::RunStatus;
 use houston_protocol::agentable::{AgentableResponse, CreateAgentable, CreateFirstMessage};
@@ -34,7 +34,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE];
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when the title is missing and the kind generates none, or when it is too long.
-fn title<'t>(kind: &KindPath, given: Option<&'t str>) -> Result<&'t str> {
+fn title<'t>(kind: &AgentType, given: Option<&'t str>) -> Result<&'t str> {
     match given {
         None | Some("") if kind.titles => Ok(""),
         None => Err(ApiError::field("/title", "missing field `title`")),
@@ -54,19 +54,19 @@ endpoint! {
 
 pub(crate) async fn create(
     ctx: Ctx,
-    kind: KindPath,
+    KindPath(kind): KindPath,
     request: body::Creation<CreateAgentable>,
 ) -> Result<Response> {
     let body::Creation { value: body, key } = request;
-    if !kind.user_creatable {
-        return Err(ApiError::NotCreatable { kind: kind.name, made_with_user: kind.made_with_user });
+    if !kind.user_creatable() {
+        return Err(ApiError::NotCreatable { kind: kind.kind, made_with_user: kind.made_with_user });
     }
     body.message.as_ref().map_or(Ok(()), |first| check_message(&kind, first))?;
     let title = title(&kind, body.title.as_deref())?;
     check_description(&body.description)?;
-    let served_by = check_serving(&ctx, &kind.name, (body.agent_id, body.team_id)).await?;
+    let served_by = check_serving(&ctx, &kind.kind, (body.agent_id, body.team_id)).await?;
     if let Some(names) = &body.tools {
-        tools::check(&ctx, &kind.name, "/tools", names).await?;
+        tools::check(&ctx, &kind.kind, "/tools", names).await?;
     }
     let stored_key = key.as_ref().map(Key::as_stored);
     let mut owner = owner(&ctx, (body.user_id, body.user), stored_key).await?;
@@ -79,8 +79,7 @@ pub(crate) async fn create(
         ask(&ctx, whose, key.as_ref()).await?;
     }
     let key = stored_key;
-    let posting =
-        body.message.as_ref().map_or_else(Posting::default, |_| Posting::begin(ctx.urgency(&kind.name)));
+    let posting = body.message.as_ref().map_or_else(Posting::default, |_| Posting::begin(kind.urgency));
     let mut message = body.message.map(|first| {
         let (ids, user, metadata) = (&ctx.state.ids, owner.id(), Value::Object(first.metadata));
         let mut post = NewPost::new(ids.beside(user), ids.beside(user), first.content, metadata);
@@ -112,12 +111,12 @@ pub(crate) async fn create(
         posting.end(message.id, message.run);
         ctx.send_hint(path.id, path.urgency);
     }
-    created((stored, replayed), &format!("/v1/{}s", kind.name))
+    created((stored, replayed), &format!("/v1/{}s", kind.kind))
 }
 
 /// The agentable to be created, without its user.
 struct New<'a> {
-    kind: &'a KindPath,
+    kind: &'a AgentType,
     title: &'a str,
     description: &'a str,
     tools: Option<&'a [String]>,
@@ -135,7 +134,7 @@ impl New<'_> {
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<(AgentablePath, Created<Value>), Error> {
         let user = owner.id();
-        let path = self.kind.agentable(ctx.state.ids.beside(user));
+        let path = AgentablePath::new(self.kind, ctx.state.ids.beside(user));
         let new_user = match owner {
             Owner::Existing(_) => None,
             Owner::New(user) => Some(user),
@@ -143,10 +142,10 @@ impl New<'_> {
         let agentable = NewAgentable {
             id: path.id,
             user,
-            kind: &self.kind.name,
+            kind: &self.kind.kind,
             title: self.title,
             description: self.description,
-            status: self.kind.initial_status.as_deref(),
+            status: self.kind.initial_status(),
             tools: self.tools,
             created_at: self.created_at,
         };
@@ -165,7 +164,7 @@ impl New<'_> {
 
 /// # Errors
 /// [`ApiError`] when agentables of the kind accept no messages, or the message is invalid.
-fn check_message(kind: &KindPath, first: &CreateFirstMessage) -> Result<()> {
+fn check_message(kind: &AgentType, first: &CreateFirstMessage) -> Result<()> {
     if !kind.conversational {
         return Err(ApiError::field("/message", "agentables of this kind accept no messages"));
     }

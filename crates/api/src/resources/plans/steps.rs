@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use houston_domain::plan::{ByHandError, Document, MAX_RESULT, States, Step, repeat, skip as skip_step};
 use houston_protocol::plan::{PlanResponse, PlanStepError, PlanStepResponse};
+use houston_protocol::problem::ProblemCode;
 use houston_store::plan::{PlanStep, StepsChange};
 use serde_json::Value;
 
@@ -78,7 +79,7 @@ async fn change(
     done.map_err(|refusal| {
         refused(refusal, |error| match error {
             ByHandError::Unknown => ApiError::NotFound { what: "step of the plan" },
-            ByHandError::Status(reason) => ApiError::InvalidStepStatus(reason),
+            ByHandError::Status(reason) => ApiError::Refused(ProblemCode::InvalidStepStatus, reason),
         })
     })?;
     tell(ctx, &plan);
