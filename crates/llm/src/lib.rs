@@ -80,11 +80,6 @@ pub mod routing;
 mod scrub;
 pub mod secret;
 pub mod simulated;
-#[cfg(test)]
-mod tests {
-    mod exchanges;
-    pub(crate) mod recordings;
-}
 pub mod tokens;
 mod wire;
 
@@ -113,3 +108,9 @@ pub use routing::router::{Candidate, Need, Rates, Strategy, estimate_cost};
 pub use scrub::redacted_address;
 pub use secret::{Fingerprint, Secret};
 pub use simulated::Simulated;
+
+#[cfg(test)]
+mod tests {
+    mod exchanges;
+    pub(crate) mod recordings;
+}
