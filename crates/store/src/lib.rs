@@ -55,7 +55,7 @@
 //! - Every write of a run goes through [`RunStore::commit`] (or a [`record::FencedTx`]): it first locks the
 //!   agentable's row in `run_locks` by epoch and token, and changes nothing when the caller's claim has been
 //!   superseded (a zombie).
-//! - Posts, claims and steps are written in batches: a statement writes what was submitted while the one before it ran,
+//! - Posts, new plans, claims and steps are written in batches: a statement writes what was submitted while the one before it ran,
 //!   waits for no lock, and leaves out what does not fit. What it leaves out is written alone, and so is every item of a
 //!   batch that fails: no item suffers from another. The contexts of runs and the events of streams are read in batches
 //!   as well. Each kind of batch has connections of its own, which are not in the pool.
