@@ -173,7 +173,8 @@ impl Batchers {
     }
 
     pub(crate) async fn close(&self) {
-        let Self { creations, posts, claims, steps, plans, contexts, streams, asks, tokens, settlements } = self;
+        let Self { creations, posts, claims, steps, plans, contexts, streams, asks, tokens, settlements } =
+            self;
         tokio::join!(
             creations.close(),
             posts.close(),

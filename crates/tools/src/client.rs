@@ -10,9 +10,8 @@ use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, Tool
 use houston_domain::tool_schema::in_form;
 use serde_json::{Value, json};
 
-use crate::tool::{
-    Acted, CallContext, CallQuestion, InvalidInput, Pause, Paused, Plan, SharedTool, Tool, Until,
-};
+use crate::input::InvalidInput;
+use crate::tool::{Acted, CallContext, CallQuestion, Pause, Paused, Plan, SharedTool, Tool, Until};
 use crate::untrusted::marked;
 
 /// A tool of a client.

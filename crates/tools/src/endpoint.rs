@@ -14,8 +14,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::input::InvalidInput;
 use crate::outside::{Failed, Web, code_of};
-use crate::tool::{CallContext, InvalidInput, Plan, SharedTool, Tool};
+use crate::tool::{CallContext, Plan, SharedTool, Tool};
 use crate::untrusted::marked;
 
 /// The secrets that endpoints name.

@@ -2,11 +2,20 @@
 
 use std::fmt::Display;
 
-use houston_domain::tool_call::ToolResponse;
+use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::tool::InvalidInput;
+/// Invalid arguments. The model reads the text and can correct the call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidInput(pub String);
+
+impl From<InvalidInput> for ToolResponse {
+    fn from(invalid: InvalidInput) -> Self {
+        Self::failure(ToolErrorCode::ValidationError, invalid.0)
+    }
+}
 
 /// Parses the arguments as `T`, which should refuse unknown fields.
 ///

@@ -66,6 +66,7 @@ pub mod untrusted;
 
 pub use ask::Ask;
 pub use code::{Code, CodeAnswer, CodeCall, CodeCalls, CodeHost};
+pub use input::InvalidInput;
 pub use many::FINDING_TOOLS;
 pub use offer::Offer;
 pub use outside::{Outside, PdfReader};
@@ -74,8 +75,8 @@ pub use record::{NewTaskInfo, Record, RecordFuture};
 pub use registry::Registry;
 pub use skills::Skills;
 pub use tool::{
-    Acted, CallContext, CallQuestion, CheckOutcome, InvalidInput, Pause, Paused, Plan, SharedTool, Situation,
-    TaskKind, Tool, Until,
+    Acted, CallContext, CallQuestion, CheckOutcome, Pause, Paused, Plan, SharedTool, Situation, TaskKind,
+    Tool, Until,
 };
 pub use typed::Needs;
 

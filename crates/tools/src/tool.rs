@@ -18,13 +18,14 @@ use houston_domain::focus::Tier;
 use houston_domain::guard::{Layer, ToolFacts};
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
 use houston_domain::snippet::SnippetTool;
-use houston_domain::tool_call::{ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::{ToolDefinition, ToolResponse};
 use houston_store::workspace_file::CommandFiles;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::Ask;
 use crate::code::Code;
+use crate::input::InvalidInput;
 use crate::progress::Progress;
 use crate::record::Record;
 use crate::skills::Skills;
@@ -124,17 +125,6 @@ impl std::fmt::Debug for Plan {
             Self::Code(_) => f.write_str("Code"),
             Self::Ask(ask) => f.debug_tuple("Ask").field(ask).finish(),
         }
-    }
-}
-
-/// Invalid arguments. The model reads the text and can correct the call.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidInput(pub String);
-
-impl From<InvalidInput> for ToolResponse {
-    fn from(invalid: InvalidInput) -> Self {
-        Self::failure(ToolErrorCode::ValidationError, invalid.0)
     }
 }
 

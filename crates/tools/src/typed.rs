@@ -14,10 +14,10 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::input::Refusal;
+use crate::input::{InvalidInput, Refusal};
 use crate::outside::Outside;
 use crate::record::Access;
-use crate::tool::{CallContext, InvalidInput, Plan, SharedTool, Situation, Tool};
+use crate::tool::{CallContext, Plan, SharedTool, Situation, Tool};
 use crate::{input, schema};
 
 /// What is known of a tool before any call. The macro `built_in!` implements it, a line for each tool.

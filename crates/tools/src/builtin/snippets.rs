@@ -12,8 +12,9 @@ use serde_json::{Map, Value, json};
 
 use super::prelude::*;
 use super::run_code::{LANGUAGES, Scripts, runs_code};
+use crate::input::InvalidInput;
 use crate::many::arguments;
-use crate::tool::{InvalidInput, SharedTool, Tool};
+use crate::tool::{SharedTool, Tool};
 
 built_in! {
     SaveSnippet: "save_snippet", Idempotent, capability Snippets;

@@ -10,8 +10,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Catalogue, Entry, SEARCH_TOOLS, first_sentence, help};
+use crate::input::InvalidInput;
 use crate::input::Refusal;
-use crate::tool::{CallContext, InvalidInput, Plan, SharedTool, Tool};
+use crate::tool::{CallContext, Plan, SharedTool, Tool};
 use crate::typed::{About, BuiltIn, shared};
 
 /// How many tools find, describe and call the others.

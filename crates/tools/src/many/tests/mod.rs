@@ -12,7 +12,8 @@ use houston_domain::tool_call::{ToolCall, ToolDefinition, ToolResponse};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use crate::input::InvalidInput;
+use crate::tool::{CallContext, Plan, Tool};
 use crate::{Offer, Outside, Registry, builtin};
 
 /// A tool of a server, which does nothing.
