@@ -231,8 +231,17 @@ impl<B: Batch> Writer<B> {
     /// What is queued; `None` when the batcher is gone.
     async fn next(&mut self) -> Option<Split<B>> {
         let mut queued = std::mem::take(&mut self.behind);
-        if queued.is_empty() && self.items.lock().await.recv_many(&mut queued, MAX_ITEMS).await == 0 {
-            return None;
+        if queued.is_empty() {
+            if self.items.lock().await.recv_many(&mut queued, MAX_ITEMS).await == 0 {
+                return None;
+            }
+        } else if let Ok(mut items) = self.items.try_lock() {
+            // So that items which share a key delay no others.
+            while queued.len() < MAX_ITEMS
+                && let Ok(item) = items.try_recv()
+            {
+                queued.push(item);
+            }
         }
         Some(split::<B>(queued, MAX_BYTES))
     }

@@ -6,7 +6,7 @@
 //! transactions is no danger. What it may do is written by `row_security.sql`, after the migrations.
 //!
 //! Outside of it are statements that work for several tenants at once, and name one per row: batches of posts, creations,
-//! claims and streams; the last statements of a request to erase, which hide rows from their own tenant; writing files of
+//! plans, claims and streams; the last statements of a request to erase, which hide rows from their own tenant; writing files of
 //! workspaces to their folder; and runs, which are of no request. Each says so where it is.
 //!
 //! The connections of a [`TenantStore`](crate::TenantStore) are a `TenantPool`, whose statements all run under it.

@@ -293,7 +293,9 @@ pub(crate) async fn read(
         "-- store::plan::write::before
         select p.tenant_id, p.user_id, p.version, p.listed_in, a.depth
           from houston.plans p join houston.agentables a on a.id = p.agentable_id
-         where p.agentable_id = $1 and p.changes = $2",
+         where p.agentable_id = $1 and p.changes = $2
+           -- A batch of a worker that has lost the lock may hold the row: the statement after this one waits for none.
+           for no key update of p",
         plan.0,
         changes.seen
     )

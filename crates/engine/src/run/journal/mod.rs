@@ -397,6 +397,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     /// An earlier attempt has committed the step: its calls are recorded.
     fn landed(&mut self, step: &Step) -> Interrupted {
         self.booked(step);
+        self.tell_parent(step);
         Interrupted::Landed
     }
 
@@ -421,17 +422,18 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             self.services.hints.send(self.lane, Hint::run(agentable));
         }
         self.send_hints(&done.waiting);
-        if ending_status(&step.transition).is_some()
-            && let Some(parent) = self.parent
-        {
-            // Wakes streams of the agentable that created this task; they read the events of the end from Postgres.
-            self.services.bus.publish(parent, Live::Nudge);
-            if step.plan.as_ref().is_some_and(|plan| plan.end.is_some()) {
-                // It reads the report. Without the hint, the sweep finds it.
-                self.services.hints.send(Lane::Interactive, Hint::run(parent));
-            }
-        }
+        self.tell_parent(step);
         done
+    }
+
+    /// Wakes streams of the agentable that created this task, which read the events of its end from Postgres, and its agent,
+    /// which reads the report of a plan.
+    fn tell_parent(&self, step: &Step) {
+        let Some(parent) = self.parent.filter(|_| ending_status(&step.transition).is_some()) else { return };
+        self.services.bus.publish(parent, Live::Nudge);
+        if step.plan.as_ref().is_some_and(|plan| plan.end.is_some()) {
+            (self.holder.send_hint)(Lane::Interactive, Hint::run(parent));
+        }
     }
 
     /// Sends hints for agentables that waited because their user had `fairness.max_running` runs.

@@ -1,5 +1,6 @@
 //! Writing a new plan: an agentable with an open run. Requests make plans in batches, of which those are left out that need more:
-//! the agentable works, has been archived, or has as many tasks as may be plans.
+//! the agentable works, has been archived, or has as many tasks as may be plans. A batch has plans of several tenants, so it is not
+//! under [`row_security`](crate::row_security): each names its tenant.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::TenantId;

@@ -343,16 +343,23 @@ impl TenantStore<'_> {
         }
         let above = sqlx::query!(
             r#"-- store::plan::requests::make::parent
-            select user_id, status is not distinct from $4 as "archived!", untrusted from houston.agentables
+            select user_id, status is not distinct from $4 as "archived!", untrusted,
+                   exists (select from houston.plans p where p.tenant_id = $1 and p.agentable_id = $5) as "made!"
+              from houston.agentables
              where tenant_id = $1 and kind = $2 and id = $3"#,
             self.tenant.0,
             kind,
             parent.0,
-            ARCHIVED
+            ARCHIVED,
+            plan.id.0
         )
         .fetch_optional(&mut *tx)
         .await?
         .ok_or(Error::NotFound { what: "agentable" })?;
+        if above.made && key.is_none() {
+            // By a batch whose outcome was unknown.
+            return Ok(Created::New(response.clone()));
+        }
         if above.archived {
             return Err(Error::Archived);
         }
