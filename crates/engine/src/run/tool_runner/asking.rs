@@ -1,6 +1,7 @@
 //! Calls that ask a model: what they work on is read, the budget is checked, and what the model costs is committed with the
 //! response.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -79,8 +80,12 @@ impl ToolRunner {
         let budget = journal.services.config.budget.raised(&self.raises);
         let mut spent = Spent::default();
         let now = journal.now();
+        // Lives as long as the call.
+        let call = Arc::new(());
         if budget.is_set() {
-            spent = journal.spent(&budget).await?.and(self.reserved);
+            self.reserved.retain(|(call, _)| call.strong_count() > 0);
+            let reserved = self.reserved.iter().map(|(_, most)| *most).sum();
+            spent = journal.spent(&budget).await?.and(reserved);
             // Calls that run at once must not spend the same rest of a budget.
             let more = if image.is_some() { MAX_TOKENS } else { 0 };
             let most = model.max_cost(&ready.question(None), more, now, budget.refuse_unpriced);
@@ -88,10 +93,11 @@ impl ToolRunner {
                 let text = format!("{}: the model is not asked: {over}", ready.ask.tool);
                 return Ok(Err(ToolResponse::failure(ToolErrorCode::RateLimited, text)));
             }
-            self.reserved += most.unwrap_or(Decimal::ZERO);
+            self.reserved.push((Arc::downgrade(&call), most.unwrap_or(Decimal::ZERO)));
         }
         let ledger = journal.ledger.clone();
         let work = async move {
+            let _call = call;
             let image = match image {
                 None => None,
                 Some(load) => match load.await {

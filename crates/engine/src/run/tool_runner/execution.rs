@@ -16,7 +16,6 @@ use houston_tools::{
     Acted, Ask, CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Pause, Paused, Plan, SharedTool,
     client,
 };
-use rust_decimal::Decimal;
 use tokio::sync::mpsc;
 use tracing::{Instrument as _, Span};
 
@@ -76,7 +75,6 @@ impl ToolRunner {
         }
         let (running, codes) = (FuturesUnordered::new(), Box::new(Codes::of(history)));
         let mut calls = Executing { running, open: Vec::new(), cells: Cells::new(), responses, codes };
-        self.reserved = Decimal::ZERO;
         for call in external {
             Box::pin(self.start(journal, self.with_fallback(journal, call), &mut calls)).await?;
         }

@@ -17,7 +17,7 @@ mod task;
 mod tests;
 
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use chrono_tz::Tz;
 use houston_domain::budget::Raises;
@@ -60,8 +60,8 @@ pub(crate) struct ToolRunner {
     recorded: Committed,
     /// What people have added to the budgets.
     pub(crate) raises: Raises,
-    /// What calls that ask models may cost which have begun and may run still, in US dollars.
-    pub(crate) reserved: Decimal,
+    /// What each call that asks a model and has not ended may cost, in US dollars.
+    reserved: Vec<(Weak<()>, Decimal)>,
     /// The kinds of task the agent may create, once a call has asked.
     task_kinds: OnceLock<Arc<[TaskKind]>>,
     /// What calls may have changed: see [`Self::note_written`].
@@ -79,7 +79,7 @@ impl ToolRunner {
     ) -> Self {
         let skills = skills.map(Arc::new);
         let recorded = Committed::default();
-        let (raises, reserved, task_kinds) = (Raises::default(), Decimal::ZERO, OnceLock::new());
+        let (raises, reserved, task_kinds) = (Raises::default(), Vec::new(), OnceLock::new());
         Self {
             setup,
             offer,

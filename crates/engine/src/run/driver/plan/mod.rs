@@ -26,7 +26,6 @@ use houston_domain::run::RunStatus;
 use houston_domain::step::Step;
 use houston_queue::Hint;
 use houston_store::step::CommittedStep;
-use rust_decimal::Decimal;
 
 use self::ending::Finished;
 use self::graph::Graph;
@@ -380,9 +379,6 @@ impl Works {
         driver: &mut RunDriver<'_, S>,
         graph: &mut Graph,
     ) -> Result<(), Interrupted> {
-        if self.is_empty() {
-            driver.tools.reserved = Decimal::ZERO;
-        }
         for (path, attempt, work) in std::mem::take(&mut graph.begun.works) {
             let may_repeat = driver.may_repeat(&work);
             let work = driver.work(path.clone(), attempt, work).await?;
