@@ -15,8 +15,10 @@ use crate::state::{App, Ctx};
 
 /// The parameter of the path with this name. A function of its own, so that it is compiled once and not with each handler.
 pub(crate) fn param(parts: &mut Parts, name: &str) -> Option<String> {
-    // It waits for nothing.
-    let params = RawPathParams::from_request_parts(parts, &()).now_or_never()?.ok()?;
+    // It waits for nothing. A path that is not UTF-8 names nothing that there is.
+    let Ok(params) = RawPathParams::from_request_parts(parts, &()).now_or_never()? else {
+        return Some(String::new());
+    };
     params.iter().find(|(of, _)| *of == name).map(|(_, value)| value.to_owned())
 }
 
