@@ -6,7 +6,7 @@
 //! - The harness uses the service from outside only: as a process, over HTTP, and through the counters of Postgres and
 //!   the kernel.
 //! - A command does its own set-up and cleans up at its end, after a failure and on Ctrl-C.
-//! - Results go to stdout, everything else to stderr; with `--json`, stdout is exactly one object.
+//! - Results go to stdout, everything else to stderr.
 //!
 //! # Deliberately absent
 //!

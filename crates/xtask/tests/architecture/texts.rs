@@ -278,10 +278,13 @@ fn the_name_of_a_tool_is_written_in_its_file_only() {
             continue;
         }
         let literals = literals(&code);
-        // The file that gives this name to a constant.
+        // The file that gives this name to a constant, or to a type in `built_in!`.
         let is_home = |tool: &str| {
-            let value = format!("str = \"{tool}\";");
-            code.lines().any(|line| line.contains("const ") && line.ends_with(&value))
+            let (value, of_type) = (format!("str = \"{tool}\";"), format!(": \"{tool}\", "));
+            code.lines().any(|line| {
+                line.contains("const ") && line.ends_with(&value)
+                    || line.trim_start().starts_with(char::is_uppercase) && line.contains(&of_type)
+            })
         };
         for tool in tools.iter().filter(|tool| has(&literals, tool) && !is_home(tool)) {
             match TOOLS.contains(&(*tool, path.as_str())) {

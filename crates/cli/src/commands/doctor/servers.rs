@@ -16,7 +16,7 @@ use crate::commands::{Context, Failure, doctor};
 use crate::connect::{self, CellAddresses};
 
 /// Connections of a process besides its pool: for its lease, for notifications, and for what must not wait for the pool.
-const OTHER_CONNECTIONS: i64 = 9;
+const OTHER_CONNECTIONS: i64 = 15;
 
 /// Work that waits longer than this is overdue.
 const OVERDUE: TimeDelta = TimeDelta::seconds(60);
