@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound as _, Utc};
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
 use houston_domain::id::{AgentableId, DeliveryId, ProcessId, RunId, TenantId, WebhookId};
@@ -292,8 +292,9 @@ impl RunStore {
             state: settled.state(),
             status: answer.status,
             error: answer.error.map(|error| error.chars().take(MAX_ERROR).collect()),
-            attempted_at: now,
-            retry_at: if let Settled::Retry(at) = settled { Some(at) } else { None },
+            // In JSON, Postgres would round it up, and the next delivery be due later than now.
+            attempted_at: now.trunc_subsecs(6),
+            retry_at: if let Settled::Retry(at) = settled { Some(at.trunc_subsecs(6)) } else { None },
         };
         let changes_webhook = settled == Settled::Gone || delivery.push.is_some();
         let may_be_batched = !changes_webhook && !self.is_unbatched;
