@@ -307,6 +307,24 @@ mod tests {
         batches
     }
 
+    #[tokio::test]
+    async fn items_that_share_a_key_delay_no_others() {
+        let (queue, items) = mpsc::unbounded_channel();
+        let pool = PgPool::connect_lazy("postgres://nowhere").unwrap();
+        let items = Arc::new(Mutex::new(items));
+        let mut writer = Writer { batch: Rows, pool, items, connection: None, behind: Vec::new() };
+        let send = |key| queue.send(((key, 1), oneshot::channel().0)).unwrap();
+        "aaa".chars().for_each(send);
+        let mut batches = Vec::new();
+        for later in ["bc", "d", ""] {
+            let Split { items, behind, .. } = writer.next().await.unwrap();
+            writer.behind = behind;
+            batches.push(items.iter().map(|item| item.0).collect::<String>());
+            later.chars().for_each(send);
+        }
+        assert_eq!(batches, ["a", "abc", "ad"]);
+    }
+
     #[test]
     fn batch_ends_before_the_item_that_exceeds_its_bytes() {
         assert_eq!(batches(&[('a', 4), ('b', 6), ('c', 1)]), ["ab", "c"]);

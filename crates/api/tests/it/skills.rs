@@ -40,6 +40,9 @@ async fn skills_of_tenants_and_users_are_kept_apart() {
         assert_eq!(api.send("DELETE", &one, Value::Null).await.status, 404, "{path}");
     }
     assert_eq!(api.send_as(OTHER, "GET", "/v1/skills", Value::Null).await.ok()["data"], json!([]));
+    // An id that is not UTF-8 is nobody's; it does not name the tenant.
+    assert_eq!(api.get("/v1/users/%FF/skills").await.status, 404);
+    assert_eq!(api.get("/v1/users/%FF/mcp-servers").await.status, 404);
 }
 
 #[tokio::test]

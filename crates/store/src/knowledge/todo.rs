@@ -35,7 +35,7 @@ pub struct TodoQuery {
     pub limit: i64,
 }
 
-macro_rules! todo {
+macro_rules! of_row {
     ($row:expr) => {{
         let row = $row;
         Todo {
@@ -158,7 +158,7 @@ pub(crate) async fn list(
         query.after.map(|todo| todo.0),
         query.limit
     )
-    .map(|row| todo!(row));
+    .map(|row| of_row!(row));
     Ok(rows.fetch_all(connection).await?)
 }
 
@@ -180,7 +180,7 @@ pub(crate) async fn find(
         id.0,
         within.map(|user| user.0)
     )
-    .map(|row| todo!(row));
+    .map(|row| of_row!(row));
     Ok(row.fetch_optional(connection).await?)
 }
 
@@ -226,7 +226,7 @@ pub(crate) async fn change(
         change.done,
         untrusted && writes
     )
-    .map(|row| todo!(row));
+    .map(|row| of_row!(row));
     Ok(rows.fetch_all(connection).await?)
 }
 
