@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::argument::{ArgumentPath, host_of, is_given, quoted, values_at};
-use super::decide::{Checked, Judge, Trace};
+use super::decide::{Checked, Judge};
 use super::layer::{Rule, is_stricter};
 use super::{Intents, Layer, Outcome, Risk, Ruling, Step};
 use crate::tool_call::ToolErrorCode;
@@ -12,7 +12,7 @@ use crate::tool_call::ToolErrorCode;
 /// Characters of patterns × bytes of paths that a call may be compared with: some milliseconds, a tenth of a second at worst.
 const PATH_WORK: usize = 32 * 1024 * 1024;
 
-impl<'a, T: Trace> Judge<'a, T> {
+impl<'a> Judge<'a> {
     pub(super) fn pin(&mut self) -> Checked {
         if self.call.pin_changed {
             let why = format!(

@@ -222,27 +222,21 @@ impl Situation<'_> {
     }
 }
 
-/// Takes the steps of a decision. `why` is only made when it is kept.
-pub(super) trait Trace {
-    fn note(&mut self, step: Step, layer: Option<&Layer>, outcome: Outcome, why: impl FnOnce() -> String);
-}
+/// The steps of a decision, if they are kept. `why` is only made when it is.
+pub(super) struct Trace(Option<Vec<StepTaken>>);
 
-/// Keeps nothing.
-struct NoTrace;
-
-impl Trace for NoTrace {
-    fn note(&mut self, _: Step, _: Option<&Layer>, _: Outcome, _: impl FnOnce() -> String) {}
-}
-
-impl Trace for Vec<StepTaken> {
-    fn note(&mut self, step: Step, layer: Option<&Layer>, outcome: Outcome, why: impl FnOnce() -> String) {
-        self.push(StepTaken {
-            step,
-            layer: layer.map(Layer::kind),
-            name: layer.map(|layer| layer.name().to_owned()),
-            outcome,
-            why: why(),
-        });
+impl Trace {
+    pub(super) fn note(
+        &mut self,
+        step: Step,
+        layer: Option<&Layer>,
+        outcome: Outcome,
+        why: impl FnOnce() -> String,
+    ) {
+        if let Some(steps) = &mut self.0 {
+            let name = layer.map(|layer| layer.name().to_owned());
+            steps.push(StepTaken { step, layer: layer.map(Layer::kind), name, outcome, why: why() });
+        }
     }
 }
 
@@ -252,23 +246,18 @@ impl Trace for Vec<StepTaken> {
 /// strict.
 #[must_use]
 pub fn decide(layers: &[Arc<Layer>], call: &Call<'_>, situation: &Situation<'_>) -> Verdict {
-    judge(layers, call, situation, &mut NoTrace)
+    judge(layers, call, situation, &mut Trace(None))
 }
 
 /// Like [`decide`], with all that was looked at.
 #[must_use]
 pub fn explain(layers: &[Arc<Layer>], call: &Call<'_>, situation: &Situation<'_>) -> Explanation {
-    let mut steps = Vec::new();
-    let verdict = judge(layers, call, situation, &mut steps);
-    Explanation { verdict, steps }
+    let mut trace = Trace(Some(Vec::new()));
+    let verdict = judge(layers, call, situation, &mut trace);
+    Explanation { verdict, steps: trace.0.unwrap_or_default() }
 }
 
-fn judge(
-    layers: &[Arc<Layer>],
-    call: &Call<'_>,
-    situation: &Situation<'_>,
-    trace: &mut impl Trace,
-) -> Verdict {
+fn judge(layers: &[Arc<Layer>], call: &Call<'_>, situation: &Situation<'_>, trace: &mut Trace) -> Verdict {
     let (Some(top), Some(own)) = (layers.first(), call.facts) else {
         let (code, why) = if layers.is_empty() {
             (ToolErrorCode::ConfigError, "no guards are loaded, so no tool may be called".to_owned())
@@ -359,7 +348,7 @@ struct Question {
 }
 
 /// One decision.
-pub(super) struct Judge<'a, T> {
+pub(super) struct Judge<'a> {
     pub(super) layers: &'a [Arc<Layer>],
     pub(super) call: &'a Call<'a>,
     pub(super) situation: &'a Situation<'a>,
@@ -373,13 +362,13 @@ pub(super) struct Judge<'a, T> {
     asks: Vec<Question>,
     /// The rules that allow the call, with the indexes of their layers.
     pub(super) lifted: Vec<(usize, &'a str)>,
-    pub(super) trace: &'a mut T,
+    pub(super) trace: &'a mut Trace,
 }
 
 /// A step that denies ends the decision.
 pub(super) type Checked<T = ()> = Result<T, Box<Verdict>>;
 
-impl<'a, T: Trace> Judge<'a, T> {
+impl<'a> Judge<'a> {
     fn run(mut self, top: &'a Layer) -> Verdict {
         if let Err(denied) = self.check() {
             return *denied;
