@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use houston_domain::event::Event;
 use houston_domain::plan::{
-    Checklist, Delta, Document, Failure, Given, Heading, MAX_STEPS, Offer, State, States, Status, advance,
-    answer, checklist, delta, fail, step, succeed,
+    Checklist, Delta, Document, End, Failure, Given, Heading, MAX_STEPS, Offer, State, States, Status,
+    advance, answer, checklist, delta, fail, step, succeed,
 };
 use houston_domain::run::RunStatus;
 use houston_domain::trace::Line;
-use houston_domain::trace::plan::{Ended, Outcome, Version};
+use houston_domain::trace::plan::{Outcome, Version};
 use serde_json::json;
 
 /// A plan as far as the lines have brought it.
@@ -134,13 +134,15 @@ impl PlanEvents {
         event
     }
 
-    fn end(&self, end: &Ended) -> Option<Event> {
+    fn end(&self, end: &End) -> Option<Event> {
         let (status, code, message) = match end {
-            Ended::Completed { .. } => (RunStatus::Completed, None, None),
-            Ended::Failed { code, message } => (RunStatus::Failed, Some(code.clone()), Some(message.clone())),
-            Ended::Cancelled {} => (RunStatus::Cancelled, None, None),
+            End::Completed { .. } => (RunStatus::Completed, None, None),
+            End::Failed(Failure { code, message }) => {
+                (RunStatus::Failed, Some(code.clone()), Some(message.clone()))
+            }
+            End::Cancelled => (RunStatus::Cancelled, None, None),
             // It goes on with another document.
-            Ended::Replan { .. } => return None,
+            End::Replan { .. } => return None,
         };
         let (plan_id, checklist) = (self.plan_id.clone(), json!(self.list(status.as_str())));
         Some(Event::PlanEnded { plan_id, status, code, message, checklist })

@@ -6,10 +6,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::event::Event;
 use houston_domain::model::Usage;
 use houston_domain::plan::{
-    Advance, Document, Failure, Given, Offer, States, Step, advance, answer, fail, succeed,
+    Advance, Document, End, Failure, Given, Offer, States, Step, advance, answer, fail, succeed,
 };
 use houston_domain::run::RunStatus;
-use houston_domain::trace::plan::{Advanced, DRIVER, Ended, Outcome, Report, Version};
+use houston_domain::trace::plan::{Advanced, DRIVER, Outcome, Report, Version};
 use houston_domain::trace::{Line, Trace};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ struct PlanRecorder {
     states: States,
     settled: BTreeSet<String>,
     now: DateTime<Utc>,
-    ended: Option<Ended>,
+    ended: Option<End>,
 }
 
 impl PlanRecorder {
@@ -73,7 +73,7 @@ impl PlanRecorder {
         let settled: BTreeMap<String, String> =
             new.map(|(path, state)| (path.clone(), state.status.as_str().to_owned())).collect();
         self.settled.extend(settled.keys().cloned());
-        self.ended = next.end.clone().map(Ended::from);
+        self.ended = next.end.clone();
         self.lines.push(Line::Advance(Box::new(Advanced {
             at: self.now,
             paused: false,
@@ -142,9 +142,9 @@ impl PlanRecorder {
 
     fn end(mut self) -> Trace {
         let status = match self.ended {
-            Some(Ended::Completed { .. }) => RunStatus::Completed,
-            Some(Ended::Cancelled {}) => RunStatus::Cancelled,
-            Some(Ended::Failed { .. }) => RunStatus::Failed,
+            Some(End::Completed { .. }) => RunStatus::Completed,
+            Some(End::Cancelled) => RunStatus::Cancelled,
+            Some(End::Failed { .. }) => RunStatus::Failed,
             other => panic!("the plan has not ended: {other:?}"),
         };
         let event = Event::RunFinished {
@@ -202,7 +202,7 @@ pub(crate) fn all() -> Vec<(&'static str, Trace)> {
     let mut changed = PlanRecorder::start(document(steps("book"), "{{ text.result }}"));
     changed.returns("hotels", "Hotel Lisboa");
     changed.fails("reserve", "FORBIDDEN");
-    assert!(matches!(changed.ended, Some(Ended::Replan { .. })), "{:?}", changed.ended);
+    assert!(matches!(changed.ended, Some(End::Replan { .. })), "{:?}", changed.ended);
     changed.change(document(steps("search"), "{{ text.result }}"), &["reserve", "text"]);
     changed.returns("reserve", "call them");
     changed.returns("text", "Please call the Hotel Lisboa.");

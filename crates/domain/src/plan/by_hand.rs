@@ -6,7 +6,8 @@
 use chrono::{DateTime, Utc};
 
 use super::document::{Document, Step};
-use super::state::{Failure, State, States, Status, status};
+use super::patch::was_left_out;
+use super::state::{Failure, State, States, Status};
 
 /// Code of a step that a person has skipped: what depends on it goes on.
 pub const SKIPPED_BY_HAND: &str = "by_hand";
@@ -133,12 +134,7 @@ fn reopened(trail: &[Place<'_>], states: &States, path: &str, state: State) -> R
 /// Ids of the steps that were skipped because of this one.
 fn waiting<'d>(place: &Place<'d>, states: &States) -> Vec<&'d str> {
     let mut open = vec![place.step.id.as_str()];
-    let was_left_out = |id: &str| {
-        let path = format!("{}{id}", place.prefix);
-        let error = states.get(&path).and_then(|state| state.error.as_ref());
-        status(states, &path) == Status::Skipped
-            && error.is_some_and(|error| error.code == "dependency_failed")
-    };
+    let was_left_out = |id: &str| was_left_out(states, &format!("{}{id}", place.prefix));
     let mut at = 0;
     while let Some(id) = open.get(at).copied() {
         let new = place.list.iter().filter(|step| step.after.contains(id) && was_left_out(&step.id));
@@ -224,7 +220,7 @@ mod tests {
             assert!(succeed(&mut states, path, json!("x")), "{path}: {states:?}");
         }
         let next = advance(&document, &mut states, &given(&Value::Null));
-        assert!(matches!(next.end, Some(End::Completed(_))), "{next:?}");
+        assert!(matches!(next.end, Some(End::Completed { .. })), "{next:?}");
     }
 
     #[test]

@@ -298,8 +298,8 @@ const OUTPUT: usize = 4_000;
 pub fn ended(list: &Checklist, states: &States, end: &End, untrusted: bool) -> String {
     let id = attribute(list.plan_id.as_deref().unwrap_or_default());
     let status = match end {
-        End::Completed(_) => "completed",
-        End::Failed(_) | End::Replan(_) => "failed",
+        End::Completed { .. } => "completed",
+        End::Failed(_) | End::Replan { .. } => "failed",
         End::Cancelled => "cancelled",
     };
     let done =
@@ -343,7 +343,7 @@ pub fn ended(list: &Checklist, states: &States, end: &End, untrusted: bool) -> S
     if let Some(more) = list.steps.len().checked_sub(LINES).filter(|more| *more > 0) {
         text += &format!("\n<more_steps count=\"{more}\">read_plan lists them.</more_steps>");
     }
-    if let End::Completed(output) = end
+    if let End::Completed { output } = end
         && !output.is_null()
     {
         let (kept, is_cut) = begin(output, OUTPUT);

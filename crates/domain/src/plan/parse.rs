@@ -38,8 +38,8 @@ const ALIASES: [(&str, &str); 4] =
 
 const FIELDS: [&str; 8] = ["id", "type", "title", "after", "when", "retry", "timeout_s", "on_error"];
 
+// The fields of the types of steps; others were refused before these are read.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Tool {
     tool: String,
     #[serde(default)]
@@ -47,7 +47,6 @@ struct Tool {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Llm {
     prompt: String,
     schema: Option<Value>,
@@ -55,7 +54,6 @@ struct Llm {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Task {
     instructions: String,
     #[serde(default)]
@@ -66,7 +64,6 @@ struct Task {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Input {
     question: String,
     schema: Option<Value>,
@@ -75,7 +72,6 @@ struct Input {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Parallel {
     steps: Vec<Value>,
     #[serde(default)]
@@ -85,7 +81,6 @@ struct Parallel {
 
 // Their fields are words of the language.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Condition {
     #[serde(rename = "if")]
     test: String,
@@ -95,7 +90,6 @@ struct Condition {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Loop {
     over: Option<String>,
     #[serde(rename = "while")]
@@ -108,7 +102,6 @@ struct Loop {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Common {
     id: String,
     #[serde(default)]

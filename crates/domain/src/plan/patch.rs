@@ -144,7 +144,7 @@ fn revive(document: &Document, states: &mut States) -> Vec<String> {
 }
 
 /// Whether a step was skipped because one before it failed.
-fn was_left_out(states: &States, path: &str) -> bool {
+pub(super) fn was_left_out(states: &States, path: &str) -> bool {
     states.get(path).is_some_and(|state| {
         state.status == Status::Skipped
             && state.error.as_ref().is_some_and(|error| error.code == "dependency_failed")

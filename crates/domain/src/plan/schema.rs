@@ -171,33 +171,20 @@ fn name(description: &str) -> Value {
 
 /// The schema of a type of step: what all have, and its own fields.
 fn step(kind: &str, required: &[&str], own: Value) -> Value {
-    let mut fields = Map::new();
-    fields.insert("type".to_owned(), json!({"const": kind}));
-    fields.insert("id".to_owned(), name("Unique in its list."));
-    fields.insert(
-        "title".to_owned(),
-        json!({"type": "string", "maxLength": 120, "description": "What people read."}),
-    );
-    fields.insert(
-        "after".to_owned(),
-        json!({"type": "array", "items": {"type": "string"}, "maxItems": MAX_STEPS,
-        "description": "Ids of the same list that come before. What templates name is added."}),
-    );
-    fields.insert(
-        "when".to_owned(),
-        json!({"type": "string", "maxLength": 1000, "description": "Expression; false: it is skipped."}),
-    );
-    fields.insert(
-        "retry".to_owned(),
-        json!({"type": "object", "additionalProperties": false, "required": ["max"], "properties": {
-        "max": {"type": "integer", "minimum": 0, "maximum": 5},
-        "base_ms": {"type": "integer", "minimum": 0, "maximum": 60_000}}}),
-    );
-    fields.insert("timeout_s".to_owned(), json!({"type": "integer", "minimum": 1, "maximum": 86_400}));
-    fields.insert("on_error".to_owned(), json!({"enum": ["replan", "fail", "continue"]}));
-    if let Value::Object(own) = own {
-        fields.extend(own);
-    }
+    let mut fields = map(json!({
+        "type": {"const": kind},
+        "id": name("Unique in its list."),
+        "title": {"type": "string", "maxLength": 120, "description": "What people read."},
+        "after": {"type": "array", "items": {"type": "string"}, "maxItems": MAX_STEPS,
+            "description": "Ids of the same list that come before. What templates name is added."},
+        "when": {"type": "string", "maxLength": 1000, "description": "Expression; false: it is skipped."},
+        "retry": {"type": "object", "additionalProperties": false, "required": ["max"], "properties": {
+            "max": {"type": "integer", "minimum": 0, "maximum": 5},
+            "base_ms": {"type": "integer", "minimum": 0, "maximum": 60_000}}},
+        "timeout_s": {"type": "integer", "minimum": 1, "maximum": 86_400},
+        "on_error": {"enum": ["replan", "fail", "continue"]}
+    }));
+    fields.extend(map(own));
     let required = [&["type", "id"], required].concat();
     json!({"type": "object", "additionalProperties": false, "required": required, "properties": fields})
 }

@@ -106,14 +106,19 @@ pub struct Given<'g> {
 
 /// How a plan ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(tag = "status", rename_all = "snake_case")]
 pub enum End {
     /// With its output.
-    Completed(Value),
+    Completed {
+        #[serde(default)]
+        output: Value,
+    },
     Failed(Failure),
     Cancelled,
     /// Everything else has settled, and the step of this path failed: the plan is to be changed.
-    Replan(String),
+    Replan {
+        path: String,
+    },
 }
 
 /// What happens next.
@@ -235,17 +240,17 @@ fn ending(document: &Document, states: &States, scope: &Value, given: &Given<'_>
     });
     if let Some(step) = failed {
         if given.may_replan && step.on_error == OnError::Replan {
-            return End::Replan(step.id.clone());
+            return End::Replan { path: step.id.clone() };
         }
         let error = states.get(&step.id).and_then(|state| state.error.clone());
         return End::Failed(
             error.unwrap_or_else(|| Failure::new("CANCELLED", format!("`{}` was cancelled", step.id))),
         );
     }
-    let Some(output) = &document.output else { return End::Completed(Value::Null) };
+    let Some(output) = &document.output else { return End::Completed { output: Value::Null } };
     let all = document.steps.iter().map(|step| &step.id);
     match expression::value(output, &visible(all, "", scope, states)) {
-        Ok(output) => End::Completed(output),
+        Ok(output) => End::Completed { output },
         Err(error) => End::Failed(Failure::new("VALIDATION_ERROR", format!("output: {error}"))),
     }
 }

@@ -117,44 +117,7 @@ pub struct Advanced {
     pub wait_until: Option<DateTime<Utc>>,
     /// How the plan ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub end: Option<Ended>,
-}
-
-/// How a plan ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "status", rename_all = "snake_case")]
-pub enum Ended {
-    /// With this result.
-    Completed {
-        /// The result.
-        #[serde(default)]
-        output: Value,
-    },
-    /// With this error.
-    Failed {
-        /// Stable code.
-        code: String,
-        /// Sentence for people and models.
-        message: String,
-    },
-    /// By request.
-    Cancelled {},
-    /// It waits for a change, because the step of this path failed.
-    Replan {
-        /// The path.
-        path: String,
-    },
-}
-
-impl From<End> for Ended {
-    fn from(end: End) -> Self {
-        match end {
-            End::Completed(output) => Self::Completed { output },
-            End::Failed(failure) => Self::Failed { code: failure.code, message: failure.message },
-            End::Cancelled => Self::Cancelled {},
-            End::Replan(path) => Self::Replan { path },
-        }
-    }
+    pub end: Option<End>,
 }
 
 /// Replays the plan of a trace.
@@ -182,7 +145,7 @@ pub(super) fn replay(trace: &Trace) -> Result<Replayed, Box<Difference>> {
         machine.line = line;
         let is_done = matches!(status, RunStatus::Completed | RunStatus::MessageSent);
         let is_same = match machine.ended {
-            Some(Ended::Completed { .. }) => is_done,
+            Some(End::Completed { .. }) => is_done,
             // A run may also end from outside: a person cancels it, or its workers die.
             _ => !is_done,
         };
@@ -197,7 +160,7 @@ pub(super) fn replay(trace: &Trace) -> Result<Replayed, Box<Difference>> {
 #[derive(Default)]
 struct Machine {
     line: usize,
-    ended: Option<Ended>,
+    ended: Option<End>,
     plan: Option<(Document, Version)>,
     states: States,
     steps: usize,
@@ -317,24 +280,23 @@ impl Machine {
         let next = advance(document, &mut self.states, &given);
         let settled = self.newly_settled();
         let Advanced { start, cancel, wait_until, end, .. } = recorded;
-        let ended = next.end.map(Ended::from);
         let ours = Advanced {
             start: next.start,
             cancel: next.cancel,
             settled: if recorded.settled.is_empty() { BTreeMap::new() } else { settled },
             wait_until: wait_until.and(next.wait_until),
-            end: ended.clone(),
+            end: next.end.clone(),
             ..recorded.clone()
         };
         if ours != *recorded {
-            let what = if (start, cancel) == (&ours.start, &ours.cancel) && *end != ended {
+            let what = if (start, cancel) == (&ours.start, &ours.cancel) && *end != next.end {
                 "end"
             } else {
                 "advance"
             };
             return Err(self.differs(what, json!(recorded), json!(ours)));
         }
-        self.ended = ended;
+        self.ended = next.end;
         self.advances += 1;
         Ok(())
     }

@@ -62,7 +62,7 @@ fn failing_branches_are_joined_as_said() {
                 let mut states = States::new();
                 let end = run(&document, &mut states, failing);
                 let case = format!("{on_error} {container} {failing:?}: {end:?}");
-                assert_eq!(matches!(end, End::Completed(_)), succeeds, "{case}");
+                assert_eq!(matches!(end, End::Completed { .. }), succeeds, "{case}");
                 assert_eq!(
                     states["box"].status,
                     if succeeds { Status::Succeeded } else { Status::Failed },
@@ -96,7 +96,7 @@ fn end_of_an_inner_loop_leaves_the_outer_one() {
         {"id": "in", "type": "loop", "while": "in.result|length < item", "max": 9, "as": "n", "steps": [llm("s", "{{ n }}")]}]}]));
     let document = Document::parse(&json.to_string(), OFFER).unwrap();
     let mut states = States::new();
-    assert_eq!(run(&document, &mut states, &[]), End::Completed(Value::Null));
+    assert_eq!(run(&document, &mut states, &[]), End::Completed { output: Value::Null });
     let turns: Vec<usize> = (0..3).map(|turn| states[&format!("out[{turn}].in")].turns.len()).collect();
     assert_eq!(turns, [1, 2, 3]);
     assert_eq!(states["out"].result[1], json!(["out[1].in[0].s", "out[1].in[1].s"]));
@@ -121,7 +121,7 @@ fn each_answer_is_used_once() {
         if second.is_empty() {
             assert_eq!(next.wait_until, Some(now + TimeDelta::seconds(10)));
             now = next.wait_until.unwrap();
-            assert!(matches!(advance(&document, &mut states, &given(now)).end, Some(End::Completed(_))));
+            assert!(matches!(advance(&document, &mut states, &given(now)).end, Some(End::Completed { .. })));
             assert!(!answer(&mut states, &path("a"), "late".into()));
             assert_eq!(states[&path("a")].error.as_ref().unwrap().code, "TIMEOUT");
         } else {

@@ -63,7 +63,7 @@ fn changes_lead_from_list_to_list() {
             }
         }
     };
-    assert!(matches!(end, End::Completed(_)));
+    assert!(matches!(end, End::Completed { .. }));
     for line in [
         "ask waiting ",
         "each running 0 of 3",

@@ -92,6 +92,6 @@ fn conditions_loops_and_questions() {
         }
     };
     assert_eq!(started, ["each[0].s", "if_.t", "each[1].s", "each[2].s"]);
-    assert_eq!(end, End::Completed(json!(["each[0].s", "each[1].s", "each[2].s"])));
+    assert_eq!(end, End::Completed { output: json!(["each[0].s", "each[1].s", "each[2].s"]) });
     assert_eq!(states["if_.e"].status, Status::Skipped);
 }

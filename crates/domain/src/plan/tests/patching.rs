@@ -61,7 +61,7 @@ fn changed_plans_go_on() {
         changed["a"].superseded && !changed.contains_key("b") && changed["d"].status == Status::Succeeded
     );
     assert_eq!(*document, parse(&json));
-    assert_eq!(settle(&document, &mut changed, &[]), Some(End::Completed("c2".into())));
+    assert_eq!(settle(&document, &mut changed, &[]), Some(End::Completed { output: "c2".into() }));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn work_that_failed_twice_is_refused() {
     else {
         panic!("once is not twice")
     };
-    assert_eq!(settle(&document, &mut changed, &["a2"]), Some(End::Replan("a2".to_owned())));
+    assert_eq!(settle(&document, &mut changed, &["a2"]), Some(End::Replan { path: "a2".to_owned() }));
     (json, states) = (next, changed);
     let found = refused(&json, &states, again("a3"));
     assert!(found.contains("/add/0: is the same work that failed 2 times already"), "{found}");

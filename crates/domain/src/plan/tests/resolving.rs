@@ -37,7 +37,7 @@ fn every_step_resolves_in_its_scope() {
             break end;
         }
     };
-    assert_eq!(end, End::Completed(true.into()));
+    assert_eq!(end, End::Completed { output: true.into() });
     let Resolved::Tool { name, args } = &seen[0] else { panic!("{seen:?}") };
     assert_eq!((name.as_str(), args), ("search", json!({"city": "Rome", "n": 3}).as_object().unwrap()));
     let Resolved::Task { instructions, .. } = &seen[1] else { panic!("{seen:?}") };

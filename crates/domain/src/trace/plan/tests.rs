@@ -43,7 +43,7 @@ fn failed(second: i64, path: &str, code: &str, retry_at: Option<i64>) -> Line {
     report(second, path, Outcome::Failed { code, message, retry_at })
 }
 
-fn said(second: i64, start: &[&str], end: Option<Ended>) -> Line {
+fn said(second: i64, start: &[&str], end: Option<End>) -> Line {
     let start = start.iter().map(|path| (*path).to_owned()).collect();
     Line::Advance(Box::new(Advanced {
         at: at(second),
@@ -77,7 +77,7 @@ fn trace() -> Trace {
         succeeded(4, "find.flights", json!("TP 575")),
         said(4, &["write"], None),
         succeeded(6, "write", output.clone()),
-        said(6, &[], Some(Ended::Completed { output })),
+        said(6, &[], Some(End::Completed { output })),
         finished(6, RunStatus::Completed),
     ];
     let mut header = header();
@@ -112,7 +112,7 @@ fn a_changed_decision_of_a_plan_is_found_with_its_line() {
         let retried = found(6, changed);
         assert_eq!((retried.line, retried.what), (6, "step"), "{retried:?}");
     }
-    let output = found(11, said(6, &[], Some(Ended::Completed { output: json!("x") })));
+    let output = found(11, said(6, &[], Some(End::Completed { output: json!("x") })));
     assert_eq!((output.line, output.what), (11, "end"));
     let status = found(12, finished(6, RunStatus::Failed));
     assert_eq!((status.line, status.what), (12, "end"));
@@ -131,7 +131,7 @@ fn a_changed_document_goes_on_with_what_has_settled() {
         json!([search("first"), {"id": "find", "type": "tool", "tool": tool, "args": {"query": "{{ first.result }}"}},
         {"id": "write", "type": "llm", "prompt": "{{ find.result }}"}])
     };
-    let replan = Ended::Replan { path: "find".to_owned() };
+    let replan = End::Replan { path: "find".to_owned() };
     let output = json!("done");
     let lines = vec![
         version(0, 1, steps("search")),
@@ -145,7 +145,7 @@ fn a_changed_document_goes_on_with_what_has_settled() {
         succeeded(4, "find", json!("y")),
         said(4, &["write"], None),
         succeeded(5, "write", output.clone()),
-        said(5, &[], Some(Ended::Completed { output })),
+        said(5, &[], Some(End::Completed { output })),
         finished(5, RunStatus::Completed),
     ];
     let mut trace = Trace { header: trace().header, lines };
@@ -161,7 +161,7 @@ fn a_changed_document_goes_on_with_what_has_settled() {
 #[test]
 fn a_plan_that_waits_and_is_cancelled_is_replayed() {
     let ask = json!({"id": "write", "type": "input", "question": "Which?", "expires_s": 60});
-    let mut cancelled = said(9, &[], Some(Ended::Cancelled {}));
+    let mut cancelled = said(9, &[], Some(End::Cancelled));
     if let Line::Advance(advanced) = &mut cancelled {
         (advanced.cancelled, advanced.cancel) = (true, vec!["write".to_owned()]);
         advanced.settled.insert("write".to_owned(), "cancelled".to_owned());
@@ -176,7 +176,7 @@ fn a_plan_that_waits_and_is_cancelled_is_replayed() {
     trace.lines.truncate(2);
     trace.lines.push(report(5, "write", Outcome::Answered { result: json!("the first") }));
     let output = json!("the first");
-    trace.lines.push(said(5, &[], Some(Ended::Completed { output })));
+    trace.lines.push(said(5, &[], Some(End::Completed { output })));
     assert_eq!(replay(&trace).unwrap().steps, 1);
     if let Line::Advance(advanced) = &mut trace.lines[1] {
         advanced.wait_until = Some(at(61));

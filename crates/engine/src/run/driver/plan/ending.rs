@@ -35,7 +35,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Ends the plan. Continues if its run does, because something arrived.
     pub(super) async fn end_plan(&mut self, graph: &mut Graph, works: &mut Works, end: End) -> Flow {
         let end = match end {
-            End::Replan(path) => {
+            End::Replan { path } => {
                 if graph.begun.planned.is_none() {
                     // People see that the step has failed before a model is asked, which may take a minute.
                     self.commit_graph(graph, None).await?;
@@ -58,9 +58,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
         };
         works.settle();
         let (failed, output) = match &end {
-            End::Completed(output) => (None, output.clone()),
+            End::Completed { output } => (None, output.clone()),
             End::Failed(failure) => (Some(failure.clone()), Value::Null),
-            End::Cancelled | End::Replan(_) => return self.cancel_closed(graph, &end).await,
+            End::Cancelled | End::Replan { .. } => return self.cancel_closed(graph, &end).await,
         };
         let status = if failed.is_some() { "failed" } else { "completed" };
         let mut step = self.plan_commit(graph);
