@@ -11,7 +11,7 @@ pub mod schema;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::approval::{Approval, ApprovalAnswer};
 use self::budget::BudgetAnswer;
@@ -253,6 +253,39 @@ impl NewQuestion {
     fn begins_with(&self, prefix: &str) -> bool {
         self.approval.is_none() && self.subject.as_deref().is_some_and(|subject| subject.starts_with(prefix))
     }
+}
+
+/// One of the answers to a question, with at most one field of its own.
+struct Choice<'c> {
+    title: &'c str,
+    name: &'c str,
+    field: Option<(&'c str, &'c Value)>,
+    is_required: bool,
+}
+
+impl<'c> Choice<'c> {
+    fn new(title: &'c str, name: &'c str) -> Self {
+        Self { title, name, field: None, is_required: false }
+    }
+
+    /// With a field of this schema, if there is one.
+    fn with(self, field: &'c str, schema: Option<&'c Value>, is_required: bool) -> Self {
+        Self { field: schema.map(|schema| (field, schema)), is_required, ..self }
+    }
+}
+
+/// The JSON Schema of an answer whose field `key` names one of `choices`.
+fn one_of(key: &str, choices: &[Choice<'_>]) -> Value {
+    let option = |Choice { title, name, field, is_required }: &Choice<'_>| {
+        let mut properties = Map::from_iter([(key.to_owned(), json!({"const": name}))]);
+        properties.extend(field.map(|(field, schema)| (field.to_owned(), schema.clone())));
+        let own = field.filter(|_| *is_required).map(|(field, _)| field);
+        let required: Vec<&str> = std::iter::once(key).chain(own).collect();
+        json!({"title": title, "properties": properties, "required": required, "additionalProperties": false})
+    };
+    let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
+    let options: Vec<Value> = choices.iter().map(option).collect();
+    json!({"type": "object", "properties": {key: {"enum": names}}, "required": [key], "oneOf": options})
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::schema::Mismatch;
+use super::{Choice, one_of};
 use crate::guard::{Grant, GrantScope, Granted, LayerKind};
 use crate::id::{Ids, MessageId, QuestionId};
 use crate::tool_call::{ToolErrorCode, ToolResponse};
@@ -140,27 +141,14 @@ pub fn answer_schema(input: &Value, lasting: bool) -> Value {
         "required": ["scope"],
         "additionalProperties": false
     });
-    let remember: &[(&str, &Value)] = if lasting { &[("remember", &remember)] } else { &[] };
     let message = json!({"type": "string", "minLength": 1, "maxLength": MAX_MESSAGE_CHARS});
-    let option = |title: &str, decision: &str, fields: &[(&str, &Value)], required: &[&str]| {
-        let mut properties = serde_json::Map::new();
-        properties.insert("decision".to_owned(), json!({"const": decision}));
-        properties.extend(fields.iter().map(|(name, schema)| ((*name).to_owned(), (*schema).clone())));
-        let mut names = vec!["decision"];
-        names.extend(required);
-        json!({"title": title, "properties": properties, "required": names, "additionalProperties": false})
-    };
-    json!({
-        "type": "object",
-        "properties": {"decision": {"enum": ["approve", "edit", "reject", "respond"]}},
-        "required": ["decision"],
-        "oneOf": [
-            option("Approve", "approve", remember, &[]),
-            option("Change the arguments", "edit", &[("input", input)], &["input"]),
-            option("Reject", "reject", &[("message", &message)], &[]),
-            option("Answer instead", "respond", &[("message", &message)], &["message"]),
-        ],
-    })
+    let choices = [
+        Choice::new("Approve", "approve").with("remember", lasting.then_some(&remember), false),
+        Choice::new("Change the arguments", "edit").with("input", Some(input), true),
+        Choice::new("Reject", "reject").with("message", Some(&message), false),
+        Choice::new("Answer instead", "respond").with("message", Some(&message), true),
+    ];
+    one_of("decision", &choices)
 }
 
 /// The schema of the tool's arguments in the schema of an approval's answer.
@@ -188,34 +176,29 @@ pub fn is_rejection(result: &str) -> bool {
 #[must_use]
 pub fn rejected(message: Option<&str>) -> ToolResponse {
     let reason = message.map_or_else(String::new, |message| format!(": {message}"));
-    ToolResponse::failure(ToolErrorCode::PermissionDenied, format!("{REJECTED}{reason}"))
+    denied(format!("{REJECTED}{reason}"))
 }
 
 /// The response of a call whose approval expired.
 #[must_use]
 pub fn expired() -> ToolResponse {
-    ToolResponse::failure(
-        ToolErrorCode::PermissionDenied,
-        "not carried out: it needs a person's approval, and no answer came in time",
-    )
+    denied("not carried out: it needs a person's approval, and no answer came in time")
 }
 
 /// The response of a call that waited for an approval when its run ended.
 #[must_use]
 pub fn never_decided() -> ToolResponse {
-    ToolResponse::failure(
-        ToolErrorCode::PermissionDenied,
-        "not carried out: the run ended before a person had approved it",
-    )
+    denied("not carried out: the run ended before a person had approved it")
 }
 
 /// The response of a call whose user wrote a message instead of answering.
 #[must_use]
 pub fn superseded() -> ToolResponse {
-    ToolResponse::failure(
-        ToolErrorCode::PermissionDenied,
-        "not carried out: your user wrote a message before it was approved. Read the message first.",
-    )
+    denied("not carried out: your user wrote a message before it was approved. Read the message first.")
+}
+
+fn denied(why: impl Into<String>) -> ToolResponse {
+    ToolResponse::failure(ToolErrorCode::PermissionDenied, why)
 }
 
 /// The note before the result of a call that was carried out with other arguments than the history has.

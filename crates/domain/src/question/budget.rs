@@ -7,7 +7,7 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 
-use super::{Question, QuestionState};
+use super::{Choice, Question, QuestionState, one_of};
 use crate::budget::{BudgetScope, OverBudget, Raises, rounded};
 use crate::id::RunId;
 
@@ -82,31 +82,12 @@ pub fn answer_schema(over: &OverBudget) -> Value {
         OverBudget::Unpriced => Decimal::ONE,
     };
     let proposed: Value = proposed.to_string().parse::<Number>().map_or(Value::Null, Value::Number);
-    json!({
-        "type": "object",
-        "properties": {"decision": {"enum": ["raise", "stop"]}},
-        "required": ["decision"],
-        "oneOf": [
-            {
-                "title": "Spend more",
-                "properties": {
-                    "decision": {"const": "raise"},
-                    "amount": {
-                        "type": "number", "minimum": 0.0001, "maximum": MAX_RAISE, "default": proposed,
-                        "description": "US dollars that may be spent in addition"
-                    }
-                },
-                "required": ["decision", "amount"],
-                "additionalProperties": false
-            },
-            {
-                "title": "Stop",
-                "properties": {"decision": {"const": "stop"}},
-                "required": ["decision"],
-                "additionalProperties": false
-            },
-        ],
-    })
+    let amount = json!({
+        "type": "number", "minimum": 0.0001, "maximum": MAX_RAISE, "default": proposed,
+        "description": "US dollars that may be spent in addition"
+    });
+    let more = Choice::new("Spend more", "raise").with("amount", Some(&amount), true);
+    one_of("decision", &[more, Choice::new("Stop", "stop")])
 }
 
 /// The amount that a schema of [`answer_schema`] proposes.

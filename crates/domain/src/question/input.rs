@@ -3,9 +3,9 @@
 //! The question's subject is [`PREFIX`] and the id of the call. The words are those of the Model Context Protocol.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::NewQuestion;
+use super::{Choice, NewQuestion, one_of};
 use crate::tool_call::{ToolErrorCode, ToolResponse};
 
 /// The beginning of the subjects.
@@ -53,23 +53,12 @@ pub fn subject(call: &str) -> String {
 /// The JSON Schema of the answers. `content`: the schema of what is asked for; `None`: nothing is.
 #[must_use]
 pub fn answer_schema(content: Option<&Value>) -> Value {
-    let option = |title: &str, action: &str, content: Option<&Value>| {
-        let mut properties = Map::new();
-        properties.insert("action".to_owned(), json!({"const": action}));
-        properties.extend(content.map(|content| ("content".to_owned(), content.clone())));
-        let required: Vec<&str> = std::iter::once("action").chain(content.map(|_| "content")).collect();
-        json!({"title": title, "properties": properties, "required": required, "additionalProperties": false})
-    };
-    json!({
-        "type": "object",
-        "properties": {"action": {"enum": ["accept", "decline", "cancel"]}},
-        "required": ["action"],
-        "oneOf": [
-            option("Answer", "accept", content),
-            option("Give no answer", "decline", None),
-            option("End the call", "cancel", None),
-        ],
-    })
+    let choices = [
+        Choice::new("Answer", "accept").with("content", content, true),
+        Choice::new("Give no answer", "decline"),
+        Choice::new("End the call", "cancel"),
+    ];
+    one_of("action", &choices)
 }
 
 /// The names of the fields that a question asks for, with whether each is required; empty if it asks for none.
@@ -120,6 +109,8 @@ fn unfinished(why: &str) -> ToolResponse {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::question::schema::check;
 

@@ -5,9 +5,9 @@
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Question, QuestionState};
+use super::{Choice, Question, QuestionState, one_of};
 use crate::overseer::{Finding, Measured, Signal, Trace, note};
 
 /// The beginning of the subjects.
@@ -31,18 +31,7 @@ pub enum PauseAnswer {
 /// The JSON Schema of the answers.
 #[must_use]
 pub fn answer_schema() -> Value {
-    let option = |title: &str, decision: &str| {
-        json!({
-            "title": title, "properties": {"decision": {"const": decision}}, "required": ["decision"],
-            "additionalProperties": false
-        })
-    };
-    json!({
-        "type": "object",
-        "properties": {"decision": {"enum": ["continue", "stop"]}},
-        "required": ["decision"],
-        "oneOf": [option("Go on", "continue"), option("Stop", "stop")],
-    })
+    one_of("decision", &[Choice::new("Go on", "continue"), Choice::new("Stop", "stop")])
 }
 
 /// The subject of the question about a finding. `measured`: what was counted when it was found; `now`: the time.
@@ -110,6 +99,7 @@ impl Pause {
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
+    use serde_json::json;
 
     use super::*;
     use crate::id::QuestionId;
