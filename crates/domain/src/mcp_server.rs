@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::guard::Risk;
+use crate::setting::WrongSetting;
 use crate::tool_call::EffectClass;
 
 /// Maximum length of a name, in bytes: the names of its tools begin with it, and may have 64.
@@ -99,16 +100,6 @@ pub fn headers_purpose(owner: Uuid, server: &str) -> String {
     format!("mcp_servers/{owner}/{server}")
 }
 
-/// A setting that cannot be stored.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{at}: {reason}")]
-pub struct Problem {
-    /// The JSON Pointer of the setting.
-    pub at: String,
-    /// What is wrong, and what is allowed.
-    pub reason: String,
-}
-
 /// What is wrong with the name of a server; `None`: nothing.
 #[must_use]
 pub fn name_problem(name: &str) -> Option<String> {
@@ -121,8 +112,8 @@ pub fn name_problem(name: &str) -> Option<String> {
 impl ServerSettings {
     /// What is wrong with these settings; `None`: nothing. Kinds are not checked.
     #[must_use]
-    pub fn problem(&self) -> Option<Problem> {
-        let wrong = |at: &str, reason: String| Some(Problem { at: at.to_owned(), reason });
+    pub fn problem(&self) -> Option<WrongSetting> {
+        let wrong = |at: &str, reason: String| Some(WrongSetting::new(at, reason));
         let [least, _, most] = TIMEOUT_S;
         if !(least..=most).contains(&self.timeout_s) {
             return wrong("/timeout_s", format!("must be from {least} to {most}"));
@@ -205,7 +196,7 @@ mod tests {
             (usual, None),
         ] {
             let problem = settings.problem();
-            assert_eq!(problem.as_ref().map(|problem| problem.at.as_str()), at, "{problem:?}");
+            assert_eq!(problem.as_ref().map(|problem| problem.pointer.as_str()), at, "{problem:?}");
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::event::topic::{EventFilter, EventOwner, InvalidPattern, MAX_PATTERNS}
 use crate::frame::{attribute, escape};
 use crate::id::{TriggerId, parse_prefixed};
 use crate::plan::{ExpressionError, all_plain, condition, is_plain, names, render};
+use crate::setting::WrongSetting;
 
 /// Maximum number of triggers of a user.
 pub const MAX_TRIGGERS: i64 = 100;
@@ -104,22 +105,6 @@ pub enum When {
     },
 }
 
-/// A part of a [`When`] that is not allowed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{pointer}: {reason}")]
-pub struct InvalidWhen {
-    /// Where, as a JSON pointer into the [`When`].
-    pub pointer: String,
-    /// What is wrong, and what is allowed.
-    pub reason: String,
-}
-
-impl InvalidWhen {
-    fn at(pointer: &str, reason: impl Into<String>) -> Self {
-        Self { pointer: pointer.to_owned(), reason: reason.into() }
-    }
-}
-
 /// A [`When`] that was checked.
 #[derive(Debug, Clone)]
 pub enum Rule {
@@ -135,8 +120,8 @@ impl When {
     /// Checks everything but whether a time will come: [`CronRule::next_after`] says that.
     ///
     /// # Errors
-    /// [`InvalidWhen`] for the first part that is not allowed.
-    pub fn rule(&self) -> Result<Rule, InvalidWhen> {
+    /// [`WrongSetting`] for the first part that is not allowed.
+    pub fn rule(&self) -> Result<Rule, WrongSetting> {
         match self {
             Self::Cron { cron, zone, misfire } => {
                 CronRule::new(cron, zone, *misfire).map(Box::new).map(Rule::Cron)
@@ -169,11 +154,11 @@ impl When {
     /// When it is due first, if that is a time. The rest as [`Self::rule`].
     ///
     /// # Errors
-    /// [`InvalidWhen`], also for a cron expression whose date never comes.
-    pub fn first_after(&self, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, InvalidWhen> {
+    /// [`WrongSetting`], also for a cron expression whose date never comes.
+    pub fn first_after(&self, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, WrongSetting> {
         let Rule::Cron(rule) = self.rule()? else { return Ok(None) };
         let never = "no such date will come: `30 2 31 2 *` is never; write one that exists";
-        rule.next_after(now).map(Some).ok_or_else(|| InvalidWhen::at("/cron", never))
+        rule.next_after(now).map(Some).ok_or_else(|| WrongSetting::new("/cron", never))
     }
 }
 
@@ -296,13 +281,13 @@ impl EventRule {
         topics: &[String],
         (kind, agentable): (Option<&str>, Option<&str>),
         condition: Option<&str>,
-    ) -> Result<Self, InvalidWhen> {
+    ) -> Result<Self, WrongSetting> {
         if topics.is_empty() || topics.len() > MAX_PATTERNS {
-            return Err(InvalidWhen::at("/topics", format!("must have 1 to {MAX_PATTERNS} patterns")));
+            return Err(WrongSetting::new("/topics", format!("must have 1 to {MAX_PATTERNS} patterns")));
         }
         let parse = |(nth, topic): (usize, &String)| {
             topic.parse().map_err(|error: InvalidPattern| {
-                InvalidWhen::at(&format!("/topics/{nth}"), error.to_string())
+                WrongSetting::new(format!("/topics/{nth}"), error.to_string())
             })
         };
         let topics = topics.iter().enumerate().map(parse).collect::<Result<_, _>>()?;
@@ -311,13 +296,13 @@ impl EventRule {
             Some(given) => {
                 let kind = given.rsplit_once('_').map_or("", |(kind, _)| kind);
                 let id = parse_prefixed(kind, given).map_err(|_| {
-                    InvalidWhen::at("/agentable_id", "must be the id of an agentable, as in `goal_…`")
+                    WrongSetting::new("/agentable_id", "must be the id of an agentable, as in `goal_…`")
                 })?;
                 Some(id.into())
             }
         };
         if let Some(condition) = condition {
-            check_expression(condition, false).map_err(|reason| InvalidWhen::at("/if", reason))?;
+            check_expression(condition, false).map_err(|reason| WrongSetting::new("/if", reason))?;
         }
         let filter = EventFilter { topics, user: None, kind: kind.map(str::to_owned), agentable };
         Ok(Self { filter, condition: condition.map(str::to_owned) })

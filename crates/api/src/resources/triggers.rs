@@ -8,8 +8,9 @@ use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::id::{AgentableId, TriggerId, UserId, parse_prefixed};
 use houston_domain::mode::Mode;
 use houston_domain::plan::{Document, MAX_INPUT_BYTES, Offer};
+use houston_domain::setting::WrongSetting;
 use houston_domain::trigger::effect::{TriggerPlan, TriggerTask, check_template, check_templates};
-use houston_domain::trigger::{InvalidWhen, MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
+use houston_domain::trigger::{MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
 use houston_protocol::trigger::{
     CreateTrigger, TriggerFiringList, TriggerList, TriggerResponse, TriggerThen, UpdateTrigger,
 };
@@ -434,7 +435,7 @@ async fn check_heard(ctx: &Ctx, user: UserId, when: &When) -> Result<()> {
     }
 }
 
-fn refused(within: &str, error: InvalidWhen) -> ApiError {
+fn refused(within: &str, error: WrongSetting) -> ApiError {
     ApiError::field(&format!("{within}{}", error.pointer), error.reason)
 }
 

@@ -11,8 +11,9 @@ use chrono_tz::Tz;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 
-use super::{InvalidWhen, Misfire};
+use super::Misfire;
 use crate::local_time::instant;
+use crate::setting::WrongSetting;
 
 /// Maximum length of an expression, in bytes.
 const MAX_BYTES: usize = 200;
@@ -37,17 +38,17 @@ pub struct Due {
 }
 
 impl CronRule {
-    pub(super) fn new(cron: &str, zone: &str, misfire: Misfire) -> Result<Self, InvalidWhen> {
+    pub(super) fn new(cron: &str, zone: &str, misfire: Misfire) -> Result<Self, WrongSetting> {
         let zone = zone.parse().map_err(|_| {
-            InvalidWhen::at("/zone", "must be the IANA name of a time zone, such as Europe/Berlin or UTC")
+            WrongSetting::new("/zone", "must be the IANA name of a time zone, such as Europe/Berlin or UTC")
         })?;
         let form = "must have five fields: minute, hour, day of the month, month, day of the week, as in `30 7 * * 1-5`";
         if cron.len() > MAX_BYTES || cron.split_ascii_whitespace().count() != 5 {
-            return Err(InvalidWhen::at("/cron", form));
+            return Err(WrongSetting::new("/cron", form));
         }
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let cron =
-            parser.parse(cron).map_err(|error| InvalidWhen::at("/cron", format!("{error}; it {form}")))?;
+            parser.parse(cron).map_err(|error| WrongSetting::new("/cron", format!("{error}; it {form}")))?;
         Ok(Self { cron, zone, misfire })
     }
 

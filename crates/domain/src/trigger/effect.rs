@@ -4,9 +4,10 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Cause, InvalidWhen, MAX_INSTRUCTIONS_BYTES, check_expression};
+use super::{Cause, MAX_INSTRUCTIONS_BYTES, check_expression};
 use crate::agentable::MAX_TITLE_CHARS;
 use crate::plan::{ExpressionError, render};
+use crate::setting::WrongSetting;
 
 /// How many of its last firings a trigger keeps.
 pub const MAX_FIRINGS: i64 = 20;
@@ -74,13 +75,13 @@ fn is_template(text: &str) -> bool {
 /// Checks a text that may be a template.
 ///
 /// # Errors
-/// [`InvalidWhen`] with `pointer`: what is wrong, and what is allowed.
-pub fn check_template(pointer: &str, text: &str) -> Result<(), InvalidWhen> {
+/// [`WrongSetting`] with `pointer`: what is wrong, and what is allowed.
+pub fn check_template(pointer: &str, text: &str) -> Result<(), WrongSetting> {
     if text.len() > MAX_INSTRUCTIONS_BYTES {
-        return Err(InvalidWhen::at(pointer, format!("must have at most {MAX_INSTRUCTIONS_BYTES} bytes")));
+        return Err(WrongSetting::new(pointer, format!("must have at most {MAX_INSTRUCTIONS_BYTES} bytes")));
     }
     if is_template(text) {
-        check_expression(text, true).map_err(|reason| InvalidWhen::at(pointer, reason))?;
+        check_expression(text, true).map_err(|reason| WrongSetting::new(pointer, reason))?;
     }
     Ok(())
 }
@@ -97,7 +98,7 @@ pub fn filled(text: &str, cause: &Cause) -> Result<String, ExpressionError> {
 ///
 /// # Errors
 /// As [`check_template`]; `pointer` is where the value is.
-pub fn check_templates(pointer: &str, value: &Value) -> Result<(), InvalidWhen> {
+pub fn check_templates(pointer: &str, value: &Value) -> Result<(), WrongSetting> {
     match value {
         Value::String(text) => check_template(pointer, text),
         Value::Array(items) => items

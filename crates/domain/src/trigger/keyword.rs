@@ -2,8 +2,8 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::InvalidWhen;
 use crate::bounded_regex::{BoundedRegex, TooMuchWork};
+use crate::setting::WrongSetting;
 
 /// Maximum number of words.
 const MAX_WORDS: usize = 50;
@@ -28,25 +28,25 @@ pub struct KeywordRule {
 }
 
 impl KeywordRule {
-    pub(super) fn new(words: &[String], regex: Option<&str>) -> Result<Self, InvalidWhen> {
+    pub(super) fn new(words: &[String], regex: Option<&str>) -> Result<Self, WrongSetting> {
         if words.is_empty() && regex.is_none() {
-            return Err(InvalidWhen::at("/words", "give at least one word, or `regex`"));
+            return Err(WrongSetting::new("/words", "give at least one word, or `regex`"));
         }
         if words.len() > MAX_WORDS {
-            return Err(InvalidWhen::at("/words", format!("must have at most {MAX_WORDS} words")));
+            return Err(WrongSetting::new("/words", format!("must have at most {MAX_WORDS} words")));
         }
         for (nth, word) in words.iter().enumerate() {
             let word = word.trim();
             if word.is_empty() || word.chars().count() > MAX_WORD_CHARS {
                 let reason = format!("must have 1 to {MAX_WORD_CHARS} characters");
-                return Err(InvalidWhen::at(&format!("/words/{nth}"), reason));
+                return Err(WrongSetting::new(format!("/words/{nth}"), reason));
             }
         }
         let whole = (!words.is_empty())
             .then(|| BoundedRegex::new(&whole_words(words), true, MAX_COMPILED_WORDS_BYTES))
             .transpose()
-            .map_err(|error| InvalidWhen::at("/words", error.to_string()))?;
-        let regex = regex.map(checked).transpose().map_err(|reason| InvalidWhen::at("/regex", reason))?;
+            .map_err(|error| WrongSetting::new("/words", error.to_string()))?;
+        let regex = regex.map(checked).transpose().map_err(|reason| WrongSetting::new("/regex", reason))?;
         Ok(Self { words: whole, regex })
     }
 
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    fn rule(words: &[&str], regex: Option<&str>) -> Result<KeywordRule, InvalidWhen> {
+    fn rule(words: &[&str], regex: Option<&str>) -> Result<KeywordRule, WrongSetting> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         KeywordRule::new(&words, regex)
     }
