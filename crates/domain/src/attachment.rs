@@ -100,7 +100,7 @@ impl AttachmentType {
     #[must_use]
     pub fn media_type(self) -> &'static str {
         match self {
-            Self::Image(kind) => kind.media_type(),
+            Self::Image(kind) => kind.as_str(),
             Self::Pdf => "application/pdf",
             Self::Text => "text/plain",
         }
@@ -112,7 +112,7 @@ impl AttachmentType {
         match name {
             "application/pdf" => Some(Self::Pdf),
             "text/plain" => Some(Self::Text),
-            other => ImageType::of_media_type(other).map(Self::Image),
+            other => ImageType::from_name(other).map(Self::Image),
         }
     }
 
@@ -195,20 +195,11 @@ impl TypeCheck {
     /// [`WrongType`].
     pub fn finish(self, claimed: Option<&str>) -> Result<AttachmentType, WrongType> {
         let kind = self.kind.ok_or(WrongType::Empty)?;
-        let claim = claimed.map_or(Claim::Any, Claim::of);
+        // That a type is never accepted is the better reason.
+        let fits = claimed.map_or(Ok(true), |claimed| fits(claimed, kind))?;
         if self.is_wrong || !self.cut.is_empty() {
-            // A type that is never accepted is the better reason.
-            return Err(match claim {
-                Claim::Refused(name) => WrongType::Refused(name),
-                _ => WrongType::Unknown,
-            });
+            return Err(WrongType::Unknown);
         }
-        let fits = match &claim {
-            Claim::Any => true,
-            Claim::Text => kind == AttachmentType::Text,
-            Claim::Type(claimed) => *claimed == kind,
-            Claim::Refused(name) => return Err(WrongType::Refused(name.clone())),
-        };
         if fits {
             return Ok(kind);
         }
@@ -226,29 +217,21 @@ fn first(bytes: &[u8]) -> AttachmentType {
     }
 }
 
-/// What a client says of a file.
-enum Claim {
-    /// Nothing.
-    Any,
-    /// Some text.
-    Text,
-    Type(AttachmentType),
-    Refused(String),
-}
-
-impl Claim {
-    fn of(media_type: &str) -> Self {
-        let name = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let is_text = name.starts_with("text/")
-            || name.ends_with("+json")
-            || name.ends_with("+xml") && !name.starts_with("image/")
-            || TEXTS.contains(&name.as_str());
-        match name.as_str() {
-            "" | "application/octet-stream" | "binary/octet-stream" => Self::Any,
-            "image/jpg" => Self::Type(AttachmentType::Image(ImageType::Jpeg)),
-            _ if is_text => Self::Text,
-            _ => AttachmentType::of_media_type(&name).map_or(Self::Refused(name), Self::Type),
-        }
+/// Whether a file may be what a client says; [`WrongType::Refused`] if that is no type that is accepted.
+fn fits(media_type: &str, kind: AttachmentType) -> Result<bool, WrongType> {
+    let name = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_text = name.starts_with("text/")
+        || name.ends_with("+json")
+        || name.ends_with("+xml") && !name.starts_with("image/")
+        || TEXTS.contains(&name.as_str());
+    match name.as_str() {
+        "" | "application/octet-stream" | "binary/octet-stream" => Ok(true),
+        "image/jpg" => Ok(kind == AttachmentType::Image(ImageType::Jpeg)),
+        _ if is_text => Ok(kind == AttachmentType::Text),
+        _ => match AttachmentType::of_media_type(&name) {
+            Some(claimed) => Ok(claimed == kind),
+            None => Err(WrongType::Refused(name)),
+        },
     }
 }
 

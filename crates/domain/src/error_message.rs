@@ -97,6 +97,10 @@ impl ErrorMessage {
         MessageId(run.0)
     }
 
+    fn new(run: RunId, content: impl Into<String>, metadata: Value) -> Self {
+        Self { id: Self::id_of(run), content: content.into(), metadata }
+    }
+
     /// An attempt failed and will be retried. `hung` are the models that did not answer in time, as `provider/model`.
     #[must_use]
     pub fn waiting(run: RunId, error: &ModelError, retry: &PendingRetry, hung: &[String]) -> Self {
@@ -112,38 +116,28 @@ impl ErrorMessage {
         if !hung.is_empty() {
             metadata["hung"] = json!(hung);
         }
-        Self { id: Self::id_of(run), content: user_text(error.code.as_str()).to_owned(), metadata }
+        Self::new(run, user_text(error.code.as_str()), metadata)
     }
 
     /// The provider refused so many files: the run goes on without them.
     #[must_use]
     pub fn left_out(run: RunId, files: usize) -> Self {
-        Self {
-            id: Self::id_of(run),
-            content: user_text(FILE_REFUSED).to_owned(),
-            metadata: json!({"code": FILE_REFUSED, "retryable": false, "left_out": files}),
-        }
+        let metadata = json!({"code": FILE_REFUSED, "retryable": false, "left_out": files});
+        Self::new(run, user_text(FILE_REFUSED), metadata)
     }
 
     /// The provider stopped the answer, which ended the run. The run did not fail, so it is not retried; the text
     /// written until then stays in the thread.
     #[must_use]
     pub fn stopped(run: RunId, code: &str) -> Self {
-        Self {
-            id: Self::id_of(run),
-            content: user_text(code).to_owned(),
-            metadata: json!({"code": code, "retryable": false, "stopped": true}),
-        }
+        Self::new(run, user_text(code), json!({"code": code, "retryable": false, "stopped": true}))
     }
 
     /// The run will not be retried; `text` and `code` say why.
     #[must_use]
     pub fn permanent(run: RunId, code: &str, text: &str) -> Self {
-        Self {
-            id: Self::id_of(run),
-            content: format!("{FAILED_PERMANENTLY}{text}"),
-            metadata: json!({"code": code, "retryable": false, "failed_permanently": true}),
-        }
+        let metadata = json!({"code": code, "retryable": false, "failed_permanently": true});
+        Self::new(run, format!("{FAILED_PERMANENTLY}{text}"), metadata)
     }
 
     /// This message after the wait has ended: the run continued (`resolved`), or was ended.

@@ -372,30 +372,19 @@ impl Event {
     /// - events committed with the turn being streamed (an error message), or before it (the choice of an agent).
     #[must_use]
     pub fn is_transparent(&self) -> bool {
-        matches!(
+        !matches!(
             self,
-            Self::MessagePosted { .. }
-                | Self::RunQueued {}
-                | Self::ErrorShown { .. }
-                | Self::ModelFallback { .. }
-                | Self::TeamRouted { .. }
-                | Self::SessionArchived { .. }
-                | Self::ContextCompressed { .. }
-                | Self::ContextShifted { .. }
-                | Self::Analysed { .. }
-                | Self::TitleSet { .. }
-                | Self::StateChanged { .. }
-                | Self::TaskStarted { .. }
-                | Self::TaskEnded { .. }
-                | Self::PlanCreated { .. }
-                | Self::PlanProgress { .. }
-                | Self::PlanChanged { .. }
-                | Self::PlanEnded { .. }
-                | Self::PlanStepStarted { .. }
-                | Self::PlanStepFinished { .. }
-                | Self::PlanStepFailed { .. }
-                | Self::QuestionAsked { .. }
-                | Self::QuestionClosed { .. }
+            Self::AttemptStarted { .. }
+                | Self::Thought { .. }
+                | Self::MessageSent { .. }
+                | Self::ToolCalled { .. }
+                | Self::ToolReturned { .. }
+                | Self::StepFinished { .. }
+                | Self::RetryScheduled { .. }
+                | Self::RateLimited { .. }
+                | Self::HandedOver { .. }
+                | Self::RunWaiting { .. }
+                | Self::RunFinished { .. }
         )
     }
 }

@@ -19,14 +19,16 @@ use crate::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 /// fallback = { tool = "fetch_page", on = ["TIMEOUT"], input = { url = "/link" } }
 /// fallback = { tool = "list_orders", own = true }
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Fallback {
     /// The tool that is called instead. An agent that may not call it has no fallback.
     pub tool: String,
     /// Whether that is a tool of tenants' own, or a snippet of a user: these come and go after the settings were read.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own: bool,
     /// The codes of the failures after which it is called.
+    #[serde(default = "outside_failed")]
     pub on: Vec<ToolErrorCode>,
     /// Its arguments, by name: a text that begins with `/` is a JSON pointer into the arguments of the first call, and one that
     /// points to nothing leaves the argument out; every other value is used as it is. `None`: the arguments of the first call.
@@ -79,6 +81,7 @@ struct ToolFailure {
     /// As [`Fallback::own`], for the tool that fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     own: bool,
+    #[serde(deserialize_with = "name_or_table")]
     fallback: Fallback,
 }
 
@@ -120,45 +123,28 @@ impl Fallbacks {
     }
 }
 
-impl<'de> Deserialize<'de> for Fallback {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
-    }
-}
-
-/// Reads the name of a tool, or a table.
-struct Reader;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    tool: String,
-    #[serde(default)]
-    own: bool,
-    #[serde(default = "outside_failed")]
-    on: Vec<ToolErrorCode>,
-    input: Option<BTreeMap<String, Value>>,
-}
-
 fn outside_failed() -> Vec<ToolErrorCode> {
     OUTSIDE_FAILED.to_vec()
 }
 
-impl<'de> Visitor<'de> for Reader {
-    type Value = Fallback;
+fn name_or_table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fallback, D::Error> {
+    struct Reader;
+    impl<'de> Visitor<'de> for Reader {
+        type Value = Fallback;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a tool, or a table with `tool`, and `own`, `on` and `input` if needed")
-    }
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the name of a tool, or a table with `tool`, and `own`, `on` and `input` if needed")
+        }
 
-    fn visit_str<E: Error>(self, tool: &str) -> Result<Fallback, E> {
-        Ok(Fallback { tool: tool.to_owned(), own: false, on: outside_failed(), input: None })
-    }
+        fn visit_str<E: Error>(self, tool: &str) -> Result<Fallback, E> {
+            Ok(Fallback { tool: tool.to_owned(), own: false, on: outside_failed(), input: None })
+        }
 
-    fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Fallback, A::Error> {
-        let Table { tool, own, on, input } = Table::deserialize(MapAccessDeserializer::new(table))?;
-        Ok(Fallback { tool, own, on, input })
+        fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Fallback, A::Error> {
+            Fallback::deserialize(MapAccessDeserializer::new(table))
+        }
     }
+    deserializer.deserialize_any(Reader)
 }
 
 #[cfg(test)]

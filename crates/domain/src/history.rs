@@ -5,7 +5,7 @@
 
 mod raw;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -298,38 +298,29 @@ fn open_call<'e, T: EntryView>(asking: &'e T, after: &[T]) -> Option<&'e str> {
     tool_uses(asking.content()).find(|id| !answered.contains(id))
 }
 
-/// Calls without a result. A lookup takes constant time, because clients import histories with many calls.
+/// Calls without a result. A lookup takes little time, because clients import histories with many calls.
 #[derive(Default)]
 struct OpenCalls<'e> {
-    /// All calls in order; answered ones are `None`.
-    calls: Vec<Option<&'e str>>,
+    /// In order, by their position.
+    calls: BTreeMap<usize, &'e str>,
     positions: HashMap<&'e str, usize>,
-    /// All calls before this position are answered.
-    first: usize,
 }
 
 impl<'e> OpenCalls<'e> {
     fn of(calls: impl Iterator<Item = &'e str>) -> Self {
-        let calls: Vec<Option<&str>> = calls.map(Some).collect();
-        let positions = calls.iter().enumerate().filter_map(|(at, id)| Some(((*id)?, at))).collect();
-        Self { calls, positions, first: 0 }
+        let calls: BTreeMap<usize, &str> = calls.enumerate().collect();
+        let positions = calls.iter().map(|(at, id)| (*id, *at)).collect();
+        Self { calls, positions }
     }
 
     /// The first open call.
     fn first(&self) -> Option<&'e str> {
-        self.calls.get(self.first).copied().flatten()
+        self.calls.first_key_value().map(|(_, id)| *id)
     }
 
     /// Closes a call; false if it is not open.
     fn answer(&mut self, id: &str) -> bool {
-        let Some(call) = self.positions.remove(id).and_then(|at| self.calls.get_mut(at)) else {
-            return false;
-        };
-        *call = None;
-        while self.calls.get(self.first).is_some_and(Option::is_none) {
-            self.first += 1;
-        }
-        true
+        self.positions.remove(id).is_some_and(|at| self.calls.remove(&at).is_some())
     }
 }
 

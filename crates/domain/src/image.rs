@@ -22,6 +22,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::id::{ImageId, UserId, shard};
+use crate::names::names;
 use crate::setting::settings;
 
 /// Bytes of an image at most: every provider takes the 5 MB that it has in Base64.
@@ -36,23 +37,22 @@ pub const MAX_REFERENCES: usize = 20;
 /// The start of a reference, up to the id.
 const REFERENCE: &str = "![image](/v1/images/";
 
-/// What an image is, by its first bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ImageType {
-    /// `image/png`.
-    Png,
-    /// `image/jpeg`.
-    Jpeg,
-    /// `image/gif`.
-    Gif,
-    /// `image/webp`.
-    Webp,
+names! {
+    /// What an image is, by its first bytes; its name is the media type with which it is stored and sent.
+    #[derive(PartialOrd, Ord)]
+    pub enum ImageType {
+        /// A PNG.
+        Png = "image/png",
+        /// A JPEG.
+        Jpeg = "image/jpeg",
+        /// A GIF.
+        Gif = "image/gif",
+        /// A WebP.
+        Webp = "image/webp",
+    }
 }
 
 impl ImageType {
-    /// All types.
-    pub const ALL: [Self; 4] = [Self::Png, Self::Jpeg, Self::Gif, Self::Webp];
-
     /// The type that the first bytes say.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {
@@ -63,23 +63,6 @@ impl ImageType {
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Self::Webp,
             _ => return None,
         })
-    }
-
-    /// The media type.
-    #[must_use]
-    pub fn media_type(self) -> &'static str {
-        match self {
-            Self::Png => "image/png",
-            Self::Jpeg => "image/jpeg",
-            Self::Gif => "image/gif",
-            Self::Webp => "image/webp",
-        }
-    }
-
-    /// The type with this media type.
-    #[must_use]
-    pub fn of_media_type(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.media_type() == name)
     }
 
     /// The name for people and models.

@@ -77,21 +77,10 @@ pub struct PricedApart {
 }
 
 impl PricedApart {
-    /// Nothing of it.
-    pub const NOTHING: Self = Self {
-        input_audio_tokens: 0,
-        cached_audio_tokens: 0,
-        output_audio_tokens: 0,
-        input_image_tokens: 0,
-        cached_image_tokens: 0,
-        output_image_tokens: 0,
-        web_searches: 0,
-    };
-
     /// Whether there is nothing of it.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        *self == Self::NOTHING
+        *self == Self::default()
     }
 }
 
@@ -165,7 +154,7 @@ impl Usage {
     /// The same without what only the computation of its cost needs: it has been priced.
     #[must_use]
     pub fn priced(self) -> Self {
-        Self { long_cache_write_tokens: 0, billed: None, tier: None, apart: PricedApart::NOTHING, ..self }
+        Self { long_cache_write_tokens: 0, billed: None, tier: None, apart: PricedApart::default(), ..self }
     }
 
     /// The tokens that the provider bills: all tokens unless [`billed`](Self::billed) is set.

@@ -3,10 +3,11 @@
 use std::ops::Deref;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// An instant. Written as `"2026-11-22T09:00:00.000Z"`; read with any offset and precision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
+#[serde(transparent)]
 pub struct Time(pub DateTime<Utc>);
 
 impl From<DateTime<Utc>> for Time {
@@ -26,11 +27,5 @@ impl Deref for Time {
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true))
-    }
-}
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        DateTime::deserialize(deserializer).map(Self)
     }
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
-use self::form::{Schema, add_text, properties, properties_mut, require, texts};
+use self::form::{Schema, add_text, listed_texts, properties, properties_mut, require, texts};
 use crate::storable::size;
 
 /// The most bytes of JSON of a schema as it is written outside, with its definitions.
@@ -370,19 +370,15 @@ fn both(keyword: &str, before: Value, value: Value) -> Value {
             let common: Vec<Value> = list(&before).into_iter().filter(|one| others.contains(one)).collect();
             if common.is_empty() { before } else { Value::Array(common) }
         }
-        ("minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties", before, value) => {
-            if value.as_f64() > before.as_f64() {
-                value
-            } else {
-                before
-            }
+        ("minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties", before, value)
+            if value.as_f64() > before.as_f64() =>
+        {
+            value
         }
-        ("maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties", before, value) => {
-            if value.as_f64() < before.as_f64() {
-                value
-            } else {
-                before
-            }
+        ("maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties", before, value)
+            if value.as_f64() < before.as_f64() =>
+        {
+            value
         }
         ("items", Value::Object(before), Value::Object(value)) => Value::Object(all_of(before, value)),
         (_, before, _) => before,
@@ -406,26 +402,20 @@ fn both_properties(mut named: Schema, others: Schema) -> Schema {
 
 /// The types that both allow. If there are none, the first are kept: a value that cannot be is of no use to a model.
 fn both_types(first: &Value, second: &Value) -> Value {
-    let of = |value: &Value| -> Vec<String> {
-        value.as_str().map(str::to_owned).into_iter().chain(texts(Some(value))).collect()
-    };
-    let (firsts, seconds) = (of(first), of(second));
-    let mut common: Vec<String> = Vec::new();
-    for (one, other) in firsts.iter().flat_map(|one| seconds.iter().map(move |other| (one, other))) {
-        let both = match (one.as_str(), other.as_str()) {
+    let mut common: Vec<&str> = Vec::new();
+    for (one, other) in
+        listed_texts(first).flat_map(|one| listed_texts(second).map(move |other| (one, other)))
+    {
+        let both = match (one, other) {
             (one, other) if one == other => one,
             ("integer", "number") | ("number", "integer") => "integer",
             _ => continue,
         };
-        if !common.iter().any(|known| known == both) {
-            common.push(both.to_owned());
+        if !common.contains(&both) {
+            common.push(both);
         }
     }
-    match common.as_slice() {
-        [] => first.clone(),
-        [one] => json!(one),
-        several => json!(several),
-    }
+    form::one_or_several(&common).unwrap_or_else(|| first.clone())
 }
 
 /// A schema for what matches `schema` and one of `branches`.

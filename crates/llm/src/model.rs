@@ -249,7 +249,7 @@ pub(crate) const PDF: &str = "application/pdf";
 
 /// An image of the history as a `data:` URL.
 pub(crate) fn data_url(image: &SentImage) -> String {
-    Image { media_type: image.header.image_type.media_type(), base64: &image.base64 }.data_url()
+    Image { media_type: image.header.image_type.as_str(), base64: &image.base64 }.data_url()
 }
 
 /// One event of an answer.

@@ -98,7 +98,7 @@ impl Image {
         }
         let image_type =
             ImageType::of(bytes).ok_or_else(|| "it is no PNG, JPEG, WebP or GIF image".to_owned())?;
-        let media_type = image_type.media_type();
+        let media_type = image_type.as_str();
         Ok(Self { media_type, base64: STANDARD.encode(bytes) })
     }
 }

@@ -26,7 +26,7 @@ endpoint! {
 /// Strangers may have made the image: its type is what its bytes say, and a browser that opens the address runs nothing of it.
 async fn get(ctx: Ctx, Id(id): Id<ImageId>) -> Result<impl IntoResponse> {
     let image = ctx.store().image(id).await?;
-    let content_type = [(header::CONTENT_TYPE, image.header.image_type.media_type())];
+    let content_type = [(header::CONTENT_TYPE, image.header.image_type.as_str())];
     Ok((content_type, SAFE, image.data.unwrap_or_default()))
 }
 

@@ -201,11 +201,7 @@ fn types_of_choices(schema: &Schema) -> Option<Value> {
             names.push(name);
         }
     }
-    match names.as_slice() {
-        [] => None,
-        [one] => Some(json!(one)),
-        several => Some(json!(several)),
-    }
+    one_or_several(&names)
 }
 
 /// Choices beside the type of an array are often meant as those of its items.
@@ -321,9 +317,7 @@ pub(super) fn properties_mut(schema: &mut Schema) -> Option<&mut Map<String, Val
 
 /// The names of the types of a schema; none if any is allowed.
 pub(super) fn types_of(schema: &Schema) -> impl Iterator<Item = &str> {
-    let types = schema.get("type");
-    let several = types.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    types.and_then(Value::as_str).into_iter().chain(several)
+    schema.get("type").into_iter().flat_map(listed_texts)
 }
 
 /// The texts in a list.
@@ -347,14 +341,19 @@ fn types(value: Option<&Value>) -> Option<Value> {
             names.push(name);
         }
     }
-    match names.as_slice() {
+    one_or_several(&names)
+}
+
+/// One name as a text, several as a list.
+pub(super) fn one_or_several(names: &[&str]) -> Option<Value> {
+    match names {
         [] => None,
         [one] => Some(json!(one)),
         several => Some(json!(several)),
     }
 }
 
-fn listed_texts(value: &Value) -> impl Iterator<Item = &str> {
+pub(super) fn listed_texts(value: &Value) -> impl Iterator<Item = &str> {
     let several = value.as_array().into_iter().flatten().filter_map(Value::as_str);
     value.as_str().into_iter().chain(several)
 }

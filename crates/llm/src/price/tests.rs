@@ -117,9 +117,9 @@ fn audio_images_and_searches_have_their_own_price() {
     let cost = |model: (&str, &str), used: &Usage| Price::find(model.0, model.1).unwrap().cost(used, at(NOW));
     let gemini = ("google", "gemini-2.5-flash");
     assert_eq!(cost(gemini, &usage(1_000_000, 0)), dollars("0.3"));
-    let heard = apart(PricedApart { input_audio_tokens: 1_000_000, ..PricedApart::NOTHING });
+    let heard = apart(PricedApart { input_audio_tokens: 1_000_000, ..PricedApart::default() });
     assert_eq!(cost(gemini, &heard), dollars("1"));
-    let searches = PricedApart { web_searches: 3, ..PricedApart::NOTHING };
+    let searches = PricedApart { web_searches: 3, ..PricedApart::default() };
     let searched = Usage { apart: searches, ..usage(1_000, 0) };
     assert_eq!(cost(("anthropic", "claude-sonnet-4-5"), &searched), dollars("0.033"));
     // Mistral bills what its cache served at a tenth.

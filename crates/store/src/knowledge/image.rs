@@ -60,7 +60,7 @@ fn stored(
 ) -> StoredImage {
     let pixels = |count: i32| u32::try_from(count).unwrap_or(0);
     // Only types that exist are written.
-    let image_type = ImageType::of_media_type(media_type).unwrap_or(ImageType::Png);
+    let image_type = ImageType::from_name(media_type).unwrap_or(ImageType::Png);
     StoredImage {
         id: ImageId(id),
         header: ImageHeader { image_type, width: pixels(width), height: pixels(height) },
@@ -97,7 +97,7 @@ impl TenantStore<'_> {
         max_bytes: i64,
     ) -> Result<()> {
         let ids: Vec<_> = images.iter().map(|image| image.id.0).collect();
-        let types: Vec<&str> = images.iter().map(|image| image.header.image_type.media_type()).collect();
+        let types: Vec<&str> = images.iter().map(|image| image.header.image_type.as_str()).collect();
         let pixels = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
         let widths: Vec<i32> = images.iter().map(|image| pixels(image.header.width)).collect();
         let heights: Vec<i32> = images.iter().map(|image| pixels(image.header.height)).collect();

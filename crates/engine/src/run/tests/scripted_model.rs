@@ -149,7 +149,7 @@ pub(in crate::run) const USAGE: Usage = Usage {
     long_cache_write_tokens: 0,
     billed: None,
     tier: None,
-    apart: PricedApart::NOTHING,
+    apart: PricedApart::default(),
 };
 
 /// An answer with this text.

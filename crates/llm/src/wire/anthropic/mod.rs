@@ -267,7 +267,7 @@ fn content<'a>(role: Role, block: &'a Block, provider: &str, profile: &Profile) 
         Block::Opaque { raw } => Content::Raw(own_raw(raw, provider)?),
         block => match Shown::of(block, profile)? {
             Shown::Text(said) => text(said),
-            Shown::Image(image) => image_part(image.header.image_type.media_type(), &image.base64),
+            Shown::Image(image) => image_part(image.header.image_type.as_str(), &image.base64),
             Shown::Document(document) => {
                 let source = ImageSource { kind: "base64", media_type: PDF, data: &document.base64 };
                 Content::Plain(Plain::Document { source, title: &document.name, cache_control: None })

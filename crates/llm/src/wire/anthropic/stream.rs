@@ -149,7 +149,7 @@ impl ReportedUsage {
             long_cache_write_tokens: self.cache_creation.0.map_or(0, CacheCreation::long).min(write),
             reasoning_tokens: thinking.min(output_tokens),
             tier: (self.service_tier.0 == ServiceTier::Batch).then_some(Tier::Batch),
-            apart: PricedApart { web_searches: small(searches), ..PricedApart::NOTHING },
+            apart: PricedApart { web_searches: small(searches), ..PricedApart::default() },
             ..Usage::default()
         }
     }

@@ -282,7 +282,7 @@ fn user_parts<'a>(turn: &Turn<'a>, calls: &[PendingCall<'a>], profile: &Profile)
         }
         let shown = Shown::of(block, profile).map(|shown| match shown {
             Shown::Text(said) => text(said),
-            Shown::Image(image) => data(image.header.image_type.media_type(), &image.base64),
+            Shown::Image(image) => data(image.header.image_type.as_str(), &image.base64),
             Shown::Document(document) => data(PDF, &document.base64),
         });
         parts.extend(shown.map(|part| (usize::MAX, part)));
