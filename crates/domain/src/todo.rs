@@ -46,11 +46,7 @@ impl Priority {
     /// The number in the database: greater is more important.
     #[must_use]
     pub fn stored(self) -> i16 {
-        match self {
-            Self::Low => 0,
-            Self::Normal => 1,
-            Self::High => 2,
-        }
+        self as i16
     }
 
     /// The priority with this number.

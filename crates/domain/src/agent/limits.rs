@@ -2,7 +2,7 @@
 //!
 //! # Add a limit
 //! Add a line to `limits!` below, the key to `[limits]` of `jobs/orchestrator.toml`, and the rule to
-//! [`before_model_call`](super::before_model_call). API, its document and console take it from the list.
+//! [`AgentRun::next`](super::AgentRun::next). API, its document and console take it from the list.
 
 use serde::{Deserialize, Serialize};
 

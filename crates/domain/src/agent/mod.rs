@@ -68,7 +68,12 @@ pub struct AgentRun {
     policy: RunPolicy,
     history: Vec<Entry>,
     phase: Phase,
-    progress: Progress,
+    /// Model calls so far.
+    iterations: u32,
+    /// Entries of the open session.
+    history_entries: usize,
+    /// When this attempt started.
+    started_at: DateTime<Utc>,
     streak: Streak,
     /// What the overseer looks at, and its settings.
     trace: Trace,
@@ -92,12 +97,9 @@ impl AgentRun {
         let mut run = Self {
             policy,
             phase: Phase::Ready,
-            progress: Progress {
-                iterations: 0,
-                same_tool: 0,
-                history_entries: history.len(),
-                started_at: now,
-            },
+            iterations: 0,
+            history_entries: history.len(),
+            started_at: now,
             streak: Streak::default(),
             trace: Trace::default(),
             overseer: overseer::Settings::default(),
@@ -123,17 +125,17 @@ impl AgentRun {
 
     /// The provider has had the attempt wait for so long, which its time limit does not count.
     pub fn has_waited(&mut self, time: std::time::Duration) {
-        self.progress.started_at += TimeDelta::from_std(time).unwrap_or_default();
+        self.started_at += TimeDelta::from_std(time).unwrap_or_default();
     }
 
     /// Counts an entry that was committed before this attempt; `asked` is the entry before it.
     fn replay(&mut self, entry: &Entry, asked: Option<&Entry>) {
         match entry.role {
             Role::Assistant => {
-                self.progress.iterations += 1;
+                self.iterations += 1;
                 self.failure_unread = false;
                 self.used_ids.extend(entry.tool_uses().map(str::to_owned));
-                self.count_streak(&tool_names(entry));
+                self.streak.add(&tool_names(entry));
                 self.trace.on_answer(entry);
             }
             Role::User => {
@@ -183,7 +185,7 @@ impl AgentRun {
     /// Model calls so far.
     #[must_use]
     pub fn iterations(&self) -> u32 {
-        self.progress.iterations
+        self.iterations
     }
 
     /// Tool calls that the model has asked for so far.
@@ -232,8 +234,7 @@ impl AgentRun {
             Phase::Ready if self.policy.conversational && self.message_sent && !self.failure_unread => {
                 Next::Done(RunStatus::MessageSent)
             }
-            Phase::Ready => before_model_call(&self.policy.limits, &self.progress, now)
-                .map_or(Next::CallModel, Next::Done),
+            Phase::Ready => self.before_model_call(now).map_or(Next::CallModel, Next::Done),
         }
     }
 
@@ -253,15 +254,15 @@ impl AgentRun {
                 return Err(EmptyAnswer);
             }
             self.was_declined = was_declined;
-            self.progress.iterations += 1;
+            self.iterations += 1;
             self.phase = Phase::Ended(RunStatus::Completed);
             return Ok(TurnOutcome { entry: None, calls, reply: None });
         }
         self.was_declined = was_declined;
         self.failure_unread = false;
         let entry = Entry::assistant(content);
-        self.progress.iterations += 1;
-        self.count_streak(&calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
+        self.iterations += 1;
+        self.streak.add(&calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
         self.trace.on_answer(&entry);
         self.phase = if !calls.is_empty() {
             Phase::Tools(calls.clone())
@@ -355,7 +356,7 @@ impl AgentRun {
     fn push(&mut self, entry: Entry) {
         self.history.push(entry);
         self.own_entries += 1;
-        self.progress.history_entries += 1;
+        self.history_entries += 1;
     }
 
     /// Gives every tool call an id that is unique within the run: some providers send no ids, or repeat them in every
@@ -363,7 +364,7 @@ impl AgentRun {
     fn name_calls(&mut self, content: &mut [Block], malformed: Vec<(String, String)>) -> Vec<ToolCall> {
         let mut malformed = malformed;
         let mut calls = Vec::new();
-        let iteration = self.progress.iterations + 1;
+        let iteration = self.iterations + 1;
         for block in content {
             let Block::ToolUse { id, name, input, .. } = block else { continue };
             let broken = malformed.iter().position(|(of, _)| of == id).map(|at| malformed.remove(at).1);
@@ -421,20 +422,30 @@ impl AgentRun {
         if signal.is_of_turns() {
             let since = self.trace.answers().saturating_sub(at);
             self.streak.start_anew(u32::try_from(since).unwrap_or(u32::MAX));
-            self.progress.same_tool = self.streak.turns();
         }
-    }
-
-    fn count_streak(&mut self, names: &[&str]) {
-        self.streak.add(names);
-        self.progress.same_tool = self.streak.turns();
     }
 
     /// A message was read: what repeats from now on is counted anew.
     fn forget_streaks(&mut self) {
-        self.streak.clear();
-        self.progress.same_tool = 0;
+        self.streak = Streak::default();
         self.trace.on_message();
+    }
+
+    /// The status with which a stop rule ends the run now; `None` when the next model call is allowed.
+    fn before_model_call(&self, now: DateTime<Utc>) -> Option<RunStatus> {
+        let limits = &self.policy.limits;
+        let duration = i64::try_from(limits.max_duration_s).map_or(TimeDelta::MAX, TimeDelta::seconds);
+        if self.iterations >= limits.max_iterations {
+            Some(RunStatus::MaxIterations)
+        } else if self.streak.turns() >= limits.max_same_tool {
+            Some(RunStatus::SameTool)
+        } else if now - self.started_at >= duration {
+            Some(RunStatus::MaxDuration)
+        } else if limits.max_history_entries > 0 && self.history_entries as u64 >= limits.max_history_entries {
+            Some(RunStatus::HistoryFull)
+        } else {
+            None
+        }
     }
 
     /// Takes the results of a turn, and adds to them what the model is to be warned of.
@@ -456,37 +467,6 @@ impl AgentRun {
         if !self.own_history().iter().flat_map(|entry| &entry.content).any(is_there) {
             self.warning = Some(text);
         }
-    }
-}
-
-/// The counters the stop rules read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Model calls so far.
-    pub iterations: u32,
-    /// How many turns in a row asked for the same single tool.
-    pub same_tool: u32,
-    /// Entries of the open session.
-    pub history_entries: usize,
-    /// When this attempt started.
-    pub started_at: DateTime<Utc>,
-}
-
-/// The status with which a stop rule ends the run now; `None` when the next model call is allowed.
-#[must_use]
-pub fn before_model_call(limits: &Limits, progress: &Progress, now: DateTime<Utc>) -> Option<RunStatus> {
-    let duration = i64::try_from(limits.max_duration_s).map_or(TimeDelta::MAX, TimeDelta::seconds);
-    if progress.iterations >= limits.max_iterations {
-        Some(RunStatus::MaxIterations)
-    } else if progress.same_tool >= limits.max_same_tool {
-        Some(RunStatus::SameTool)
-    } else if now - progress.started_at >= duration {
-        Some(RunStatus::MaxDuration)
-    } else if limits.max_history_entries > 0 && progress.history_entries as u64 >= limits.max_history_entries
-    {
-        Some(RunStatus::HistoryFull)
-    } else {
-        None
     }
 }
 

@@ -305,15 +305,14 @@ impl Machine<'_, '_> {
                 return;
             }
             let prefix = format!("{path}[{turn}].");
-            if let Some(Outcome { all, last, .. }) = self.outcome(steps, &prefix) {
-                ok &= all;
-                results.push(last);
-                continue;
+            let mut outcome = self.outcome(steps, &prefix);
+            if outcome.is_none() {
+                let mut inner = scope.as_object().cloned().unwrap_or_default();
+                inner.insert(name.clone(), item.clone());
+                self.list(steps, &prefix, &Value::Object(inner), usize::MAX);
+                outcome = self.outcome(steps, &prefix);
             }
-            let mut inner = scope.as_object().cloned().unwrap_or_default();
-            inner.insert(name.clone(), item.clone());
-            self.list(steps, &prefix, &Value::Object(inner), usize::MAX);
-            match self.outcome(steps, &prefix) {
+            match outcome {
                 Some(Outcome { all, last, .. }) => {
                     ok &= all;
                     results.push(last);

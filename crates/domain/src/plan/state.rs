@@ -150,16 +150,10 @@ pub fn advance(document: &Document, states: &mut States, given: &Given<'_>) -> A
         machine.changed = false;
         machine.list(&document.steps, "", &scope, usize::MAX);
     }
-    let stop = machine.stop.take();
-    if let Some((code, message)) = reason {
-        settle_rest(document, states, &mut out);
-        let failed = End::Failed(Failure::new(code, message));
-        out.end = Some(if given.cancelled { End::Cancelled } else { failed });
-        return out;
-    }
+    let stop = reason.map(|(code, message)| Failure::new(code, message)).or(machine.stop.take());
     if let Some(failure) = stop {
         settle_rest(document, states, &mut out);
-        out.end = Some(End::Failed(failure));
+        out.end = Some(if given.cancelled { End::Cancelled } else { End::Failed(failure) });
         return out;
     }
     let open: Vec<&Step> =

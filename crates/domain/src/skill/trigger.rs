@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 
-use regex::RegexBuilder;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded_regex::BoundedRegex;
@@ -18,8 +17,6 @@ pub const MAX_PATTERNS: usize = 10;
 pub const MAX_PATTERN_CHARS: usize = 200;
 /// Bytes of a compiled pattern: `\w` alone has 20,000.
 const MAX_REGEX_BYTES: usize = 128 * 1024;
-/// Groups and repetitions within one another.
-const MAX_REGEX_DEPTH: u32 = 20;
 /// Characters of a message in which words are looked for.
 const MESSAGE_CHARS: usize = 8_000;
 /// Characters of a message that patterns read.
@@ -81,18 +78,11 @@ impl Triggers {
     }
 }
 
-fn compile(pattern: &str) -> Result<regex::Regex, String> {
+fn compile(pattern: &str) -> Result<BoundedRegex, String> {
     if pattern.chars().count() > MAX_PATTERN_CHARS {
         return Err(format!("it has more than {MAX_PATTERN_CHARS} characters"));
     }
-    let built = RegexBuilder::new(pattern)
-        .case_insensitive(true)
-        .size_limit(MAX_REGEX_BYTES)
-        .dfa_size_limit(MAX_REGEX_BYTES)
-        .nest_limit(MAX_REGEX_DEPTH)
-        .build();
-    // The last line is the error; those before it point at its position.
-    built.map_err(|error| error.to_string().lines().last().unwrap_or_default().trim().to_owned())
+    BoundedRegex::new(pattern, true, MAX_REGEX_BYTES).map_err(|error| format!("it {error}"))
 }
 
 /// The words of a text in lower case, with single spaces between them.
@@ -187,8 +177,7 @@ impl<'m> Message<'m> {
         patterns.iter().any(|pattern| {
             let Some(left) = self.patterns_left.checked_sub(1) else { return false };
             self.patterns_left = left;
-            let compiled = BoundedRegex::new(pattern, true, MAX_REGEX_BYTES);
-            compiled.is_ok_and(|regex| regex.is_match(text, &mut self.work_left).unwrap_or_default())
+            compile(pattern).is_ok_and(|regex| regex.is_match(text, &mut self.work_left).unwrap_or_default())
         })
     }
 }

@@ -180,7 +180,7 @@ pub fn decide(step: &Step, mut found: Found, limits: ReadLimits) -> Changes<'_> 
         _ => None,
     };
 
-    let read = Read { after, to: read_to };
+    let read = after.zip(read_to);
     let moved = moved_messages(step, &found, cancelled.as_ref(), read, next_run);
     let read_seq =
         if reads && read_to.is_some() { read_to } else { after_cancel(&found, cancelled.as_ref()) };
@@ -221,27 +221,20 @@ pub fn decide(step: &Step, mut found: Found, limits: ReadLimits) -> Changes<'_> 
     }
 }
 
-/// Where unread messages were looked for, and the last one that a run reads or begins with.
-#[derive(Clone, Copy)]
-struct Read {
-    after: Option<i64>,
-    to: Option<i64>,
-}
-
 /// The messages that change their run: those that a cancelled run takes along, and those that were read by another run
-/// than the one they were posted for.
+/// than the one they were posted for. `read`: after which position messages were looked for, and that of the last one that was found.
 fn moved_messages(
     step: &Step,
     found: &Found,
     cancelled: Option<&Cancellation>,
-    read: Read,
+    read: Option<(i64, i64)>,
     next_run: Option<RunId>,
 ) -> Vec<MovedMessages> {
     let mut moved = Vec::new();
     if let Some(to) = after_cancel(found, cancelled) {
         moved.push(MovedMessages { after: found.read_seq, to, run: step.run });
     }
-    if let Read { after: Some(after), to: Some(to) } = read {
+    if let Some((after, to)) = read {
         let is_for_other_run = found.unread.iter().any(|unread| !unread.is_for_run);
         let run = next_run.or(is_for_other_run.then_some(step.run));
         moved.extend(run.map(|run| MovedMessages { after, to, run }));
