@@ -4,12 +4,11 @@
 //! seconds are exact. A day of the month that does not exist becomes the last one: 31 January and a month is 28 February.
 
 use chrono::{
-    DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime, SecondsFormat, TimeDelta, Utc,
-    Weekday,
+    DateTime, Datelike, Days, Months, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Utc, Weekday,
 };
 use chrono_tz::Tz;
 
-use crate::local_time::instant;
+use crate::local_time::{instant, parse_local};
 
 /// A day or a time in a time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,11 +37,7 @@ impl Point {
     /// Parses `now`, `today`, a day, a local time of `zone`, or a time with an offset.
     pub fn parse(text: &str, now: DateTime<Utc>, zone: Tz) -> Result<Self, String> {
         let text = text.trim();
-        let local = || {
-            let forms = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S"];
-            let local = forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok())?;
-            instant(zone, local).map(Self::Time)
-        };
+        let local = || instant(zone, parse_local(text)?).map(Self::Time);
         let point = match text {
             "now" => Some(Self::Time(now)),
             "today" => Some(Self::Day(now.with_timezone(&zone).date_naive())),

@@ -40,6 +40,13 @@ impl fmt::Display for LocalTime {
 
 as_text!(LocalTime);
 
+/// A local time, as `2026-12-01T15:00` or `2026-12-01 15:00`, each also with seconds.
+#[must_use]
+pub fn parse_local(text: &str) -> Option<NaiveDateTime> {
+    let forms = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S"];
+    forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok())
+}
+
 /// The time zone with this IANA name; UTC if the name is unknown.
 #[must_use]
 pub fn parse_zone(name: &str) -> Tz {

@@ -1,12 +1,8 @@
 //! Schemas that the OpenAPI document has of types of the domain, where it says another thing than a derived schema would.
 
-use std::borrow::Cow;
-
-use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{
-    AdditionalProperties, ArrayBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
+    AdditionalProperties, ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type,
 };
-use utoipa::{PartialSchema, ToSchema};
 
 use crate::agent::limits::{LimitChanges, Limits};
 use crate::answering::{Effort, Output, Sampling};
@@ -15,7 +11,7 @@ use crate::custom_table::{Field, FieldType};
 use crate::focus::{Focus, FocusRef};
 use crate::history::Block;
 use crate::model_policy::{CachePolicy, Latency, ModelPolicy};
-use crate::schema::{anything, object, one_of, text};
+use crate::schema::{anything, described, object, one_of, text};
 use crate::time::Time;
 
 /// An object without other properties than those that are described.
@@ -40,18 +36,6 @@ fn limits(description: &str, is_change: bool) -> ObjectBuilder {
         let limits = limits.property(limit.name, number);
         if is_change { limits } else { limits.required(limit.name) }
     })
-}
-
-macro_rules! described {
-    ($($type:ty as $name:literal => $schema:expr;)*) => {$(
-        impl PartialSchema for $type {
-            fn schema() -> RefOr<Schema> { $schema.into() }
-        }
-
-        impl ToSchema for $type {
-            fn name() -> Cow<'static, str> { $name.into() }
-        }
-    )*};
 }
 
 described! {
@@ -100,9 +84,6 @@ described! {
         .property("type", one_of(["text", "tool_use", "tool_result", "thinking", "opaque"]))
         .required("type");
     Conversation as "Conversation" => anything("A conversation document: `export` writes it, `import` reads it.");
-}
-
-described! {
     Time as "Time" => text()
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
         .examples(["2026-11-22T09:00:00.000Z"]);

@@ -1,11 +1,9 @@
 //! What schemas for the OpenAPI document are built from, and those of values that have no type of their own: they are named with
 //! `value_type` where they are used.
 
-use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{
-    AdditionalProperties, KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
+    AdditionalProperties, KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type,
 };
-use utoipa::{PartialSchema, ToSchema};
 
 pub(crate) fn object() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Object)
@@ -37,21 +35,31 @@ pub fn id(prefix: &str) -> ObjectBuilder {
     text().pattern(Some(format!("^{pattern}_[0-9a-f]{{32}}$"))).examples([example])
 }
 
+/// Gives types a schema, each with its name in the document.
 macro_rules! described {
+    ($($type:ty as $name:expr => $schema:expr;)*) => {$(
+        impl utoipa::PartialSchema for $type {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> { $schema.into() }
+        }
+
+        impl utoipa::ToSchema for $type {
+            fn name() -> std::borrow::Cow<'static, str> { $name.into() }
+        }
+    )*};
+}
+pub(crate) use described;
+
+macro_rules! without_type {
     ($($(#[$doc:meta])+ $name:ident => $schema:expr;)*) => {$(
         $(#[$doc])+
         #[derive(Debug)]
         pub enum $name {}
 
-        impl PartialSchema for $name {
-            fn schema() -> RefOr<Schema> { $schema.into() }
-        }
-
-        impl ToSchema for $name {}
+        described! { $name as stringify!($name) => $schema; }
     )*};
 }
 
-described! {
+without_type! {
     /// A decimal number as a string.
     Decimal => text().pattern(Some("^-?[0-9]+(\\.[0-9]+)?$")).examples(["0.0123"]);
     /// A CSV text, as bytes.

@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
+use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::field::UpdatableBy::{Api, Both};
 use crate::field::{Field, Max, field};
 use crate::id::{TodoId, UserId};
 use crate::knowledge::MAX_TITLE_CHARS;
-use crate::local_time::instant;
+use crate::local_time::{instant, parse_local};
 use crate::names::names;
 use crate::nullable::nullable;
 use crate::time::Time;
@@ -287,14 +287,10 @@ impl Due {
         let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
         let due = match day {
             Some(day) => Self::on(day, zone),
-            None => {
-                let forms = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"];
-                let local = forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
-                match local {
-                    Some(local) => instant(zone, local).map(|at| Self::at_time(at, zone)),
-                    None => DateTime::from_str(text).ok().map(|at: DateTime<Utc>| Self::at_time(at, zone)),
-                }
-            }
+            None => match parse_local(text) {
+                Some(local) => instant(zone, local).map(|at| Self::at_time(at, zone)),
+                None => DateTime::from_str(text).ok().map(|at: DateTime<Utc>| Self::at_time(at, zone)),
+            },
         };
         due.ok_or_else(|| InvalidDue { given: text.chars().take(60).collect() })
     }

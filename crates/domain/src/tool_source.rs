@@ -40,7 +40,6 @@ pub struct SourceSummary {
     /// Changes with the document and its secrets.
     pub hash: String,
     /// The user whose it is; `None`: the tenant's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<Uuid>,
 }
 

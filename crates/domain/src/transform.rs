@@ -315,36 +315,22 @@ pub fn csv_to_json(text: &str) -> Result<Vec<Value>, String> {
     rows.iter().enumerate().map(object).collect()
 }
 
+const LAST: &str = "end of the rows";
+
 fn rows(text: &str) -> Result<Vec<Vec<String>>, String> {
     let first = text.lines().next().unwrap_or_default();
-    let separator =
-        [',', ';', '\t'].into_iter().rev().max_by_key(|one| first.matches(*one).count()).unwrap_or(',');
-    let (mut rows, mut row, mut field, mut is_quoted) = (Vec::new(), Vec::new(), String::new(), false);
-    let mut letters = text.trim_start_matches('\u{feff}').chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' if is_quoted && letters.peek() == Some(&'"') => {
-                letters.next();
-                field.push('"');
-            }
-            '"' if is_quoted => is_quoted = false,
-            '"' if field.is_empty() => is_quoted = true,
-            letter if is_quoted => field.push(letter),
-            '\r' if letters.peek() == Some(&'\n') => {}
-            '\n' => {
-                row.push(std::mem::take(&mut field));
-                rows.push(std::mem::take(&mut row));
-            }
-            letter if letter == separator => row.push(std::mem::take(&mut field)),
-            letter => field.push(letter),
-        }
-    }
-    if is_quoted {
+    let count = |one: &u8| first.bytes().filter(|byte| byte == one).count();
+    let separator = [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',');
+    let text = text.trim_start_matches('\u{feff}');
+    // A quote that is not closed takes the last row with it.
+    let text = format!("{}\n{LAST}", text.trim_end_matches(['\r', '\n']));
+    let mut reader = csv::ReaderBuilder::new();
+    let mut reader =
+        reader.has_headers(false).flexible(true).delimiter(separator).from_reader(text.as_bytes());
+    let rows: Result<Vec<Vec<String>>, csv::Error> = reader.deserialize().collect();
+    let mut rows = rows.map_err(|error| format!("`text` is not CSV: {error}"))?;
+    if rows.pop().is_none_or(|last| last != [LAST]) {
         return Err("a quote in `text` is not closed".to_owned());
-    }
-    if !field.is_empty() || !row.is_empty() {
-        row.push(field);
-        rows.push(row);
     }
     // Empty lines.
     rows.retain(|row| row.len() > 1 || row.iter().any(|field| !field.is_empty()));

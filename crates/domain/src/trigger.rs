@@ -291,16 +291,12 @@ impl EventRule {
             })
         };
         let topics = topics.iter().enumerate().map(parse).collect::<Result<_, _>>()?;
-        let agentable = match agentable {
-            None => None,
-            Some(given) => {
-                let kind = given.rsplit_once('_').map_or("", |(kind, _)| kind);
-                let id = parse_prefixed(kind, given).map_err(|_| {
-                    WrongSetting::new("/agentable_id", "must be the id of an agentable, as in `goal_…`")
-                })?;
-                Some(id.into())
-            }
+        let id_of = |given: &str| {
+            let kind = given.rsplit_once('_').map_or("", |(kind, _)| kind);
+            let reason = "must be the id of an agentable, as in `goal_…`";
+            parse_prefixed(kind, given).map_err(|_| WrongSetting::new("/agentable_id", reason))
         };
+        let agentable = agentable.map(id_of).transpose()?.map(Into::into);
         if let Some(condition) = condition {
             check_expression(condition, false).map_err(|reason| WrongSetting::new("/if", reason))?;
         }

@@ -441,7 +441,8 @@ impl AgentRun {
             Some(RunStatus::SameTool)
         } else if now - self.started_at >= duration {
             Some(RunStatus::MaxDuration)
-        } else if limits.max_history_entries > 0 && self.history_entries as u64 >= limits.max_history_entries {
+        } else if limits.max_history_entries > 0 && self.history_entries as u64 >= limits.max_history_entries
+        {
             Some(RunStatus::HistoryFull)
         } else {
             None

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Utc};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{
     MAX_DESCRIPTION_BYTES, MAX_ITEM_BYTES, MAX_LIST_ITEMS, MAX_OPTIONS, MAX_TEXT_BYTES, TableLimits,
 };
-use crate::local_time::instant;
+use crate::local_time::{instant, parse_local};
 use crate::names::names;
 
 /// The fields of a table, in the order in which they were given.
@@ -347,11 +347,7 @@ fn day(text: &str) -> Option<String> {
 
 fn time(text: &str, zone: Option<Tz>) -> Option<String> {
     let text = text.trim();
-    let local = || {
-        let forms = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S"];
-        let local = forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok())?;
-        instant(zone?, local)
-    };
+    let local = || instant(zone?, parse_local(text)?);
     let at = DateTime::parse_from_rfc3339(text).ok().map(|at| at.with_timezone(&Utc)).or_else(local)?;
     is_usual(at.year()).then(|| at.to_rfc3339_opts(SecondsFormat::Secs, true))
 }

@@ -276,7 +276,7 @@ fn judge(layers: &[Arc<Layer>], call: &Call<'_>, situation: &Situation<'_>, trac
     let risks =
         risks(layers, call, top.tool(call.tool).and_then(|top| top.risk).unwrap_or(own.risk), situation);
     let risk = risks.iter().copied().max().unwrap_or(facts.risk);
-    let judge = Judge {
+    let mut judge = Judge {
         layers,
         call,
         situation,
@@ -288,7 +288,10 @@ fn judge(layers: &[Arc<Layer>], call: &Call<'_>, situation: &Situation<'_>, trac
         lifted: Vec::new(),
         trace,
     };
-    judge.run(top)
+    match judge.check() {
+        Err(denied) => *denied,
+        Ok(()) => judge.conclude(top),
+    }
 }
 
 /// The risks that the tool, the lower layers and the intent claim, none below the tool's. A profile is asked about each
@@ -369,13 +372,6 @@ pub(super) struct Judge<'a> {
 pub(super) type Checked<T = ()> = Result<T, Box<Verdict>>;
 
 impl<'a> Judge<'a> {
-    fn run(mut self, top: &'a Layer) -> Verdict {
-        if let Err(denied) = self.check() {
-            return *denied;
-        }
-        self.conclude(top)
-    }
-
     fn check(&mut self) -> Checked {
         self.pin()?;
         self.intent()?;

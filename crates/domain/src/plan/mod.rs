@@ -40,6 +40,7 @@ pub use metered::{Elsewhere, Evaluation, all_plain, answer as answer_evaluation,
 pub use patch::{MAX_REPAIRS, MAX_REPLANS, Patched, patch};
 pub use resolve::{MAX_RESULT, Resolved, kept, resolve, step};
 pub use schema::{model_schema, request_schema};
+pub(crate) use state::status;
 pub use state::{
     Advance, Attempt, ChangedStep, End, Failure, Given, Listing, NewExecutor, PlanChanges, PlanEnd, State,
     States, Status, advance, answer, fail, fail_attempt, succeed,

@@ -201,7 +201,7 @@ fn blocked(steps: &[Step], prefix: &str, states: &States, out: &mut Vec<String>)
     }
 }
 
-pub(super) fn status(states: &States, path: &str) -> Status {
+pub(crate) fn status(states: &States, path: &str) -> Status {
     states.get(path).map(|state| state.status).unwrap_or_default()
 }
 

@@ -18,7 +18,8 @@ use super::Trace;
 use super::replay::{Difference, Replayed};
 use crate::event::Event;
 use crate::plan::{
-    Document, End, Failure, Given, MAX_STEPS, Offer, States, Status, advance, answer, fail, step, succeed,
+    Document, End, Failure, Given, MAX_STEPS, Offer, States, Status, advance, answer, fail, status, step,
+    succeed,
 };
 use crate::run::RunStatus;
 
@@ -211,7 +212,7 @@ impl Machine {
     /// A step must be open in the way that its outcome closes.
     fn report(&mut self, report: &Report) -> Replay {
         let Report { at, path, outcome } = report;
-        let before = self.status(path);
+        let before = status(&self.states, path);
         let taken = match outcome {
             Outcome::Succeeded { result } => succeed(&mut self.states, path, result.clone()),
             Outcome::Answered { result } => answer(&mut self.states, path, result.clone()),
@@ -299,10 +300,6 @@ impl Machine {
         self.ended = next.end;
         self.advances += 1;
         Ok(())
-    }
-
-    fn status(&self, path: &str) -> Status {
-        self.states.get(path).map(|state| state.status).unwrap_or_default()
     }
 
     /// Paths that have settled since this was asked last.
