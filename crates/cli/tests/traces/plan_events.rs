@@ -4,29 +4,32 @@ use std::collections::BTreeMap;
 
 use houston_domain::event::Event;
 use houston_domain::plan::{
-    Checklist, Delta, Document, End, Failure, Given, Heading, MAX_STEPS, Offer, State, States, Status,
-    advance, answer, checklist, delta, fail, step, succeed,
+    Checklist, Document, End, Failure, Given, Heading, MAX_STEPS, Offer, Shown, State, States, Status,
+    advance, answer, checklist, fail, step, succeed,
 };
 use houston_domain::run::RunStatus;
 use houston_domain::trace::Line;
 use houston_domain::trace::plan::{Outcome, Version};
 use serde_json::json;
 
+static NO_QUESTIONS: BTreeMap<String, String> = BTreeMap::new();
+
 /// A plan as far as the lines have brought it.
 pub(crate) struct PlanEvents {
     plan_id: String,
     plan: Option<(Document, Version)>,
     states: States,
-    listed: Option<Checklist>,
+    shown: Option<Shown>,
 }
 
 impl PlanEvents {
     pub(crate) fn new(plan_id: String) -> Self {
-        Self { plan_id, plan: None, states: States::new(), listed: None }
+        Self { plan_id, plan: None, states: States::new(), shown: None }
     }
 
     /// The events of one more line, as a worker commits them.
     pub(crate) fn after(&mut self, line: &Line) -> Vec<Event> {
+        self.states.commit();
         let before = self.states.clone();
         match line {
             Line::Plan(version) => return vec![self.begin(version)],
@@ -68,24 +71,25 @@ impl PlanEvents {
         events
     }
 
+    fn heading<'h>(&'h self, status: &'h str) -> Heading<'h> {
+        let version = self.plan.as_ref().unwrap().1.version;
+        Heading { plan_id: Some(&self.plan_id), version, status, questions: &NO_QUESTIONS }
+    }
+
     fn list(&self, status: &str) -> Checklist {
-        let (document, version) = self.plan.as_ref().unwrap();
-        let questions = BTreeMap::new();
-        let heading =
-            Heading { plan_id: Some(&self.plan_id), version: version.version, status, questions: &questions };
-        checklist(document, &self.states, heading)
+        checklist(&self.plan.as_ref().unwrap().0, &self.states, self.heading(status))
     }
 
     fn begin(&mut self, version: &Version) -> Event {
         let tools: Vec<&str> = version.tools.iter().map(String::as_str).collect();
         let offer = Offer { tools: &tools, steps: MAX_STEPS };
         let document = Document::parse(&version.document.to_string(), offer).unwrap();
-        version.forgotten.iter().for_each(|path| drop(self.states.remove(path)));
+        self.states.forget(|path| version.forgotten.iter().any(|of| of == path));
         let goal = document.goal.clone();
         self.plan = Some((document, version.clone()));
-        let (plan_id, list) = (self.plan_id.clone(), self.list("running"));
-        let checklist = json!(list);
-        match self.listed.replace(list) {
+        let shown = Shown::new(&self.plan.as_ref().unwrap().0, &self.states, self.heading("running"));
+        let (plan_id, checklist) = (self.plan_id.clone(), json!(**shown.list()));
+        match self.shown.replace(shown) {
             None => Event::PlanCreated { plan_id, goal, checklist },
             Some(_) => {
                 let (version, reason) = (i32::try_from(version.version).unwrap(), "a step failed".to_owned());
@@ -121,17 +125,13 @@ impl PlanEvents {
     }
 
     fn progress(&mut self) -> Option<Event> {
-        let list = self.list("running");
+        let mut shown = self.shown.take()?;
+        let changed = self.states.changed().map(|(path, _)| path.as_str());
+        let document = &self.plan.as_ref().unwrap().0;
+        let delta = shown.follow(document, &self.states, self.heading("running"), changed);
+        self.shown = Some(shown);
         let plan_id = self.plan_id.clone();
-        let event = match delta(self.listed.as_ref()?, &list) {
-            Delta::Changes(changes) if changes.is_empty() => None,
-            Delta::Changes(delta) => Some(Event::PlanProgress { plan_id, delta, checklist: None }),
-            Delta::Snapshot => {
-                Some(Event::PlanProgress { plan_id, delta: Vec::new(), checklist: Some(json!(list)) })
-            }
-        };
-        self.listed = Some(list);
-        event
+        (!delta.is_empty()).then_some(Event::PlanProgress { plan_id, delta, checklist: None })
     }
 
     fn end(&self, end: &End) -> Option<Event> {

@@ -130,10 +130,8 @@ impl PlanRecorder {
     fn change(&mut self, document: Value, forgotten: &[&str]) {
         self.now += TimeDelta::seconds(2);
         let forgotten: Vec<String> = forgotten.iter().map(|path| (*path).to_owned()).collect();
-        for path in &forgotten {
-            self.states.remove(path);
-            self.settled.remove(path);
-        }
+        self.states.forget(|path| forgotten.iter().any(|of| of == path));
+        self.settled.retain(|path| !forgotten.contains(path));
         self.version = Version { at: self.now, version: 2, document, forgotten, ..self.version.clone() };
         self.document = parsed(&self.version.document);
         self.lines.push(Line::Plan(Box::new(self.version.clone())));

@@ -37,7 +37,9 @@ pub fn repeat(
     let trail = trail(document, states, path)?;
     let state = states.get(path).cloned().unwrap_or_default();
     match (state.status, trail.last()) {
-        (Status::Retrying, _) => Ok(States::from([(path.to_owned(), State { due: Some(now), ..state })])),
+        (Status::Retrying, _) => {
+            Ok(States::from_iter([(path.to_owned(), State { due: Some(now), ..state })]))
+        }
         (Status::Failed | Status::Cancelled, Some(place)) if place.step.action.is_container() => {
             let reason = format!("`{path}` has steps of its own: repeat the one that failed");
             Err(ByHandError::Status(reason))
@@ -110,14 +112,14 @@ fn trail<'d>(document: &'d Document, states: &States, path: &str) -> Result<Vec<
 
 /// The step gets the state, and what settled because of it is open again.
 fn reopened(trail: &[Place<'_>], states: &States, path: &str, state: State) -> Result<States, ByHandError> {
-    let mut changed = States::from([(path.to_owned(), state)]);
+    let mut changed = States::from_iter([(path.to_owned(), state)]);
     for place in trail.iter().rev() {
         let container = states.get(&place.path).filter(|_| place.path != path);
         match container.map(|state| (state.status, state)) {
             None | Some((Status::Pending | Status::Running, _)) => {}
             Some((Status::Failed, state)) => {
                 let running = State { status: Status::Running, error: None, ..state.clone() };
-                changed.insert(place.path.clone(), running);
+                *changed.of(&place.path) = running;
             }
             Some((other, _)) => {
                 let reason = format!("`{}`, which contains it, is {other}", place.path);
@@ -125,7 +127,7 @@ fn reopened(trail: &[Place<'_>], states: &States, path: &str, state: State) -> R
             }
         }
         for id in waiting(place, states) {
-            changed.insert(format!("{}{id}", place.prefix), State::default());
+            *changed.of(&format!("{}{id}", place.prefix)) = State::default();
         }
     }
     Ok(changed)

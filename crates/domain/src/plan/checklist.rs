@@ -2,13 +2,15 @@
 //!
 //! A loop is one line ("3 of 10"); the steps inside conditions and parallel steps have lines of their own, one level deeper.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::document::{Action, Document, Step};
+use super::resolve::step as find;
 use super::state::{End, State, States, Status, status};
 use crate::frame::{attribute, escape};
 use crate::names::names;
@@ -61,6 +63,13 @@ pub struct Line {
     pub question_id: Option<String>,
 }
 
+impl Line {
+    /// Whether it counts as done.
+    fn is_done(&self) -> bool {
+        is_work(&self.kind) && matches!(self.status, LineStatus::Done | LineStatus::Skipped)
+    }
+}
+
 names! {
     /// Status of a line.
     pub enum LineStatus {
@@ -92,15 +101,13 @@ pub struct Heading<'h> {
 pub fn checklist(document: &Document, states: &States, heading: Heading<'_>) -> Checklist {
     let mut steps = Vec::new();
     lines(&document.steps, "", 0, states, heading, &mut steps);
-    let counts = |line: &&Line| is_work(&line.kind);
-    let is_done = |line: &&Line| matches!(line.status, LineStatus::Done | LineStatus::Skipped);
     Checklist {
         plan_id: heading.plan_id.map(str::to_owned),
         version: heading.version,
         goal: document.goal.clone(),
         status: heading.status.to_owned(),
-        done: steps.iter().filter(counts).filter(is_done).count(),
-        of: steps.iter().filter(counts).count(),
+        done: steps.iter().filter(|line| line.is_done()).count(),
+        of: steps.iter().filter(|line| is_work(&line.kind)).count(),
         steps,
     }
 }
@@ -137,10 +144,11 @@ fn line(step: &Step, path: &str, depth: usize, states: &States, heading: Heading
         retry_at: None,
         question_id: None,
     };
-    let inner = format!("{path}[");
-    let inside = states.range(inner.clone()..).take_while(|(path, _)| path.starts_with(&inner));
     let waits: Vec<(&String, &State)> = match step.action {
-        Action::Loop { .. } if state.status == Status::Running => inside.collect(),
+        Action::Loop { .. } if state.status == Status::Running => {
+            let inner = format!("{path}[");
+            states.range(inner.clone()..).take_while(|(path, _)| path.starts_with(&inner)).collect()
+        }
         _ => states.get_key_value(path).into_iter().collect(),
     };
     let is = |wanted: Status| waits.iter().any(|(_, state)| state.status == wanted && state.due.is_some());
@@ -194,57 +202,83 @@ fn detail(step: &Step, path: &str, state: &State, states: &States) -> Option<Str
     Some(detail.chars().take(DETAIL).collect())
 }
 
-/// What changed between two checklists.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Delta {
-    /// The list itself changed: the whole of it is sent.
-    Snapshot,
-    /// Operations of RFC 6902, all of them `replace`; none: nothing changed.
-    Changes(Vec<Value>),
+/// A checklist that follows a plan: a change costs no more in one of thousands of steps.
+#[derive(Debug)]
+pub struct Shown {
+    list: Arc<Checklist>,
+    /// Places of lines by the path of their step.
+    places: HashMap<String, usize>,
 }
 
-/// What turns the `old` checklist into the `new` one.
-#[must_use]
-pub fn delta(old: &Checklist, new: &Checklist) -> Delta {
-    let same = |old: &Line, new: &Line| {
-        (&old.id, &old.title, &old.kind, old.depth) == (&new.id, &new.title, &new.kind, new.depth)
-    };
-    let is_same_list = old.steps.len() == new.steps.len()
-        && old.steps.iter().zip(&new.steps).all(|(old, new)| same(old, new));
-    let head = |list: &Checklist| (list.plan_id.clone(), list.version, list.goal.clone(), list.of);
-    if !is_same_list || head(old) != head(new) {
-        return Delta::Snapshot;
+impl Shown {
+    /// The checklist of a plan.
+    #[must_use]
+    pub fn new(document: &Document, states: &States, heading: Heading<'_>) -> Self {
+        let list = checklist(document, states, heading);
+        let places = list.steps.iter().enumerate().map(|(place, line)| (line.id.clone(), place)).collect();
+        Self { list: Arc::new(list), places }
     }
-    let mut changes = Vec::new();
-    let mut replace = |path: String, value: Value| {
-        changes.push(json!({"op": "replace", "path": path, "value": value}));
-    };
-    for (at, (old, new)) in old.steps.iter().zip(&new.steps).enumerate().filter(|(_, (old, new))| old != new)
-    {
-        let members =
-            |line: &Line| (line.detail.is_some(), line.retry_at.is_some(), line.question_id.is_some());
-        if members(old) != members(new) {
-            // A member that is not there cannot be replaced.
-            replace(format!("/steps/{at}"), json!(new));
-            continue;
+
+    /// The list as it is.
+    #[must_use]
+    pub fn list(&self) -> &Arc<Checklist> {
+        &self.list
+    }
+
+    /// Brings the lines of the steps with these paths up to date. Returns what changes by it: operations of RFC 6902, all of them
+    /// `replace`.
+    pub fn follow<'p>(
+        &mut self,
+        document: &Document,
+        states: &States,
+        heading: Heading<'_>,
+        paths: impl Iterator<Item = &'p str>,
+    ) -> Vec<Value> {
+        let mut changes = Vec::new();
+        let mut replace = |path: String, value: Value| {
+            changes.push(json!({"op": "replace", "path": path, "value": value}));
+        };
+        // What is in a loop is in the line of the loop.
+        let line_of = |path: &'p str| path.split('[').next().unwrap_or(path);
+        let mut places: Vec<usize> =
+            paths.filter_map(|path| self.places.get(line_of(path)).copied()).collect();
+        places.sort_unstable();
+        places.dedup();
+        let list = Arc::make_mut(&mut self.list);
+        let mut done = list.done;
+        for at in places {
+            let Some(old) = list.steps.get_mut(at) else { continue };
+            let Some(step) = find(document, &old.id) else { continue };
+            let new = line(step, &old.id, old.depth, states, heading);
+            done = done + usize::from(new.is_done()) - usize::from(old.is_done());
+            let members =
+                |line: &Line| (line.detail.is_some(), line.retry_at.is_some(), line.question_id.is_some());
+            if members(old) == members(&new) {
+                let fields = [
+                    ("status", json!(old.status), json!(new.status)),
+                    ("detail", json!(old.detail), json!(new.detail)),
+                    ("retry_at", json!(old.retry_at), json!(new.retry_at)),
+                    ("question_id", json!(old.question_id), json!(new.question_id)),
+                ];
+                for (name, _, value) in fields.into_iter().filter(|(_, old, new)| old != new) {
+                    replace(format!("/steps/{at}/{name}"), value);
+                }
+            } else {
+                // A member that is not there cannot be replaced.
+                replace(format!("/steps/{at}"), json!(new));
+            }
+            *old = new;
         }
-        let fields = [
-            ("status", json!(old.status), json!(new.status)),
-            ("detail", json!(old.detail), json!(new.detail)),
-            ("retry_at", json!(old.retry_at), json!(new.retry_at)),
-            ("question_id", json!(old.question_id), json!(new.question_id)),
-        ];
-        for (name, _, value) in fields.into_iter().filter(|(_, old, new)| old != new) {
-            replace(format!("/steps/{at}/{name}"), value);
+        if list.done != done {
+            replace("/done".to_owned(), json!(done));
+            list.done = done;
         }
+        if list.status != heading.status {
+            replace("/status".to_owned(), json!(heading.status));
+            heading.status.clone_into(&mut list.status);
+        }
+        changes
     }
-    if old.done != new.done {
-        replace("/done".to_owned(), json!(new.done));
-    }
-    if old.status != new.status {
-        replace("/status".to_owned(), json!(new.status));
-    }
-    Delta::Changes(changes)
 }
 
 /// Each step with its path, as in `each[2].read`. `turns` returns how many turns the loop with this path has so far.

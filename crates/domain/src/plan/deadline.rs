@@ -11,25 +11,27 @@ use super::state::{State, States, Status, is_moving};
 const AT_ONCE: TimeDelta = TimeDelta::seconds(30);
 
 /// Until when the plan waits at most: for answers, or for the next attempts of steps.
-fn waits_until(states: &States) -> Option<DateTime<Utc>> {
+#[must_use]
+pub fn waits_until(states: &States) -> Option<DateTime<Utc>> {
     let waits = |state: &&State| matches!(state.status, Status::Asking | Status::Retrying);
     states.values().filter(waits).filter_map(|state| state.due).max()
 }
 
-/// The deadline of a plan whose states change from `before`, with the deadline `deadline`, to `after`. As long as the plan waits,
-/// it is the latest time at which it may end; once the wait is over, the plan has as long as it had before it.
+/// The deadline of a plan with the deadline `deadline` that waited until `before` ([`waits_until`]), and waits until `after` now.
+/// As long as the plan waits, it is the latest time at which it may end; once the wait is over, the plan has as long as it had
+/// before it.
 #[must_use]
 pub fn deadline(
-    before: &States,
+    before: Option<DateTime<Utc>>,
     deadline: DateTime<Utc>,
-    after: &States,
+    after: Option<DateTime<Utc>>,
     now: DateTime<Utc>,
 ) -> DateTime<Utc> {
-    let left = match waits_until(before) {
+    let left = match before {
         Some(until) => deadline - until,
         None => deadline - now,
     };
-    match (waits_until(before), waits_until(after)) {
+    match (before, after) {
         (None, None) => deadline,
         (Some(before), Some(after)) if before == after => deadline,
         (_, Some(after)) => after + left.max(TimeDelta::zero()),
@@ -54,7 +56,8 @@ pub fn held_up(
 
 /// Puts off what running steps are due for. Answers and next attempts have times of their own.
 pub fn put_off(states: &mut States, by: TimeDelta) {
-    for state in states.values_mut().filter(|state| state.status == Status::Running) {
+    for path in states.paths(|_, state| state.status == Status::Running) {
+        let state = states.of(&path);
         state.due = state.due.map(|due| due + by);
     }
 }
@@ -79,6 +82,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn deadline(before: &States, holds: DateTime<Utc>, after: &States, now: DateTime<Utc>) -> DateTime<Utc> {
+        super::deadline(waits_until(before), holds, waits_until(after), now)
+    }
 
     fn at(seconds: i64) -> DateTime<Utc> {
         DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)

@@ -1,7 +1,7 @@
 //! One walk over the steps of a plan: what may start starts, and what is done settles.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use chrono::TimeDelta;
 use serde_json::{Map, Value, json};
@@ -23,6 +23,94 @@ struct Outcome {
     last: Value,
 }
 
+/// What a walk over a plan's outermost steps has to look at: those that have not settled and wait for no other. A plan may have
+/// thousands of others, which cost nothing.
+#[derive(Debug)]
+pub struct Frontier {
+    /// Places of steps in the document.
+    ready: BTreeSet<usize>,
+    /// By place: the places of those before it, in order, and of those that wait for it.
+    after: Vec<Vec<usize>>,
+    waiting: Vec<Vec<usize>>,
+    /// By place: how many of those before it have not settled.
+    waits: Vec<usize>,
+    /// Steps that have not settled.
+    open: usize,
+}
+
+impl Frontier {
+    /// That of a plan.
+    #[must_use]
+    pub fn new(document: &Document, states: &States) -> Self {
+        let steps = &document.steps;
+        let places = by_id(steps);
+        let after: Vec<_> = steps.iter().map(|step| places_after(step, &places)).collect();
+        let mut waiting = vec![Vec::new(); steps.len()];
+        for (place, other) in
+            after.iter().enumerate().flat_map(|(place, after)| after.iter().map(move |of| (place, *of)))
+        {
+            if let Some(waiting) = waiting.get_mut(other) {
+                waiting.push(place);
+            }
+        }
+        let is_open: Vec<bool> = steps.iter().map(|step| !status(states, &step.id).is_settled()).collect();
+        let is_open = |place: &usize| is_open.get(*place).is_some_and(|open| *open);
+        let waits: Vec<_> =
+            after.iter().map(|after| after.iter().filter(|other| is_open(other)).count()).collect();
+        let open: Vec<usize> = (0..steps.len()).filter(is_open).collect();
+        let ready = open.iter().copied().filter(|place| waits.get(*place) == Some(&0)).collect();
+        Self { ready, after, waiting, waits, open: open.len() }
+    }
+
+    /// How many steps a walk looks at.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.ready.len()
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.open == 0
+    }
+
+    /// The next place to look at.
+    fn next(&self, from: usize) -> Option<usize> {
+        self.ready.range(from..).next().copied()
+    }
+
+    /// Takes out what has settled since the last walk.
+    pub(super) fn refresh(&mut self, steps: &[Step], states: &States) {
+        let mut places: Vec<usize> = self.ready.iter().copied().collect();
+        while let Some(place) = places.pop() {
+            places.extend(self.look(place, steps, states));
+        }
+    }
+
+    /// Takes out a step if it has settled, and takes in and returns those that waited for it alone.
+    fn look(&mut self, place: usize, steps: &[Step], states: &States) -> Vec<usize> {
+        if !steps.get(place).is_some_and(|step| status(states, &step.id).is_settled()) {
+            return Vec::new();
+        }
+        self.open -= usize::from(self.ready.remove(&place));
+        let mut ready = Vec::new();
+        for other in self.waiting.get(place).into_iter().flatten() {
+            if let Some(waits) = self.waits.get_mut(*other) {
+                *waits -= 1;
+                ready.extend((*waits == 0).then_some(*other));
+            }
+        }
+        self.ready.extend(&ready);
+        ready
+    }
+}
+
+/// The places of the steps that this one waits for, in order.
+fn places_after(step: &Step, places: &HashMap<&str, usize>) -> Vec<usize> {
+    let mut after: Vec<usize> = step.after.iter().filter_map(|id| places.get(id.as_str()).copied()).collect();
+    after.sort_unstable();
+    after.dedup();
+    after
+}
+
 pub(super) struct Machine<'m, 'g> {
     pub(super) document: &'m Document,
     pub(super) states: &'m mut States,
@@ -39,7 +127,20 @@ fn by_id(steps: &[Step]) -> HashMap<&str, usize> {
     steps.iter().enumerate().map(|(place, step)| (step.id.as_str(), place)).collect()
 }
 
-impl Machine<'_, '_> {
+impl<'m> Machine<'m, '_> {
+    /// Walks over the steps of the document that may change.
+    pub(super) fn outermost(&mut self, frontier: &mut Frontier, scope: &Value) {
+        let steps: &'m [Step] = &self.document.steps;
+        let mut from = 0;
+        while let Some(place) = frontier.next(from).filter(|_| self.stop.is_none()) {
+            from = place + 1;
+            let Some(step) = steps.get(place) else { return };
+            let after = frontier.after.get(place).into_iter().flatten().filter_map(|other| steps.get(*other));
+            self.visit(step, (&step.id, ""), scope, || after);
+            frontier.look(place, steps, self.states);
+        }
+    }
+
     pub(super) fn list(&mut self, steps: &[Step], prefix: &str, scope: &Value, at_once: usize) {
         let mut path = prefix.to_owned();
         let mut moving = 0;
@@ -55,31 +156,44 @@ impl Machine<'_, '_> {
             path.truncate(prefix.len());
             path.push_str(&step.id);
             let before = status(self.states, &path);
-            if before.is_settled() {
+            if before.is_settled() || (before == Status::Pending && moving >= at_once) {
                 continue;
             }
-            match before {
-                Status::Pending if moving >= at_once => {}
-                Status::Pending => {
-                    let places = || places.get_or_init(|| by_id(steps));
-                    if self.is_ready(step, &path, prefix, (steps, places)) {
-                        let scope = visible(&step.after, prefix, scope, self.states);
-                        self.pending(step, &path, &scope);
-                    }
-                }
-                Status::Running if step.action.is_container() => {
-                    let scope = visible(&step.after, prefix, scope, self.states);
-                    self.container(step, &path, &scope);
-                }
-                _ => self.due(step, &path),
-            }
+            let after = || places_after(step, places.get_or_init(|| by_id(steps)));
+            self.visit(step, (&path, prefix), scope, || {
+                after().into_iter().filter_map(|place| steps.get(place))
+            });
             moving += usize::from(is_moving(status(self.states, &path)));
             moving -= usize::from(is_moving(before)).min(moving);
         }
     }
 
+    /// Lets a step begin, go on or settle, if it can. `after`: the steps that it waits for.
+    fn visit<'s, I: Iterator<Item = &'s Step>>(
+        &mut self,
+        step: &Step,
+        (path, prefix): (&str, &str),
+        scope: &Value,
+        after: impl FnOnce() -> I,
+    ) {
+        match status(self.states, path) {
+            status if status.is_settled() => {}
+            Status::Pending => {
+                if self.is_ready(step, path, prefix, after) {
+                    let scope = visible(&step.after, prefix, scope, self.states);
+                    self.pending(step, path, &scope);
+                }
+            }
+            Status::Running if step.action.is_container() => {
+                let scope = visible(&step.after, prefix, scope, self.states);
+                self.container(step, path, &scope);
+            }
+            _ => self.due(step, path),
+        }
+    }
+
     fn settle(&mut self, step: &Step, path: &str, status: Status, result: Value, error: Option<Failure>) {
-        let state = self.states.entry(path.to_owned()).or_default();
+        let state = self.states.of(path);
         *state = State { status, result, error, due: None, ..std::mem::take(state) };
         (self.changed, self.running) = (true, None);
         if status == Status::Failed && step.on_error == OnError::Fail {
@@ -97,19 +211,15 @@ impl Machine<'_, '_> {
     }
 
     /// Whether what a pending step waits for has settled, and there is room for it. Skips it if it is in vain.
-    fn is_ready<'s>(
+    fn is_ready<'s, I: Iterator<Item = &'s Step>>(
         &mut self,
         step: &Step,
         path: &str,
         prefix: &str,
-        (steps, places): (&[Step], impl FnOnce() -> &'s HashMap<&'s str, usize>),
+        after: impl FnOnce() -> I,
     ) -> bool {
         if !step.after.is_empty() {
-            let places = places();
-            let mut after: Vec<usize> =
-                step.after.iter().filter_map(|id| places.get(id.as_str()).copied()).collect();
-            after.sort_unstable();
-            for other in after.into_iter().filter_map(|place| steps.get(place)) {
+            for other in after() {
                 let state = self.states.get(&format!("{prefix}{}", other.id));
                 let reason = state.and_then(|state| state.error.as_ref()).map(|error| error.code.as_str());
                 let met = match state.map(|state| state.status).unwrap_or_default() {
@@ -168,7 +278,7 @@ impl Machine<'_, '_> {
             Ok(turns) => state.turns = turns,
             Err(message) => return self.invalid(step, path, message),
         }
-        self.states.insert(path.to_owned(), state);
+        *self.states.of(path) = state;
         (self.changed, self.running) = (true, None);
         if !step.action.is_container() {
             self.out.start.push(path.to_owned());
@@ -329,8 +439,7 @@ impl Machine<'_, '_> {
             match expression::condition(test, &Value::Object(scope)) {
                 Ok(true) if !self.has_room(step, 1) => return self.too_many(step, path),
                 Ok(true) => {
-                    let state = self.states.entry(path.to_owned()).or_default();
-                    state.turns.push(turns.len().into());
+                    self.states.of(path).turns.push(turns.len().into());
                     self.changed = true;
                     return;
                 }

@@ -28,14 +28,15 @@ mod state;
 mod tests;
 
 pub use by_hand::{ByHandError, SKIPPED_BY_HAND, repeat, skip};
-pub use checklist::{Checklist, Delta, Heading, Line, LineStatus, checklist, delta, ended, listed};
-pub use deadline::{deadline, held_up, overdue_tasks, put_off};
+pub use checklist::{Checklist, Heading, Line, LineStatus, Shown, checklist, ended, listed};
+pub use deadline::{deadline, held_up, overdue_tasks, put_off, waits_until};
 pub use document::{
     Action, Approval, Document, Join, Limits, MAX_BYTES, MAX_INPUT_BYTES, MAX_STEPS, MAX_TURNS, Offer,
     OnError, Problem, Retry, SMALL_BYTES, Step, Template, Templates, approval,
 };
 pub use expression::{ExpressionError, condition, evaluate, render, value};
 pub(crate) use expression::{is_plain, names};
+pub use machine::Frontier;
 pub use metered::{Elsewhere, Evaluation, all_plain, answer as answer_evaluation, evaluate_elsewhere, tried};
 pub use patch::{MAX_REPAIRS, MAX_REPLANS, Patched, patch};
 pub use resolve::{MAX_RESULT, Resolved, kept, resolve, step};
@@ -43,7 +44,7 @@ pub use schema::{model_schema, request_schema};
 pub(crate) use state::status;
 pub use state::{
     Advance, Attempt, ChangedStep, End, Failure, Given, Listing, NewExecutor, PlanChanges, PlanEnd, State,
-    States, Status, advance, answer, fail, fail_attempt, succeed,
+    States, Status, advance, advance_from, answer, fail, fail_attempt, succeed,
 };
 
 pub use crate::storable::size;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::document::{Action, Document, MAX_STEPS, Offer, OnError, Problem, Step, unknown};
 use super::resolve::step;
-use super::state::{States, Status, status};
+use super::state::{State, States, Status, status};
 
 /// Maximum number of times that a model changes a plan because of a failure.
 pub const MAX_REPLANS: u32 = 2;
@@ -96,7 +96,7 @@ pub fn patch(
     let fresh = new.steps.get(kept..).unwrap_or_default();
     let failures = failures(&old, states);
     let mut states = states.clone();
-    states.retain(|path, _| !read.remove.iter().any(|gone| is_inside(path, gone)));
+    states.forget(|path| read.remove.iter().any(|gone| is_inside(path, gone)));
     let revived = revive(&new, &mut states);
     check_new(fresh, &new, &states, &failures, offer, &mut problems);
     let (count, most) = (count(&new.steps), offer.steps.max(count(&old.steps)));
@@ -107,8 +107,9 @@ pub fn patch(
     if !problems.is_empty() {
         return Err(problems);
     }
-    for state in states.values_mut() {
-        state.superseded |= matches!(state.status, Status::Failed | Status::Cancelled);
+    let is_lost = |state: &State| matches!(state.status, Status::Failed | Status::Cancelled);
+    for path in states.paths(|_, state| is_lost(state) && !state.superseded) {
+        states.of(&path).superseded = true;
     }
     let added = fresh.iter().map(|step| step.id.clone()).collect();
     Ok(Patched::Changed { document: Box::new(new), json, states, removed: read.remove, added, revived })
@@ -138,7 +139,7 @@ fn revive(document: &Document, states: &mut States) -> Vec<String> {
             .iter()
             .find(|step| was_left_out(states, &step.id) && !step.after.iter().any(is_lost));
         let Some(step) = next else { return revived };
-        states.retain(|path, _| !is_inside(path, &step.id));
+        states.forget(|path| is_inside(path, &step.id));
         revived.push(step.id.clone());
     }
 }

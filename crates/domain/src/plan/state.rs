@@ -1,6 +1,9 @@
 //! The state machine of a plan: which steps start, are skipped or settle, and how the plan ends.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::IntoIter;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
@@ -9,7 +12,7 @@ use serde_json::Value;
 use super::checklist::Checklist;
 use super::document::{Action, Document, OnError, Retry, Step};
 use super::expression;
-use super::machine::Machine;
+use super::machine::{Frontier, Machine};
 use super::resolve::{outermost, visible};
 use crate::answering::Output;
 use crate::id::{AgentableId, MessageId, QuestionId, RunId};
@@ -82,8 +85,102 @@ pub struct State {
     pub superseded: bool,
 }
 
-/// States by path, as in `each[2].read`. A step without one is pending.
-pub type States = BTreeMap<String, State>;
+/// States by path, as in `each[2].read`. A step without one is pending. They know which of them were changed since the last
+/// commit, so that what follows from a change costs no more in a plan of thousands of steps.
+#[derive(Debug, Clone, Default)]
+pub struct States {
+    now: BTreeMap<String, State>,
+    /// Those that were changed, as they are committed.
+    committed: BTreeMap<String, Option<State>>,
+}
+
+impl States {
+    /// Without any state.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The state of a step, to change it; without one, it gets one.
+    pub fn of(&mut self, path: &str) -> &mut State {
+        self.keep(path);
+        self.now.entry(path.to_owned()).or_default()
+    }
+
+    /// The state of a step, to change it, if it has one.
+    pub fn get_mut(&mut self, path: &str) -> Option<&mut State> {
+        if self.now.contains_key(path) {
+            self.keep(path);
+        }
+        self.now.get_mut(path)
+    }
+
+    /// Forgets the states of the steps with such paths.
+    pub fn forget(&mut self, is: impl Fn(&str) -> bool) {
+        for path in self.paths(|path, _| is(path)) {
+            self.keep(&path);
+            self.now.remove(&path);
+        }
+    }
+
+    fn keep(&mut self, path: &str) {
+        if !self.committed.contains_key(path) {
+            self.committed.insert(path.to_owned(), self.now.get(path).cloned());
+        }
+    }
+
+    /// The paths of these states.
+    pub(super) fn paths(&self, is: impl Fn(&String, &State) -> bool) -> Vec<String> {
+        self.now.iter().filter(|(path, state)| is(path, state)).map(|(path, _)| path.clone()).collect()
+    }
+
+    /// The paths whose states differ from what is committed, in order, with what is.
+    pub fn changed(&self) -> impl Iterator<Item = (&String, Option<&State>)> {
+        let changed = self.committed.iter().filter(|(path, was)| self.now.get(*path) != was.as_ref());
+        changed.map(|(path, was)| (path, was.as_ref()))
+    }
+
+    /// All are committed as they are.
+    pub fn commit(&mut self) {
+        self.committed.clear();
+    }
+}
+
+impl Deref for States {
+    type Target = BTreeMap<String, State>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.now
+    }
+}
+
+impl PartialEq for States {
+    fn eq(&self, other: &Self) -> bool {
+        self.now == other.now
+    }
+}
+
+impl Extend<(String, State)> for States {
+    fn extend<I: IntoIterator<Item = (String, State)>>(&mut self, states: I) {
+        states.into_iter().for_each(|(path, state)| *self.of(&path) = state);
+    }
+}
+
+/// As they are committed.
+impl FromIterator<(String, State)> for States {
+    fn from_iter<I: IntoIterator<Item = (String, State)>>(states: I) -> Self {
+        Self { now: states.into_iter().collect(), committed: BTreeMap::new() }
+    }
+}
+
+impl IntoIterator for States {
+    type Item = (String, State);
+    type IntoIter = IntoIter<String, State>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.now.into_iter()
+    }
+}
 
 /// What the state machine is given besides document and states.
 #[derive(Debug, Clone)]
@@ -137,6 +234,17 @@ pub struct Advance {
 
 /// Changes the states to what follows from them, and says what is to be done.
 pub fn advance(document: &Document, states: &mut States, given: &Given<'_>) -> Advance {
+    advance_from(&mut Frontier::new(document, states), document, states, given)
+}
+
+/// [`advance`], with the frontier of the calls before it with the same document. Nothing else has settled steps since that were
+/// not in it.
+pub fn advance_from(
+    frontier: &mut Frontier,
+    document: &Document,
+    states: &mut States,
+    given: &Given<'_>,
+) -> Advance {
     let mut out = Advance::default();
     let reason = match given {
         Given { cancelled: true, .. } => Some(("CANCELLED", "the plan was cancelled")),
@@ -146,9 +254,10 @@ pub fn advance(document: &Document, states: &mut States, given: &Given<'_>) -> A
     let mut machine =
         Machine { document, states, given, out: &mut out, stop: None, changed: true, running: None };
     let scope = outermost(given);
+    frontier.refresh(&document.steps, machine.states);
     while machine.changed && machine.stop.is_none() && reason.is_none() {
         machine.changed = false;
-        machine.list(&document.steps, "", &scope, usize::MAX);
+        machine.outermost(frontier, &scope);
     }
     let stop = reason.map(|(code, message)| Failure::new(code, message)).or(machine.stop.take());
     if let Some(failure) = stop {
@@ -156,9 +265,7 @@ pub fn advance(document: &Document, states: &mut States, given: &Given<'_>) -> A
         out.end = Some(if given.cancelled { End::Cancelled } else { End::Failed(failure) });
         return out;
     }
-    let open: Vec<&Step> =
-        document.steps.iter().filter(|step| !status(states, &step.id).is_settled()).collect();
-    if open.is_empty() {
+    if frontier.is_done() {
         out.end = Some(ending(document, states, &scope, given));
     } else if !given.paused && !states.values().any(|state| is_moving(state.status) && state.due.is_some()) {
         let mut names = Vec::new();
@@ -209,13 +316,15 @@ fn settle_rest(document: &Document, states: &mut States, out: &mut Advance) {
     // What was to start in this call never does.
     let begun = std::mem::take(&mut out.start);
     for step in &document.steps {
-        states.entry(step.id.clone()).or_default();
+        if !states.contains_key(&step.id) {
+            states.of(&step.id);
+        }
     }
-    for (path, state) in states.iter_mut().filter(|(_, state)| !state.status.is_settled()) {
-        let new = begun.contains(path);
+    for path in states.paths(|_, state| !state.status.is_settled()) {
+        let (state, new) = (states.of(&path), begun.contains(&path));
         if is_moving(state.status) && !new {
             state.status = Status::Cancelled;
-            out.cancel.push(path.clone());
+            out.cancel.push(path);
         } else {
             state.attempt -= u32::from(new && state.attempt > 0);
             state.status = Status::Skipped;
@@ -346,7 +455,7 @@ pub struct NewExecutor {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
     /// The whole list of steps.
-    pub checklist: Checklist,
+    pub checklist: Arc<Checklist>,
     /// How it differs from the list before, as a JSON Patch; empty: it has other steps.
     pub delta: Vec<Value>,
     /// Set if the document was replaced: its number, and why.

@@ -193,16 +193,13 @@ impl Machine {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             self.differs("plan", json!("accepted"), json!({"refused": problems}))
         })?;
-        for path in &version.forgotten {
-            self.states.remove(path);
-            self.settled.remove(path);
-        }
         // What was in a step that begins anew begins anew, too.
         let is_in = |path: &str, of: &String| {
-            path.strip_prefix(of.as_str()).is_some_and(|rest| rest.starts_with(['.', '[']))
+            path.strip_prefix(of.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
-        self.states.retain(|path, _| !version.forgotten.iter().any(|of| is_in(path, of)));
-        self.settled.retain(|path| !version.forgotten.iter().any(|of| is_in(path, of)));
+        let is_forgotten = |path: &str| version.forgotten.iter().any(|of| is_in(path, of));
+        self.states.forget(is_forgotten);
+        self.settled.retain(|path| !is_forgotten(path));
         self.ended = None;
         let version = Version { document: Value::Null, ..version.clone() };
         self.plan = Some((document, version));

@@ -396,12 +396,12 @@ pub(crate) async fn show(
     let event = match changed {
         Some((version, reason)) => {
             let (version, reason) = (*version, reason.clone());
-            Event::PlanChanged { plan_id, version, reason, checklist: json!(checklist) }
+            Event::PlanChanged { plan_id, version, reason, checklist: json!(**checklist) }
         }
         None if has_list && !delta.is_empty() => {
             Event::PlanProgress { plan_id, delta: delta.clone(), checklist: None }
         }
-        None => Event::PlanProgress { plan_id, delta: Vec::new(), checklist: Some(json!(checklist)) },
+        None => Event::PlanProgress { plan_id, delta: Vec::new(), checklist: Some(json!(**checklist)) },
     };
     row.add_event(connection, &event).await?;
     if has_list {

@@ -103,13 +103,12 @@ fn repetitions_wait_longer_each_time() {
     assert!(fail_attempt(&document.steps[0], &mut states, "a", error("TIMEOUT"), attempt(now, 1.0, 0)));
     assert_eq!((states["a"].status, states["a"].attempt), (Status::Failed, 6));
     // Without a line in the document, the class decides; what cannot get better is not repeated.
-    let mut states = States::new();
     for (retry, code, status) in [
         (Retry::of(EffectClass::Effect), "TIMEOUT", Status::Failed),
         (Retry::TWICE, "NOT_FOUND", Status::Failed),
         (Retry::of(EffectClass::Idempotent), "IO_ERROR", Status::Retrying),
     ] {
-        states.clear();
+        let mut states = States::new();
         advance(&document, &mut states, &given(start));
         assert!(fail_attempt(
             &document.steps[1],

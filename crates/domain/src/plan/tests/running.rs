@@ -81,14 +81,22 @@ fn run(
 ) -> (End, BTreeMap<String, Status>) {
     let (mut states, mut now) = (States::new(), DateTime::UNIX_EPOCH);
     let mut open: Vec<String> = Vec::new();
+    let questions = BTreeMap::new();
+    let heading = Heading { plan_id: None, version: 1, status: "running", questions: &questions };
+    let (mut frontier, mut shown) =
+        (Frontier::new(document, &states), Shown::new(document, &states, heading));
     for _ in 0..5_000 {
         let given = Given { at_once, ..given(now) };
-        if picks.pick(4) == 3 {
-            // A crash before the commit: nothing of it has happened.
-            let mut lost = states.clone();
-            advance(document, &mut lost, &given);
+        // Whoever reads the plan anew, after a crash before the commit, goes on in the same way.
+        let mut anew = states.clone();
+        let next = advance(document, &mut anew, &given);
+        assert_eq!(advance_from(&mut frontier, document, &mut states, &given), next);
+        assert_eq!(states, anew);
+        shown.follow(document, &states, heading, states.changed().map(|(path, _)| path.as_str()));
+        assert_eq!(**shown.list(), checklist(document, &states, heading));
+        if picks.pick(2) == 1 {
+            states.commit();
         }
-        let next = advance(document, &mut states, &given);
         for path in &next.start {
             check_start(document, &states, path);
             open.push(path.clone());
@@ -96,7 +104,8 @@ fn run(
         let running = states.values().filter(|state| state.status == Status::Running && state.due.is_some());
         assert!(running.count() <= at_once, "too much runs at once");
         // A crash after the commit: the stored states say the same, and nothing starts a second time.
-        let mut stored: States = serde_json::from_value(json!(states)).unwrap();
+        let stored: BTreeMap<String, State> = serde_json::from_value(json!(*states)).unwrap();
+        let mut stored = States::from_iter(stored);
         assert_eq!(stored, states);
         let again = advance(document, &mut stored, &given);
         assert_eq!((&stored, again.start.len(), &again.end), (&states, 0, &next.end));

@@ -7,9 +7,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId, TenantId};
 use houston_domain::plan::{
-    Action, Advance, ChangedStep, Checklist, Delta, Document, Failure, Given, Heading, Limits, Listing,
-    MAX_STEPS, Offer, PlanChanges, Resolved, State, States, Status, Step, advance, all_plain, checklist,
-    deadline, delta, held_up, kept, listed, overdue_tasks, put_off, resolve, size, step, succeed,
+    Action, Advance, ChangedStep, Checklist, Document, Failure, Frontier, Given, Heading, Limits, Listing,
+    MAX_STEPS, Offer, PlanChanges, Resolved, Shown, State, States, Status, Step, advance, advance_from,
+    all_plain, checklist, deadline, held_up, kept, listed, overdue_tasks, put_off, resolve, size, step,
+    succeed, waits_until,
 };
 use houston_store::plan::{DrivenPlan, ExecutorOutcome, StoredStep};
 use serde_json::Value;
@@ -23,12 +24,15 @@ pub(super) struct Graph {
     pub(super) stored: DrivenPlan,
     pub(super) document: Arc<Document>,
     pub(super) states: States,
-    /// The states as they are committed.
-    committed: States,
+    /// What a walk over the steps looks at; `None`: not known yet.
+    frontier: Option<Frontier>,
+    /// Until when the plan waits, as it is committed.
+    waited: Option<DateTime<Utc>>,
     executors: BTreeMap<String, AgentableId>,
     questions: BTreeMap<String, QuestionId>,
-    /// The list that the stream of the parent has.
-    listed: Option<Checklist>,
+    /// The list of steps that people see, and how it differs from what the stream of the parent has.
+    shown: Shown,
+    shown_changes: Vec<Value>,
     /// What executors have returned that no commit has taken over.
     outcomes: Vec<(String, ExecutorOutcome)>,
     /// When the plan was looked at last.
@@ -44,13 +48,15 @@ pub(super) struct Graph {
     has_planner: bool,
     /// Whether all its expressions are plain, so that evaluating them holds no thread.
     is_plain: bool,
+    /// Whether none of its steps has steps of its own.
+    is_flat: bool,
     /// Whether it has few steps, so that walking over them holds no thread.
     is_small: bool,
     /// Size of all results.
     results: usize,
     /// What begins with the next commit, and what was done since the last one.
     pub(super) begun: Begun,
-    /// Status and attempt of each step as its events say.
+    /// Status and attempt of steps as their events since the last commit say.
     noted: BTreeMap<String, (Status, u32)>,
     /// What has happened to steps since the last commit, for the stream of the plan.
     events: Vec<Event>,
@@ -77,7 +83,7 @@ impl Graph {
                 .collect::<Vec<_>>()
                 .join("; ")
         })?;
-        let (mut states, mut executors) = (States::new(), BTreeMap::new());
+        let (mut states, mut executors) = (BTreeMap::new(), BTreeMap::new());
         let (mut questions, mut outcomes) = (BTreeMap::new(), Vec::new());
         for StoredStep { path, state, task, outcome, question } in std::mem::take(&mut stored.steps) {
             executors.extend(task.map(|task| (path.clone(), task)));
@@ -85,20 +91,23 @@ impl Graph {
             outcomes.extend(outcome.map(|outcome| (path.clone(), outcome)));
             states.insert(path, state);
         }
+        let states = States::from_iter(states);
         let results = states.values().map(|state| size(&state.result)).sum();
-        let noted =
-            states.iter().map(|(path, state)| (path.clone(), (state.status, state.attempt))).collect();
-        let committed = states.clone();
-        let (is_plain, is_small) = (all_plain(&stored.document), is_small(&document));
-        let mut graph = Self {
+        let shown = Shown::new(&document, &states, heading(&plan_id, &stored, &open(&questions, &states)));
+        Ok(Self {
             plan_id,
+            is_plain: all_plain(&stored.document),
+            is_flat: is_flat(&document),
+            is_small: is_small(&document),
             stored,
             document: Arc::new(document),
+            frontier: None,
+            waited: waits_until(&states),
             states,
-            committed,
             executors,
             questions,
-            listed: None,
+            shown,
+            shown_changes: Vec::new(),
             outcomes,
             now: DateTime::UNIX_EPOCH,
             was_put_off: false,
@@ -106,15 +115,11 @@ impl Graph {
             replaced: None,
             limits,
             has_planner,
-            is_plain,
-            is_small,
             results,
             begun: Begun::default(),
-            noted,
+            noted: BTreeMap::new(),
             events: Vec::new(),
-        };
-        graph.listed = Some(graph.checklist(None));
-        Ok(graph)
+        })
     }
 
     /// See [`DrivenPlan::changes`].
@@ -124,7 +129,7 @@ impl Graph {
 
     /// When the plan has to have ended, with what has changed since the last commit.
     fn deadline(&self) -> DateTime<Utc> {
-        deadline(&self.committed, self.stored.deadline, &self.states, self.now)
+        deadline(self.waited, self.stored.deadline, waits_until(&self.states), self.now)
     }
 
     /// The next time something is due without a result.
@@ -177,11 +182,17 @@ impl Graph {
         self.now = now;
         self.note();
         let situation = self.situation(false);
-        let is_light = self.is_plain && self.is_small && self.states.len() <= SMALL;
-        let advance = self.computed(tenant, is_light, move |document, states, input| {
-            advance(document, states, &situation(input))
+        let is_small = match &self.frontier {
+            Some(frontier) if self.is_flat => frontier.width() <= SMALL,
+            _ => self.is_small && self.states.len() <= SMALL,
+        };
+        let known = self.frontier.take();
+        let advance = self.computed(tenant, self.is_plain && is_small, move |document, states, input| {
+            let mut frontier = known.unwrap_or_else(|| Frontier::new(document, states));
+            (advance_from(&mut frontier, document, states, &situation(input)), frontier)
         });
-        let advance = advance.await?;
+        let (advance, frontier) = advance.await?;
+        self.frontier = Some(frontier);
         self.note();
         Ok(advance)
     }
@@ -307,49 +318,35 @@ impl Graph {
     }
 
     pub(super) fn has_changed(&self) -> bool {
-        self.states != self.committed || self.replaced.is_some() || self.was_put_off
-    }
-
-    fn checklist(&self, status: Option<&str>) -> Checklist {
-        let questions = self.questions.iter().filter(|(path, _)| self.status(path) == Status::Asking);
-        let questions = questions.map(|(path, question)| (path.clone(), question.to_string())).collect();
-        let status = status.unwrap_or(if self.stored.paused { "paused" } else { "running" });
-        let version = u32::try_from(self.stored.version).unwrap_or_default();
-        checklist(
-            &self.document,
-            &self.states,
-            Heading { plan_id: Some(&self.plan_id), version, status, questions: &questions },
-        )
+        self.states.changed().next().is_some() || self.replaced.is_some() || self.was_put_off
     }
 
     /// What differs from what is committed, and the events that say so.
     pub(super) fn changes_with(&mut self) -> (PlanChanges, Vec<Event>) {
         self.note();
-        let changed = differing(&self.states, &self.committed, |state, was| state == was);
+        self.show();
         let Begun { executors, questions, .. } = &self.begun;
-        let steps = changed.map(|(path, state)| ChangedStep {
-            path: path.clone(),
-            state: state.clone(),
-            executor: executors.get(path).cloned(),
-            question: questions.iter().find(|(of, _)| of == path).map(|(_, question)| question.id),
-        });
-        let steps = steps.collect();
-        let removed = self.gone();
-        let list = self.checklist(None);
-        let difference = self.listed.as_ref().map_or(Delta::Snapshot, |listed| delta(listed, &list));
-        let listed = match difference {
-            Delta::Changes(changes) if changes.is_empty() => None,
-            Delta::Changes(delta) => Some(Listing { checklist: list.clone(), delta, changed: None }),
-            Delta::Snapshot => Some(Listing { checklist: list.clone(), delta: Vec::new(), changed: None }),
-        };
-        let version = self.stored.version.saturating_add(1);
-        let document = self.replaced.clone().map(|reason| (self.stored.document.clone(), reason));
-        let listed = match &self.replaced {
-            Some(reason) => {
-                Some(Listing { checklist: list, delta: Vec::new(), changed: Some((version, reason.clone())) })
+        let (mut steps, mut removed) = (Vec::new(), Vec::new());
+        for (path, _) in self.states.changed() {
+            match self.states.get(path) {
+                Some(state) => steps.push(ChangedStep {
+                    path: path.clone(),
+                    state: state.clone(),
+                    executor: executors.get(path).cloned(),
+                    question: questions.iter().find(|(of, _)| of == path).map(|(_, question)| question.id),
+                }),
+                None => removed.push(path.clone()),
             }
-            None => listed,
-        };
+        }
+        let replaced = self.replaced.clone();
+        let has_news = replaced.is_some() || !self.shown_changes.is_empty();
+        let version = self.stored.version.saturating_add(1);
+        let listed = has_news.then(|| Listing {
+            checklist: Arc::clone(self.shown.list()),
+            delta: replaced.as_ref().map_or_else(|| self.shown_changes.clone(), |_| Vec::new()),
+            changed: replaced.clone().map(|reason| (version, reason)),
+        });
+        let document = replaced.map(|reason| (self.stored.document.clone(), reason));
         let (seen, calls, holds) = (self.stored.changes, self.calls, self.deadline());
         let deadline = (self.was_put_off || holds != self.stored.deadline).then_some(holds);
         let mut events = self.events.clone();
@@ -376,10 +373,12 @@ impl Graph {
 
     /// Replaces the document, because steps have failed.
     pub(super) fn replace(&mut self, json: Value, document: Document, states: States, reason: String) {
-        (self.is_plain, self.is_small) = (all_plain(&json), is_small(&document));
+        (self.is_plain, self.is_flat, self.is_small) =
+            (all_plain(&json), is_flat(&document), is_small(&document));
         (self.stored.document, self.document, self.states) = (json, Arc::new(document), states);
-        self.noted.retain(|path, _| self.states.contains_key(path));
-        self.replaced = Some(reason);
+        let gone = self.states.changed().filter(|(path, _)| !self.states.contains_key(*path));
+        self.noted.extend(gone.map(|(path, _)| (path.clone(), (Status::Pending, 0))));
+        (self.frontier, self.replaced) = (None, Some(reason));
     }
 
     /// Calls of tools and models that are allowed in all.
@@ -400,12 +399,21 @@ impl Graph {
 
     /// The list at the end of the plan.
     pub(super) fn last_list(&self, status: &str) -> Checklist {
-        self.checklist(Some(status))
+        let questions = open(&self.questions, &self.states);
+        let heading = Heading { status, ..heading(&self.plan_id, &self.stored, &questions) };
+        checklist(&self.document, &self.states, heading)
     }
 
-    /// The paths of committed steps that there are no longer.
-    fn gone(&self) -> Vec<String> {
-        differing(&self.committed, &self.states, |_, _| true).map(|(path, _)| path.clone()).collect()
+    /// Brings the list that people see up to date.
+    fn show(&mut self) {
+        let questions = open(&self.questions, &self.states);
+        let heading = heading(&self.plan_id, &self.stored, &questions);
+        if self.replaced.is_some() {
+            self.shown = Shown::new(&self.document, &self.states, heading);
+            return;
+        }
+        let changed = self.states.changed().map(|(path, _)| path.as_str());
+        self.shown_changes.extend(self.shown.follow(&self.document, &self.states, heading, changed));
     }
 
     /// What has changed is committed.
@@ -414,29 +422,29 @@ impl Graph {
         self.executors
             .extend(self.begun.executors.iter().map(|(path, executor)| (path.clone(), executor.id)));
         (self.stored.deadline, self.was_put_off) = (self.deadline(), false);
-        for path in self.gone() {
-            self.committed.remove(&path);
-        }
-        let changed = differing(&self.states, &self.committed, |state, was| state == was);
-        let changed: Vec<_> = changed.map(|(path, state)| (path.clone(), state.clone())).collect();
-        self.committed.extend(changed);
-        self.listed = Some(self.checklist(None));
+        self.waited = waits_until(&self.states);
+        self.states.commit();
+        self.noted.clear();
+        self.shown_changes.clear();
         self.stored.calls = self.stored.calls.saturating_add(i32::try_from(self.calls).unwrap_or(i32::MAX));
         self.calls = 0;
         if self.replaced.take().is_some() {
             self.stored.version += 1;
             self.stored.replans += 1;
+            let questions = open(&self.questions, &self.states);
+            let heading = heading(&self.plan_id, &self.stored, &questions);
+            self.shown = Shown::new(&self.document, &self.states, heading);
         }
     }
 
     /// Notes what has happened to steps since the last time: what has settled, then what has begun.
     fn note(&mut self) {
         let (mut begun, mut settled) = (Vec::new(), Vec::new());
-        let is_same = |state: &State, was: &(Status, u32)| (state.status, state.attempt) == *was;
-        let changed: Vec<_> = differing(&self.states, &self.noted, is_same).collect();
-        for (path, state) in changed {
+        let of = |state: Option<&State>| state.map(|state| (state.status, state.attempt)).unwrap_or_default();
+        for (path, committed) in self.states.changed() {
+            let Some(state) = self.states.get(path) else { continue };
             let is = (state.status, state.attempt);
-            let was = self.noted.get(path).copied().unwrap_or_default();
+            let was = self.noted.get(path).copied().unwrap_or_else(|| of(committed));
             if is == was {
                 continue;
             }
@@ -460,18 +468,21 @@ impl Graph {
     }
 }
 
-/// Entries of `now` that `before` has not, or has otherwise. Both are in the order of their paths, so that no path is looked up: a
-/// plan may have thousands.
-fn differing<'n, N, B>(
-    now: &'n BTreeMap<String, N>,
-    before: &BTreeMap<String, B>,
-    is_same: impl Fn(&N, &B) -> bool,
-) -> impl Iterator<Item = (&'n String, &'n N)> {
-    let mut before = before.iter().peekable();
-    now.iter().filter(move |(path, entry)| {
-        while before.next_if(|(of, _)| of < path).is_some() {}
-        !before.next_if(|(of, _)| of == path).is_some_and(|(_, was)| is_same(entry, was))
-    })
+fn heading<'h>(
+    plan_id: &'h str,
+    stored: &DrivenPlan,
+    questions: &'h BTreeMap<String, String>,
+) -> Heading<'h> {
+    let status = if stored.paused { "paused" } else { "running" };
+    let version = u32::try_from(stored.version).unwrap_or_default();
+    Heading { plan_id: Some(plan_id), version, status, questions }
+}
+
+/// The public ids of the questions that wait for an answer, by the paths of their steps.
+fn open(questions: &BTreeMap<String, QuestionId>, states: &States) -> BTreeMap<String, String> {
+    let is_asking = |path: &str| states.get(path).is_some_and(|state| state.status == Status::Asking);
+    let open = questions.iter().filter(|(path, _)| is_asking(path));
+    open.map(|(path, question)| (path.clone(), question.to_string())).collect()
 }
 
 /// What the stream of a plan says of a step that has settled, or is repeated.
@@ -497,6 +508,10 @@ fn is_small(document: &Document) -> bool {
     listed(document, |_| 1).len() <= SMALL
 }
 
+fn is_flat(document: &Document) -> bool {
+    document.steps.iter().all(|step| step.lists().is_empty())
+}
+
 /// The names of tools in a document: that they are offered was checked when the plan was made.
 fn names(document: &Value) -> Vec<String> {
     let mut names = Vec::new();
@@ -514,23 +529,4 @@ fn names(document: &Value) -> Vec<String> {
         }
     }
     names
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entries_differ_that_are_new_or_changed() {
-        let map =
-            |entries: &[(&str, u8)]| entries.iter().map(|(path, of)| ((*path).to_owned(), *of)).collect();
-        let now: BTreeMap<String, u8> = map(&[("b", 1), ("c", 2), ("d", 3), ("f", 4)]);
-        let before: BTreeMap<String, u8> = map(&[("a", 0), ("b", 1), ("c", 9), ("e", 5), ("f", 4), ("g", 6)]);
-        let paths = |now, before| -> String {
-            differing(now, before, |is: &u8, was| is == was).map(|(path, _)| path.as_str()).collect()
-        };
-        assert_eq!(paths(&now, &before), "cd");
-        assert_eq!(paths(&before, &now), "aceg");
-        assert_eq!((paths(&now, &now), paths(&now, &BTreeMap::new())), (String::new(), "bcdf".to_owned()));
-    }
 }

@@ -131,7 +131,7 @@ fn refusal(answer: &Value, problems: &[Problem]) -> String {
 /// What the planner reads: document, states with the beginnings of results, and the failure.
 fn situation(graph: &Graph, path: &str, failed: &Failure) -> String {
     let mut text = format!("<plan>{}</plan>\n<steps>", escape(&graph.stored.document.to_string()));
-    for (path, state) in &graph.states {
+    for (path, state) in graph.states.iter() {
         let _ = write!(text, "\n<step path=\"{path}\" status=\"{}\">", state.status);
         if let Some(error) = &state.error {
             let _ = write!(text, "{}: {}", error.code, escape(&error.message));

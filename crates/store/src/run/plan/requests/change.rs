@@ -310,6 +310,10 @@ async fn show_change(
         questions: &questions,
     };
     let checklist = checklist(&read(id, &change.document)?, &change.states, heading);
-    let listed = Listing { checklist, delta: Vec::new(), changed: Some((version, change.reason.clone())) };
+    let listed = Listing {
+        checklist: checklist.into(),
+        delta: Vec::new(),
+        changed: Some((version, change.reason.clone())),
+    };
     show(tx, id, (tenant, plan.parent), (plan_id, &listed), plan.listed_in).await
 }
