@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn text(attribute: KeyValue) -> String {
-        let crate::record::Value::Text(text) = attribute.value else { panic!("{attribute:?}") };
+        let Value::String(text) = attribute.value else { panic!("{attribute:?}") };
         text.into_owned()
     }
 

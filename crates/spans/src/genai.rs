@@ -9,7 +9,7 @@ use houston_domain::model::{ModelAnswer, StopReason, Usage};
 use houston_domain::tool_call::{ToolCall, ToolResponse};
 
 use crate::content::cut;
-use crate::record::{SpanKind, Value, attribute, count};
+use crate::record::{SpanKind, attribute, count};
 use crate::span::{Begun, Span};
 
 /// Bytes of the name of a tool, or of a step of a plan.
@@ -70,7 +70,7 @@ impl Span {
             let reason = finish_reason(&answer.stop);
             let mut attributes = vec![
                 attribute("gen_ai.response.model", model.to_owned()),
-                attribute("gen_ai.response.finish_reasons", Value::Texts(vec![reason])),
+                attribute("gen_ai.response.finish_reasons", vec![reason]),
                 count("gen_ai.usage.input_tokens", usage.input_tokens),
                 count("gen_ai.usage.output_tokens", usage.output_tokens),
                 count("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),

@@ -1,7 +1,9 @@
 //! The messages of OTLP, version 1, as protobuf: `opentelemetry/proto/trace/v1/trace.proto` has the numbers of the fields.
 
+use serde_json::Value;
+
 use crate::context::SpanContext;
-use crate::record::{KeyValue, Record, Value};
+use crate::record::{KeyValue, Record};
 
 /// The version of the conventions for attributes.
 const VERSION: &str = "1.41.0";
@@ -88,17 +90,18 @@ fn text(text: &str) -> Message {
 fn any_value(value: &Value) -> Message {
     let mut any = Message::default();
     match value {
-        Value::Text(value) => return text(value),
+        Value::String(value) => return text(value),
         Value::Bool(value) => any.number(2, u64::from(*value)),
-        Value::Integer(value) => any.number(3, value.cast_unsigned()),
-        Value::Float(value) => any.fixed64(4, value.to_bits()),
-        Value::Texts(values) => {
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) => any.number(3, integer.cast_unsigned()),
+            None => any.fixed64(4, number.as_f64().unwrap_or_default().to_bits()),
+        },
+        Value::Array(values) => {
             let mut array = Message::default();
-            for value in values {
-                array.message(1, &text(value));
-            }
+            values.iter().for_each(|value| array.message(1, &any_value(value)));
             any.message(5, &array);
         }
+        Value::Null | Value::Object(_) => {}
     }
     any
 }

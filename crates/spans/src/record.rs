@@ -2,53 +2,16 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use crate::context::SpanContext;
 
 /// An attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KeyValue {
     pub(crate) key: &'static str,
+    /// A text, a number, a switch, or a list of texts.
     pub(crate) value: Value,
-}
-
-/// The value of an attribute.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
-    Text(Cow<'static, str>),
-    Texts(Vec<&'static str>),
-    Integer(i64),
-    Float(f64),
-    Bool(bool),
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::Text(Cow::Owned(text))
-    }
-}
-
-impl From<&'static str> for Value {
-    fn from(text: &'static str) -> Self {
-        Self::Text(Cow::Borrowed(text))
-    }
-}
-
-impl From<i64> for Value {
-    fn from(number: i64) -> Self {
-        Self::Integer(number)
-    }
-}
-
-impl From<f64> for Value {
-    fn from(number: f64) -> Self {
-        Self::Float(number)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(value: bool) -> Self {
-        Self::Bool(value)
-    }
 }
 
 /// What a span is to the one that it talks to. The numbers are those of OTLP.
