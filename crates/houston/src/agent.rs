@@ -272,7 +272,7 @@ impl AgentBuilder {
         });
         let agent: AgentType =
             serde_json::from_value(agent).map_err(|error| ProcessError::Settings(error.into()))?;
-        let guards = self.guards.map(AgentGuards::read).transpose()?.map(Box::new);
+        let guards = self.guards.map(AgentGuards::checked).transpose()?;
         Ok(Plan {
             folder: self.folder.unwrap_or_else(|| PathBuf::from(".houston")),
             jobs: self.jobs,
@@ -338,19 +338,11 @@ impl<M: Model + 'static> From<Arc<M>> for AgentModel {
 }
 
 /// The guards of an agent.
-pub struct AgentGuards(Given);
-
-enum Given {
-    Toml(String),
-    Settings(Box<GuardSettings>),
-}
+pub struct AgentGuards(Result<Box<GuardSettings>, GuardError>);
 
 impl AgentGuards {
-    fn read(self) -> Result<GuardSettings, GuardError> {
-        let settings = match self.0 {
-            Given::Toml(text) => GuardSettings::from_toml(LayerKind::Kind, &text)?,
-            Given::Settings(settings) => *settings,
-        };
+    fn checked(self) -> Result<Box<GuardSettings>, GuardError> {
+        let settings = self.0?;
         settings.check(LayerKind::Kind)?;
         Ok(settings)
     }
@@ -358,13 +350,13 @@ impl AgentGuards {
 
 impl From<&str> for AgentGuards {
     fn from(toml: &str) -> Self {
-        Self(Given::Toml(toml.to_owned()))
+        Self(GuardSettings::from_toml(LayerKind::Kind, toml).map(Box::new))
     }
 }
 
 impl From<GuardSettings> for AgentGuards {
     fn from(settings: GuardSettings) -> Self {
-        Self(Given::Settings(Box::new(settings)))
+        Self(Ok(Box::new(settings)))
     }
 }
 
