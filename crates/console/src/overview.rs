@@ -61,26 +61,23 @@ pub(crate) struct Whose {
 
 /// `GET {prefix}`.
 pub(crate) async fn show(viewer: Viewer, Query(Whose { of }): Query<Whose>) -> Answer {
-    Ok(html(&page(&viewer, of == "tenant").await?))
-}
-
-async fn page(viewer: &Viewer, of_tenant: bool) -> Result<Overview, Refused> {
+    let of_tenant = of == "tenant";
     let now = viewer.console.now();
     // At once: no request needs the answer of another.
     let ((counts, health, groups), asked, models, threads) = try_join4(
-        for_operators(viewer, of_tenant),
+        for_operators(&viewer, of_tenant),
         viewer.api.get::<Page<QuestionResponse>>("/v1/questions?limit=100"),
         viewer.api.get::<ModelsResponse>("/v1/models"),
-        newest(viewer),
+        newest(&viewer),
     )
     .await?;
     let mut tiles: Vec<Tile> =
-        health.as_ref().map(|health| health_tile(viewer, health, now)).into_iter().collect();
-    tiles.extend(counts.as_ref().map(|counts| count_tiles(viewer, counts)).unwrap_or_default());
-    tiles.push(questions_tile(viewer, &asked, now));
+        health.as_ref().map(|health| health_tile(&viewer, health, now)).into_iter().collect();
+    tiles.extend(counts.as_ref().map(|counts| count_tiles(&viewer, counts)).unwrap_or_default());
+    tiles.push(questions_tile(&viewer, &asked, now));
     let bad = |check: &Check| check.status.tone != "good";
-    let (other_href, other) = other(viewer, of_tenant);
-    Ok(Overview {
+    let (other_href, other) = other(&viewer, of_tenant);
+    Ok(html(&Overview {
         // Also while there is nothing to draw: the first run may end while the page is open.
         shell: viewer.shell(Section::Overview, "Overview").live().with_charts(),
         whose: match counts.as_ref().map(|counts| counts.of.as_str()) {
@@ -99,7 +96,7 @@ async fn page(viewer: &Viewer, of_tenant: bool) -> Result<Overview, Refused> {
         questions: asked.data.into_iter().take(5).collect(),
         models: models.data.into_iter().filter(|of| of.measured.is_some()).collect(),
         threads,
-    })
+    }))
 }
 
 type ForOperators = (Option<OverviewResponse>, Option<HealthResponse>, Option<ErrorGroupsResponse>);

@@ -111,12 +111,9 @@ async fn first_used(viewer: &Viewer, kinds: &[String]) -> Result<String, Refused
 
 /// `GET {prefix}/threads`.
 pub(crate) async fn show_list(viewer: Viewer, Query(search): Query<Search>) -> Answer {
-    Ok(html(&list_page(&viewer, search).await?))
-}
-
-async fn list_page(viewer: &Viewer, Search { kind, user, cursor }: Search) -> Result<Threads, Refused> {
-    let kinds = kinds(viewer).await?;
-    let kind = if kind.is_empty() { first_used(viewer, &kinds).await? } else { kind };
+    let Search { kind, user, cursor } = search;
+    let kinds = kinds(&viewer).await?;
+    let kind = if kind.is_empty() { first_used(&viewer, &kinds).await? } else { kind };
     if !kinds.contains(&kind) {
         return Err(unknown(&kind, &kinds));
     }
@@ -129,7 +126,7 @@ async fn list_page(viewer: &Viewer, Search { kind, user, cursor }: Search) -> Re
     let page: Page<AgentableResponse> = viewer.api.get(&path).await?;
     let choice =
         |name: &String| Choice { href: of(name, &user, ""), current: *name == kind, name: name.clone() };
-    Ok(Threads {
+    Ok(html(&Threads {
         shell: viewer.shell(Section::Threads, "Threads").live_if(cursor.is_empty()),
         kinds: kinds.iter().map(choice).collect(),
         user_href: viewer.path(&format!("/users/{user}")),
@@ -137,5 +134,5 @@ async fn list_page(viewer: &Viewer, Search { kind, user, cursor }: Search) -> Re
         threads: page.data,
         pages: Pages::new(page.next_cursor, &cursor, |cursor| of(&kind, &user, cursor)),
         user,
-    })
+    }))
 }

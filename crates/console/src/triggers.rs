@@ -14,7 +14,6 @@ use houston_protocol::trigger::{
 };
 use serde::Deserialize;
 
-use crate::api::Refused;
 use crate::failure::{Answer, html};
 use crate::runs;
 use crate::shell::{Section, Shell};
@@ -61,10 +60,6 @@ struct Schedules {
 
 /// `GET {prefix}/schedules`.
 pub(crate) async fn list(viewer: Viewer) -> Answer {
-    Ok(html(&schedules(&viewer).await?))
-}
-
-async fn schedules(viewer: &Viewer) -> Result<Schedules, Refused> {
     let due: TriggerList = viewer.api.get("/v1/triggers").await?;
     let operates = viewer.may(Scope::Operate);
     let retried: Vec<ListedRunResponse> = match operates {
@@ -72,7 +67,7 @@ async fn schedules(viewer: &Viewer) -> Result<Schedules, Refused> {
         false => Vec::new(),
     };
     let retries = if operates { viewer.path("/runs?q=status:retrying") } else { String::new() };
-    Ok(Schedules {
+    Ok(html(&Schedules {
         shell: viewer.shell(Section::Schedules, "Retries and schedules").live(),
         rows: retried.into_iter().map(|of| runs::Row::of(of.run)).collect(),
         retries_href: retries,
@@ -81,7 +76,7 @@ async fn schedules(viewer: &Viewer) -> Result<Schedules, Refused> {
             false => "A list of them needs the scope operate.",
         },
         triggers: due.data,
-    })
+    }))
 }
 
 #[derive(Template)]
@@ -95,17 +90,14 @@ struct Trigger {
 
 /// `GET {prefix}/triggers/{id}`.
 pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
-    Ok(html(&page(&viewer, &segment(&id)).await?))
-}
-
-async fn page(viewer: &Viewer, id: &str) -> Result<Trigger, Refused> {
-    let path = format!("/v1/triggers/{id}");
+    let path = format!("/v1/triggers/{}", segment(&id));
     let firings = format!("{path}/firings");
     let (of, firings) =
         try_join(viewer.api.get::<TriggerResponse>(&path), viewer.api.get::<TriggerFiringList>(&firings))
             .await?;
     let shell = viewer.shell(Section::Users, show::line(&of.name, 80)).live();
-    Ok(Trigger { shell, of, can_change: viewer.may(Scope::Post), firings: firings.data })
+    let can_change = viewer.may(Scope::Post);
+    Ok(html(&Trigger { shell, of, can_change, firings: firings.data }))
 }
 
 /// What a trigger does.

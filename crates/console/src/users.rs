@@ -8,7 +8,6 @@ use houston_protocol::trigger::{TriggerList, TriggerResponse};
 use houston_protocol::user::{UserCostsResponse, UserResponse};
 use serde::Deserialize;
 
-use crate::api::Refused;
 use crate::chart::Chart;
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
@@ -58,31 +57,28 @@ struct User {
 
 /// `GET {prefix}/users/{id}`.
 pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
-    Ok(html(&page(&viewer, &segment(&id)).await?))
-}
-
-async fn page(viewer: &Viewer, id: &str) -> Result<User, Refused> {
+    let id = segment(&id);
     let path = format!("/v1/users/{id}");
     let (costs_path, triggers_path) = (format!("{path}/costs"), format!("{path}/triggers"));
     let (user, costs, kinds, triggers) = try_join4(
         viewer.api.get::<UserResponse>(&path),
         viewer.api.get::<UserCostsResponse>(&costs_path),
-        crate::threads::kinds(viewer),
+        crate::threads::kinds(&viewer),
         viewer.api.get::<TriggerList>(&triggers_path),
     )
     .await?;
     let threads = viewer.path("/threads");
     let of_kind = |name: String| Choice {
-        href: with_query(&threads, &[("kind", &name), ("user", id)]),
+        href: with_query(&threads, &[("kind", &name), ("user", &id)]),
         name,
         current: false,
     };
-    Ok(User {
+    Ok(html(&User {
         shell: viewer.shell(Section::Users, show::line(&user.name, 80)).with_charts(),
         kinds: kinds.into_iter().map(of_kind).collect(),
         triggers: triggers.data,
         chart: Chart::of_costs(costs.days.iter().map(|of| (of.day, of.cost))),
         costs,
         user,
-    })
+    }))
 }

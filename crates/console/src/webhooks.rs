@@ -10,7 +10,6 @@ use houston_protocol::webhook::{WebhookList, WebhookResponse, WebhookTestRespons
 use serde::Deserialize;
 use serde_json::Map;
 
-use crate::api::Refused;
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
 use crate::shell::{Section, Shell};
@@ -61,10 +60,7 @@ struct Webhook {
 
 /// `GET {prefix}/webhooks/{id}`.
 pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>, Query(search): Query<Search>) -> Answer {
-    Ok(html(&page(&viewer, &segment(&id), &search).await?))
-}
-
-async fn page(viewer: &Viewer, id: &str, search: &Search) -> Result<Webhook, Refused> {
+    let id = segment(&id);
     let path = format!("/v1/webhooks/{id}");
     let query = [("limit", "50"), ("state", search.state.as_str()), ("cursor", search.cursor.as_str())];
     let deliveries = with_query(&format!("{path}/deliveries"), &query);
@@ -78,7 +74,7 @@ async fn page(viewer: &Viewer, id: &str, search: &Search) -> Result<Webhook, Ref
         Choice { href: at(value, ""), current: search.state == value, name: name.to_owned() }
     };
     let said = Some(search.tested.as_str()).filter(|said| !said.is_empty()).map(|said| show::line(said, 300));
-    Ok(Webhook {
+    Ok(html(&Webhook {
         shell: viewer.shell(Section::Webhooks, "Webhook").noting("", said.as_deref()),
         facts: vec![
             fact("Topics", of.topics.join(", ")),
@@ -92,7 +88,7 @@ async fn page(viewer: &Viewer, id: &str, search: &Search) -> Result<Webhook, Ref
         deliveries: page.data,
         pages: Pages::new(page.next_cursor, &search.cursor, |cursor| at(&search.state, cursor)),
         href,
-    })
+    }))
 }
 
 /// How a delivery looks.
