@@ -2,7 +2,7 @@
 //!
 //! Titles, messages, tool results and error texts come from users, models and providers. Written unchanged, they could
 //! retitle the window, clear the screen or write to the clipboard. So every text passes through [`sanitized`], and no
-//! other module may write (an architecture test checks that). Houston's own escape sequences are [`Control`]s.
+//! other module may write (an architecture test checks that). Houston's own escape sequences are in [`Painted`].
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -19,39 +19,42 @@ pub(crate) enum Stream {
     Err,
 }
 
-/// An escape sequence that Houston itself writes.
+/// How a text is highlighted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Control {
+pub(crate) enum Paint {
+    Plain,
     Bold,
     Dim,
     Red,
-    /// Ends bold, dim and red.
-    Plain,
-    /// Moves the cursor up by this many rows, to the first column, and erases everything below.
-    EraseRows(usize),
-    /// Resets what rustyline has set: the mode for pastes, and the row with its prompt.
-    LeaveEditor,
 }
 
-/// Text for a terminal: sanitised text and [`Control`]s.
+/// Text for a terminal: sanitised text, and Houston's own escape sequences.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Painted(String);
 
 impl Painted {
-    pub(crate) fn text(&mut self, text: &str) {
+    pub(crate) fn text(&mut self, paint: Paint, text: &str) {
+        let (begin, end) = match paint {
+            Paint::Plain => ("", ""),
+            Paint::Bold => ("\u{1b}[1m", "\u{1b}[0m"),
+            Paint::Dim => ("\u{1b}[2m", "\u{1b}[0m"),
+            Paint::Red => ("\u{1b}[31m", "\u{1b}[0m"),
+        };
+        self.0.push_str(begin);
         self.0.push_str(&sanitized(text));
+        self.0.push_str(end);
     }
 
-    pub(crate) fn control(&mut self, control: Control) {
-        match control {
-            Control::Bold => self.0.push_str("\u{1b}[1m"),
-            Control::Dim => self.0.push_str("\u{1b}[2m"),
-            Control::Red => self.0.push_str("\u{1b}[31m"),
-            Control::Plain => self.0.push_str("\u{1b}[0m"),
-            Control::LeaveEditor => self.0.push_str("\u{1b}[?2004l\r\u{1b}[K"),
-            Control::EraseRows(0) => {}
-            Control::EraseRows(rows) => self.0.push_str(&format!("\u{1b}[{rows}A\r\u{1b}[J")),
+    /// Moves the cursor up by this many rows, to the first column, and erases everything below.
+    pub(crate) fn erase_rows(&mut self, rows: usize) {
+        if rows > 0 {
+            self.0.push_str(&format!("\u{1b}[{rows}A\r\u{1b}[J"));
         }
+    }
+
+    /// Resets what rustyline has set: the mode for pastes, and the row with its prompt.
+    pub(crate) fn leave_editor(&mut self) {
+        self.0.push_str("\u{1b}[?2004l\r\u{1b}[K");
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -208,9 +211,8 @@ mod tests {
         assert_eq!(sanitized(HOSTILE), "a␛]0;title␇␛[2Jb\n\u{fffd}1mc\td␡e");
         assert!(matches!(sanitized("plain ä 日本 👩‍🔬\n\t"), Cow::Borrowed(_)));
         let mut painted = Painted::default();
-        painted.control(Control::Red);
-        painted.text(HOSTILE);
-        assert_eq!(painted.as_str().matches('\u{1b}').count(), 1);
+        painted.text(Paint::Red, HOSTILE);
+        assert_eq!(painted.as_str().matches('\u{1b}').count(), 2);
     }
 
     #[test]

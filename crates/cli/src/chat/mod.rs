@@ -15,8 +15,6 @@ mod checklist;
 mod command;
 mod editor;
 mod error;
-#[cfg(test)]
-mod fake_terminal;
 mod follow;
 mod goals;
 mod interactive;
@@ -28,6 +26,8 @@ mod request;
 mod screen;
 mod server;
 mod terminal;
+#[cfg(test)]
+mod tests;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};

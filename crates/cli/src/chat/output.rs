@@ -1,7 +1,9 @@
 //! What is to be written: decided by [`Screen`](super::screen::Screen), written by
 //! [`Terminal`](super::terminal::Terminal).
 
-use crate::output::{self, Control, Painted, Stream, sanitized};
+use crate::output::{self, Painted, Stream, sanitized};
+
+pub(crate) use crate::output::Paint;
 
 /// The kind of a text, which decides the stream it is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,26 +12,6 @@ pub(crate) enum Channel {
     Reply,
     /// Everything else.
     Info,
-}
-
-/// How a text is highlighted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Paint {
-    Plain,
-    Bold,
-    Dim,
-    Red,
-}
-
-impl Paint {
-    pub(crate) fn control(self) -> Option<Control> {
-        match self {
-            Self::Plain => None,
-            Self::Bold => Some(Control::Bold),
-            Self::Dim => Some(Control::Dim),
-            Self::Red => Some(Control::Red),
-        }
-    }
 }
 
 /// A text of one channel and paint.
@@ -72,7 +54,9 @@ impl Output {
         for piece in &self.pieces {
             let stream =
                 if piece.channel == Channel::Info && info_to_stderr { Stream::Err } else { Stream::Out };
-            output::paint(stream, &piece.painted(colour));
+            let mut painted = Painted::default();
+            painted.text(if colour { piece.paint } else { Paint::Plain }, &piece.text);
+            output::paint(stream, &painted);
         }
     }
 
@@ -84,17 +68,6 @@ impl Output {
             _ => piece.text.clone(),
         };
         self.pieces.iter().map(show).collect()
-    }
-}
-
-impl Piece {
-    fn painted(&self, colour: bool) -> Painted {
-        let mut painted = Painted::default();
-        let control = self.paint.control().filter(|_| colour);
-        control.into_iter().for_each(|control| painted.control(control));
-        painted.text(&self.text);
-        control.into_iter().for_each(|_| painted.control(Control::Plain));
-        painted
     }
 }
 

@@ -64,15 +64,13 @@ impl Server {
 
     /// A goal, or another agentable: its id begins with its kind.
     pub(crate) async fn goal(&self, id: &str) -> Result<AgentableResponse, ChatError> {
-        let Some(path) = path_of(id) else { return Err(self.goal_not_found(id)) };
-        self.for_goal(id, self.answer(self.request(Method::GET, &path)).await)
+        self.about(id, |path| Ok(self.request(Method::GET, &path))).await
     }
 
     /// The last messages, oldest first.
     pub(crate) async fn messages(&self, goal: &str, limit: u8) -> Result<Vec<Message>, ChatError> {
-        let Some(path) = path_of(goal) else { return Err(self.goal_not_found(goal)) };
-        let request = self.request(Method::GET, &format!("{path}/messages?limit={limit}"));
-        let mut messages: Page<Message> = self.for_goal(goal, self.answer(request).await)?;
+        let request = |path: String| Ok(self.request(Method::GET, &format!("{path}/messages?limit={limit}")));
+        let mut messages: Page<Message> = self.about(goal, request).await?;
         messages.data.reverse();
         Ok(messages.data)
     }
@@ -84,10 +82,9 @@ impl Server {
         (text, images): (&str, &[MessageImage]),
         idempotency_key: &str,
     ) -> Result<AcceptedMessageResponse, ChatError> {
-        let Some(path) = path_of(goal) else { return Err(self.goal_not_found(goal)) };
         let message = json!({"content": text, "images": images});
-        let request = self.post_json(&format!("{path}/messages"), &message)?;
-        self.for_goal(goal, self.answer(request.header("Idempotency-Key", idempotency_key)).await)
+        let request = |path: String| self.post_json(&format!("{path}/messages"), &message);
+        self.about(goal, |path| Ok(request(path)?.header("Idempotency-Key", idempotency_key))).await
     }
 
     /// How far a message has come; `None` for a message that no user wrote.
@@ -120,8 +117,7 @@ impl Server {
 
     /// The plans of a goal, newest first.
     pub(crate) async fn plans(&self, goal: &str) -> Result<Page<PlanListItem>, ChatError> {
-        let Some(path) = path_of(goal) else { return Err(self.goal_not_found(goal)) };
-        self.for_goal(goal, self.answer(self.request(Method::GET, &format!("{path}/plans?limit=100"))).await)
+        self.about(goal, |path| Ok(self.request(Method::GET, &format!("{path}/plans?limit=100")))).await
     }
 
     /// Makes a plan for a goal. However often it is sent with one `idempotency_key`, it is made once.
@@ -131,9 +127,8 @@ impl Server {
         plan: &CreatePlan,
         idempotency_key: &str,
     ) -> Result<PlanResponse, ChatError> {
-        let Some(path) = path_of(goal) else { return Err(self.goal_not_found(goal)) };
-        let request = self.post_json(&format!("{path}/plans"), plan)?;
-        self.for_goal(goal, self.answer(request.header("Idempotency-Key", idempotency_key)).await)
+        let request = |path: String| self.post_json(&format!("{path}/plans"), plan);
+        self.about(goal, |path| Ok(request(path)?.header("Idempotency-Key", idempotency_key))).await
     }
 
     /// Requests cancellation of a run. A run that has already ended is no error.
@@ -250,15 +245,18 @@ impl Server {
         }
     }
 
-    fn for_goal<T>(&self, goal: &str, answered: Result<T, ChatError>) -> Result<T, ChatError> {
-        answered.map_err(|error| match error {
-            ChatError::Refused { code: ProblemCode::NotFound, .. } => self.goal_not_found(goal),
-            error => error,
-        })
-    }
-
-    fn goal_not_found(&self, goal: &str) -> ChatError {
-        ChatError::GoalNotFound { url: self.url.clone(), goal: goal.to_owned() }
+    /// The answer to a request about a goal; `request` gets the goal's path.
+    async fn about<T: DeserializeOwned>(
+        &self,
+        goal: &str,
+        request: impl FnOnce(String) -> Result<RequestBuilder, ChatError>,
+    ) -> Result<T, ChatError> {
+        let missing = || ChatError::GoalNotFound { url: self.url.clone(), goal: goal.to_owned() };
+        let path = path_of(goal).ok_or_else(missing)?;
+        match self.answer(request(path)?).await {
+            Err(ChatError::Refused { code: ProblemCode::NotFound, .. }) => Err(missing()),
+            answered => answered,
+        }
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> ChatError {

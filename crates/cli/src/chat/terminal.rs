@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthChar as _;
 use super::editor::{Editor, PROMPT};
 use super::output::{Channel, Output, Paint, Transient};
 use super::screen::Style;
-use crate::output::{self, Control, Painted, Stream, sanitized};
+use crate::output::{self, Painted, Stream, sanitized};
 
 /// Columns and rows of a terminal that does not report its size.
 const DEFAULT_SIZE: (usize, usize) = (80, 24);
@@ -71,7 +71,7 @@ impl Terminal {
         if self.editor.take().is_some() {
             // A prompt may be on the row, with the cursor behind it.
             let mut fresh = Painted::default();
-            fresh.control(output::Control::LeaveEditor);
+            fresh.leave_editor();
             output::paint(Stream::Out, &fresh);
         }
     }
@@ -113,7 +113,7 @@ impl Rows {
             return written;
         }
         let open = usize::from(!self.last.is_empty());
-        written.control(Control::EraseRows(open + self.below + std::mem::take(&mut self.erase_rows)));
+        written.erase_rows(open + self.below + std::mem::take(&mut self.erase_rows));
         for (paint, text) in &self.last {
             self.write(&mut written, *paint, text);
         }
@@ -122,7 +122,7 @@ impl Rows {
             self.follow(piece.paint, &piece.text, width);
         }
         if !self.last.is_empty() {
-            written.text("\n");
+            written.text(Paint::Plain, "\n");
         }
         if let Some(transient) = &output.transient {
             self.transient.clone_from(transient);
@@ -132,7 +132,7 @@ impl Rows {
             let most = one.rows.min((height / 2).max(1));
             for row in last_rows(&one.text, width, most) {
                 self.write(&mut written, one.paint, &row);
-                written.text("\n");
+                written.text(Paint::Plain, "\n");
                 self.below += 1;
             }
         }
@@ -151,10 +151,7 @@ impl Rows {
     }
 
     fn write(&self, written: &mut Painted, paint: Paint, text: &str) {
-        let control = paint.control().filter(|_| self.colour);
-        control.into_iter().for_each(|control| written.control(control));
-        written.text(text);
-        control.into_iter().for_each(|_| written.control(Control::Plain));
+        written.text(if self.colour { paint } else { Paint::Plain }, text);
     }
 
     /// Tracks where the text ends: a terminal begins a new row when one is full.
@@ -201,8 +198,8 @@ fn last_rows(text: &str, width: usize, most: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chat::fake_terminal::FakeTerminal;
     use crate::chat::output::Channel;
+    use crate::chat::tests::FakeTerminal;
 
     const SIZE: (usize, usize) = (10, 24);
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Context, Failure, runtime};
 use crate::models;
-use crate::output::{Painted, Stream, paint, print, print_json, print_stderr};
+use crate::output::{Paint, Painted, Stream, paint, print, print_json, print_stderr};
 
 /// Ask a model one question: checks its key, shows its answer and what it cost.
 ///
@@ -94,7 +94,7 @@ async fn stream(model: &dyn Model, request: &Request<'_>) -> Result<Answer, Mode
         match event? {
             Event::Text(text) => {
                 let mut piece = Painted::default();
-                piece.text(&text);
+                piece.text(Paint::Plain, &text);
                 paint(Stream::Out, &piece);
                 answer.text.push_str(&text);
             }

@@ -2,8 +2,8 @@ use houston_domain::message::Message;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::chat::fake_terminal::FakeTerminal;
 use crate::chat::terminal::Rows;
+use crate::chat::tests::FakeTerminal;
 
 fn noon() -> DateTime<Utc> {
     "2026-11-22T12:00:00Z".parse().unwrap()
