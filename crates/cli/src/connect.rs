@@ -153,7 +153,7 @@ pub(crate) async fn follow_moves(stores: &Cells<Store>) {
 ///
 /// # Errors
 /// [`Failure::Other`] when there is none.
-pub(crate) async fn find_primaries(stores: &Cells<Store>) -> Result<(), Failure> {
+async fn find_primaries(stores: &Cells<Store>) -> Result<(), Failure> {
     for store in stores.iter() {
         store.find_primary().await.context("none of the hosts of a database URL is the primary")?;
     }
@@ -208,17 +208,35 @@ async fn wait_for(settings: &Settings, database_url: &str) -> Result<(), Failure
 /// # Errors
 /// [`Failure::Usage`] when the Postgres of a cell cannot be reached, else what keeps one of them from being used.
 pub(crate) async fn reach_all(settings: &Settings, addresses: &Addresses) -> Result<Cells<Store>, Failure> {
-    probe_all(addresses).await?;
     let stores = open_all(settings, addresses)?;
+    probe_all(addresses).await?;
     find_primaries(&stores).await?;
     Ok(stores)
+}
+
+/// Checks the schema of each cell.
+///
+/// # Errors
+/// [`Failure::Other`] when one is older or newer than this binary.
+pub(crate) async fn check_schemas(stores: &Cells<Store>) -> Result<(), Failure> {
+    for store in stores.iter() {
+        store.check_schema().await?;
+    }
+    Ok(())
+}
+
+/// Closes the databases.
+pub(crate) async fn close(stores: &Cells<Store>) {
+    for store in stores.iter() {
+        store.close().await;
+    }
 }
 
 /// Checks that the Postgres of each cell answers now: a person wants to know at once that one is unreachable.
 ///
 /// # Errors
 /// [`Failure::Usage`] with the address and the cause.
-pub(crate) async fn probe_all(addresses: &Addresses) -> Result<(), Failure> {
+async fn probe_all(addresses: &Addresses) -> Result<(), Failure> {
     for CellAddresses { database_url, .. } in addresses.cells.iter() {
         probe(database_url).await.map_err(|error| {
             let target = houston_store::pool::display_target(database_url);

@@ -116,9 +116,10 @@ impl Outside for SignIn {
     fn make_key(&self, wanted: WantedKey) -> Awaited<SecretString> {
         let (home, copies, ids) = (self.home.clone(), self.copies.clone(), Arc::clone(&self.ids));
         Box::pin(async move {
-            let limits = KeyLimits::until(wanted.scopes, wanted.expires_at);
+            let limits = KeyLimits { scopes: wanted.scopes, user: None, expires_at: Some(wanted.expires_at) };
             let owner = (wanted.tenant.as_str(), wanted.name.as_str());
-            let MadeKey { tenant, id, key } = create(&home, &ids, owner, limits).await.map_err(reason)?;
+            let MadeKey { tenant, id, key } =
+                create(&home, &ids, owner, limits, None).await.map_err(reason)?;
             copies.copy(tenant).await.map_err(|error| error.to_string())?;
             let event = KeyEvent { actor: wanted.name, operation: "sign_in", key: id };
             record(&home, &ids, tenant, event).await;

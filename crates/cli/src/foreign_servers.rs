@@ -27,13 +27,7 @@ const LOOK: Duration = Duration::from_secs(8);
 
 /// The connections of this process.
 #[derive(Debug)]
-pub(crate) struct Foreign(OwnPool);
-
-impl Foreign {
-    pub(crate) fn new(pool: OwnPool) -> Self {
-        Self(pool)
-    }
-}
+pub(crate) struct Foreign(pub(crate) OwnPool);
 
 impl ForeignServers for Foreign {
     fn problem(&self, url: &str, headers: &BTreeMap<String, SecretString>) -> Option<(&'static str, String)> {

@@ -24,11 +24,6 @@ impl KeyLimits {
     /// Everything, for ever, also for the installation.
     pub(crate) const NONE: Self = Self { scopes: Scopes::ALL, user: None, expires_at: None };
 
-    /// These scopes until then, for all of the tenant.
-    pub(crate) fn until(scopes: Scopes, expires_at: DateTime<Utc>) -> Self {
-        Self { scopes, user: None, expires_at: Some(expires_at) }
-    }
-
     /// # Errors
     /// [`Failure::Usage`]: a key of one user or of an issuer cannot have these scopes.
     pub(crate) fn new(
@@ -55,18 +50,8 @@ pub(crate) struct MadeKey {
     pub(crate) key: String,
 }
 
-/// Creates a key for the tenant of this name.
+/// Creates a key for the tenant of this name; with an issuer, the JWTs of that are accepted in place of the key.
 pub(crate) async fn create(
-    store: &Store,
-    ids: &Ids,
-    (tenant, name): (&str, &str),
-    limits: KeyLimits,
-) -> Result<MadeKey, Failure> {
-    add(store, ids, (tenant, name), limits, None).await
-}
-
-/// The same; with an issuer, the JWTs of that are accepted in place of the key.
-pub(crate) async fn add(
     store: &Store,
     ids: &Ids,
     (tenant, name): (&str, &str),

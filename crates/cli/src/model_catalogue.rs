@@ -26,13 +26,7 @@ use crate::models::{Route, Routes};
 const AGENT: &str = "agent";
 
 /// The models, which are built when they are first needed.
-pub(crate) struct Catalogue(Arc<Explainer>);
-
-impl Catalogue {
-    pub(crate) fn new(explainer: &Arc<Explainer>) -> Self {
-        Self(Arc::clone(explainer))
-    }
-}
+pub(crate) struct Catalogue(pub(crate) Arc<Explainer>);
 
 impl fmt::Debug for Catalogue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

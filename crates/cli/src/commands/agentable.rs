@@ -40,57 +40,31 @@ const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 pub(crate) struct AgentArg {
     /// The id of an agent: `goal_…`, `task_…`, `user_agent_…`, or of a custom kind
     id: String,
-    #[command(flatten)]
-    database: Database,
 }
 
-/// The database of a command: that of DATABASE_URL, else that of `houston dev` in the folder.
-#[derive(Debug, Args)]
-pub(crate) struct Database {
-    /// Has no effect
-    #[arg(long, hide = true)]
-    embedded: bool,
-}
-
-impl Database {
-    /// Opens the databases of all cells and runs `work` with them.
-    pub(crate) fn with(
-        &self,
-        context: Context,
-        work: impl AsyncFnOnce(Context, Cells<Store>) -> Result<ExitCode, Failure>,
+impl Context {
+    /// Opens the databases of all cells (that of DATABASE_URL, else that of `houston dev` in the folder) and runs `work` with them.
+    pub(crate) fn with_stores(
+        self,
+        work: impl AsyncFnOnce(Self, Cells<Store>) -> Result<ExitCode, Failure>,
     ) -> Result<ExitCode, Failure> {
-        let addresses = connect::database(&context.loaded.settings, &context.folder)?;
+        let addresses = connect::database(&self.loaded.settings, &self.folder)?;
         runtime()?.block_on(async {
-            let stores = connect::open_all(&context.loaded.settings, &addresses)?;
-            connect::probe_all(&addresses).await?;
-            connect::find_primaries(&stores).await?;
-            for store in stores.iter() {
-                store.check_schema().await?;
-            }
+            let stores = connect::reach_all(&self.loaded.settings, &addresses).await?;
+            connect::check_schemas(&stores).await?;
             connect::follow_moves(&stores).await;
-            let done = work(context, stores.clone()).await;
-            for store in stores.iter() {
-                store.close().await;
-            }
+            let done = work(self, stores.clone()).await;
+            connect::close(&stores).await;
             done
         })
     }
-}
 
-/// The API within this process: its routes over the databases of all cells. It needs no server, and no key.
-pub(crate) struct Api {
-    stores: Cells<Store>,
-    local: Local,
-}
-
-impl Database {
-    /// As [`Self::with`]; `work` gets the API.
+    /// As [`Self::with_stores`]; `work` gets the API.
     pub(crate) fn with_api<T: Termination>(
-        &self,
-        context: Context,
+        self,
         work: impl AsyncFnOnce(Api) -> Result<T, Failure>,
     ) -> Result<ExitCode, Failure> {
-        self.with(context, async |mut context, stores| {
+        self.with_stores(async |mut context, stores| {
             // The limits on clients are not for the operator, who waits, and sends what no other does.
             let server = &mut context.loaded.settings.server;
             (server.request_timeout_s, server.conversation.timeout_s) = (PATIENCE_S, PATIENCE_S);
@@ -104,6 +78,12 @@ impl Database {
             done.map(T::report)
         })
     }
+}
+
+/// The API within this process: its routes over the databases of all cells. It needs no server, and no key.
+pub(crate) struct Api {
+    stores: Cells<Store>,
+    local: Local,
 }
 
 impl Api {
@@ -157,10 +137,6 @@ impl Api {
 }
 
 impl AgentArg {
-    pub(crate) fn new(id: String, database: Database) -> Self {
-        Self { id, database }
-    }
-
     /// Finds the agent's tenant, and runs `work` with its API and the path of the agent.
     pub(crate) fn with_api(
         self,
@@ -168,7 +144,7 @@ impl AgentArg {
         work: impl AsyncFnOnce(Local, &str) -> Result<(), Failure>,
     ) -> Result<ExitCode, Failure> {
         let (kind, id) = parse(&context.loaded, &self.id).map_err(Failure::Usage)?;
-        self.database.with_api(context, async |api| {
+        context.with_api(async |api| {
             let path = format!("/v1/{kind}s/{}", id.public_id(&kind));
             let done = work(api.of_named(id, &self.id).await?, &path).await;
             done.map_err(|error| error.or_missing(|| missing(&self.id)))
@@ -289,8 +265,6 @@ pub(crate) struct OfUser {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    database: Database,
 }
 
 impl OfUser {
@@ -300,10 +274,9 @@ impl OfUser {
         context: Context,
         work: impl AsyncFnOnce(Local, &str, bool) -> Result<(), Failure>,
     ) -> Result<ExitCode, Failure> {
-        let Self { user, json, database } = self;
-        database.with_api(context, async |api| {
-            work(api.of(user, USERS).await?, &format!("/v1/users/{user}"), json).await
-        })
+        let Self { user, json } = self;
+        context
+            .with_api(async |api| work(api.of(user, USERS).await?, &format!("/v1/users/{user}"), json).await)
     }
 }
 

@@ -19,7 +19,7 @@ use houston_store::answer::AskedQuestion;
 use reqwest::Method;
 use serde_json::{Number, Value, json};
 
-use super::agentable::{Api, Database, at, one_line, print_table};
+use super::agentable::{Api, at, one_line, print_table};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -35,8 +35,6 @@ pub(crate) struct Approvals {
     /// Print one JSON object
     #[arg(long, global = true)]
     json: bool,
-    #[command(flatten)]
-    database: Database,
 }
 
 #[derive(Debug, Subcommand)]
@@ -46,8 +44,8 @@ enum Decision {
         /// `question_…`
         id: QuestionId,
         /// Later calls of the tool are not asked about: in this conversation, or in all of its user
-        #[arg(long, value_name = "SCOPE")]
-        remember: Option<Scope>,
+        #[arg(long, value_name = "SCOPE", value_parser = ["agentable", "user"])]
+        remember: Option<String>,
     },
     /// The call is carried out with other arguments, if the guards allow that
     Edit {
@@ -85,22 +83,6 @@ enum Decision {
         #[arg(long = "for", value_name = "NAME")]
         answered_by: Option<String>,
     },
-}
-
-/// How far a lasting yes reaches.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Scope {
-    Agentable,
-    User,
-}
-
-impl From<Scope> for GrantScope {
-    fn from(scope: Scope) -> Self {
-        match scope {
-            Scope::Agentable => Self::Agentable,
-            Scope::User => Self::User,
-        }
-    }
 }
 
 /// What was decided, before it is compared with what was asked; or that another person is to decide.
@@ -163,7 +145,10 @@ impl Decision {
             Self::Raise { id, amount } => return Ok((id, Decided::Raise(amount))),
             Self::Link { id, answered_by } => return Ok((id, Decided::Link { answered_by })),
             Self::Approve { id, remember } => {
-                let remember = remember.map(|scope| Remember { scope: scope.into(), when: BTreeMap::new() });
+                let remember = remember.map(|scope| Remember {
+                    scope: if scope == "user" { GrantScope::User } else { GrantScope::Agentable },
+                    when: BTreeMap::new(),
+                });
                 (id, ApprovalAnswer::Approve { remember })
             }
             Self::Edit { id, input } => {
@@ -181,16 +166,14 @@ impl Decision {
 
 impl Approvals {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let Self { decision, limit, json, database } = self;
+        let Self { decision, limit, json } = self;
         let decision = decision.map(Decision::read).transpose()?;
         match decision {
             Some((id, Decided::Link { answered_by })) => {
-                database.with_api(context, async |api| make_link(&api, id, answered_by, json).await)
+                context.with_api(async |api| make_link(&api, id, answered_by, json).await)
             }
-            Some((id, decided)) => {
-                database.with_api(context, async |api| decide(&api, id, decided, json).await)
-            }
-            None => database.with(context, async |_, stores| list(&stores, i64::from(limit), json).await),
+            Some((id, decided)) => context.with_api(async |api| decide(&api, id, decided, json).await),
+            None => context.with_stores(async |_, stores| list(&stores, i64::from(limit), json).await),
         }
     }
 }

@@ -13,7 +13,7 @@ use houston_store::audit::NewRecord;
 use houston_store::{Error, Store};
 use serde_json::json;
 
-use super::agentable::{Api, Database, one_line, print_table, segment};
+use super::agentable::{Api, one_line, print_table, segment};
 use super::dev::DEMO;
 use super::{Context, Failure};
 use crate::environment::environment;
@@ -41,8 +41,6 @@ pub(crate) struct Audit {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    database: Database,
 }
 
 impl Audit {
@@ -52,7 +50,7 @@ impl Audit {
         let path = filters.fold("/v1/audit?".to_owned(), |path, (name, value)| {
             format!("{path}{name}={}&", segment(&value))
         });
-        self.database.with_api(context, async |api| {
+        context.with_api(async |api| {
             let api = of_tenant(&api, self.tenant.as_deref()).await?;
             let records: Vec<AuditRecord> = api.list(&path, self.limit.into()).await?.data;
             if self.json {

@@ -9,7 +9,7 @@ use houston_protocol::problem::ProblemCode;
 use houston_protocol::run::{CancelledRunsResponse, RunResponse};
 use serde_json::json;
 
-use super::agentable::{Database, missing, parse};
+use super::agentable::{missing, parse};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -22,8 +22,6 @@ pub(crate) struct Cancel {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    database: Database,
 }
 
 impl Cancel {
@@ -33,7 +31,7 @@ impl Cancel {
             Some(_) => None,
             None => Some(parse(&context.loaded, &self.id).map_err(Failure::Usage)?),
         };
-        self.database.with_api(context, async |api| {
+        context.with_api(async |api| {
             let cancelled = match (run, agentable) {
                 (Some(run), _) => cancel_run(&api.of_named(run, &self.id).await?, run).await?,
                 (None, Some((kind, id))) => {

@@ -86,7 +86,7 @@ impl Cell {
             for (cell, shards) in cells.iter_mut().zip(stores.shards()) {
                 cell.shards = shards;
             }
-            close(&stores).await;
+            connect::close(&stores).await;
             Ok::<_, Failure>(cells)
         })?;
         if json {
@@ -95,12 +95,6 @@ impl Cell {
             show(&cells);
         }
         Ok(if cells.iter().all(|cell| cell.is_up) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    }
-}
-
-async fn close(stores: &Cells<Store>) {
-    for store in stores.iter() {
-        store.close().await;
     }
 }
 
@@ -167,9 +161,7 @@ impl Add {
         };
         let addresses = connect::database(settings, &context.folder)?;
         runtime()?.block_on(async {
-            let stores = connect::open_all(settings, &addresses)?;
-            connect::probe_all(&addresses).await?;
-            connect::find_primaries(&stores).await?;
+            let stores = connect::reach_all(settings, &addresses).await?;
             for (nth, store) in stores.iter().enumerate() {
                 if nth != number {
                     store.check_schema().await?;
@@ -184,7 +176,7 @@ impl Add {
             Moves::new(&apis).follow_once().await?;
             audit::record(stores.home(), None, "add_cell", self.name.to_string()).await;
             self.report(&stores, number);
-            close(&stores).await;
+            connect::close(&stores).await;
             Ok(ExitCode::SUCCESS)
         })
     }
@@ -308,17 +300,13 @@ impl Move {
         let settings = &context.loaded.settings;
         let addresses = connect::database(settings, &context.folder)?;
         runtime()?.block_on(async {
-            let stores = connect::open_all(settings, &addresses)?;
-            connect::probe_all(&addresses).await?;
-            connect::find_primaries(&stores).await?;
+            let stores = connect::reach_all(settings, &addresses).await?;
             let Some(to) = stores.number_named(&self.to) else {
                 let names: Vec<String> = stores.named().map(|(name, _)| name.to_string()).collect();
                 let names = names.join(", ");
                 return Err(Failure::Usage(anyhow!("there is no cell {}; there are: {names}", self.to)));
             };
-            for store in stores.iter() {
-                store.check_schema().await?;
-            }
+            connect::check_schemas(&stores).await?;
             let apis = stores.map(Store::api);
             let settled = settle(&apis, Duration::ZERO).await?;
             Moves::new(&apis).follow_once().await?;
@@ -336,7 +324,7 @@ impl Move {
                 }
             }
             let (rows, left) = moved?;
-            close(&stores).await;
+            connect::close(&stores).await;
             self.report(rows, &left);
             Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         })

@@ -17,7 +17,7 @@ use houston_protocol::problem::FieldError;
 use reqwest::Method;
 use serde_json::json;
 
-use super::agentable::{AgentArg, Database, agent_type, open};
+use super::agentable::{AgentArg, agent_type, open};
 use super::{Context, Failure};
 use crate::output::{print, print_json, print_json_text, print_stderr};
 
@@ -77,8 +77,6 @@ pub(crate) struct Import {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    database: Database,
 }
 
 impl Import {
@@ -87,7 +85,7 @@ impl Import {
         let max_bytes = context.loaded.settings.server.conversation.max_bytes;
         let conversation = read(&self.file, max_bytes).map_err(Failure::Usage)?;
         agent_type(&context.loaded, &conversation.kind)?;
-        self.database.with_api(context, async |api| {
+        context.with_api(async |api| {
             let path = format!("/v1/import/{}s", conversation.kind);
             let title: Option<String> =
                 self.title.as_ref().map(|title| title.chars().take(MAX_TITLE_CHARS).collect());

@@ -227,7 +227,7 @@ async fn ensure_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), 
             return Ok(());
         }
     }
-    let made = create(store, ids, (DEMO, "houston dev"), KeyLimits::NONE).await?;
+    let made = create(store, ids, (DEMO, "houston dev"), KeyLimits::NONE, None).await?;
     std::fs::create_dir_all(folder)?;
     write_key(&file, &made.key)?;
     Ok(())

@@ -7,7 +7,7 @@ use houston_domain::id::GrantId;
 use houston_protocol::grant::GrantResponse;
 use serde_json::json;
 
-use super::agentable::{Database, OfUser, at, one_line, print_rows};
+use super::agentable::{OfUser, at, one_line, print_rows};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -26,8 +26,6 @@ enum Action {
     Revoke {
         /// `grant_…`
         id: GrantId,
-        #[command(flatten)]
-        database: Database,
     },
 }
 
@@ -38,7 +36,7 @@ impl Grants {
                 show(&api.list(&format!("{path}/grants"), usize::MAX).await?.data, json);
                 Ok(())
             }),
-            Action::Revoke { id, database } => database.with_api(context, async |api| {
+            Action::Revoke { id } => context.with_api(async |api| {
                 let api = api.of(id, "`houston grants list USER` prints those of a user").await?;
                 api.delete(&format!("/v1/grants/{id}")).await?;
                 print(&format!("{id}: revoked"));

@@ -15,7 +15,7 @@ use reqwest::Method;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::agentable::{AgentArg, Database, parse, print_table};
+use super::agentable::{AgentArg, parse, print_table};
 use super::{Context, Failure};
 use crate::config::Loaded;
 use crate::output::{print, print_json};
@@ -32,8 +32,8 @@ pub(crate) struct Guard {
 enum Action {
     /// Print which rule of which layer would decide about a tool call, and each step before it
     Explain {
-        /// The id of an agent: `goal_…`, `task_…`, `user_agent_…`, or of a custom kind
-        id: String,
+        #[command(flatten)]
+        agent: AgentArg,
         /// The name of the tool
         tool: String,
         /// Its arguments, a JSON object
@@ -42,8 +42,6 @@ enum Action {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
-        #[command(flatten)]
-        database: Database,
     },
     /// Print the guards of one owner, as TOML
     Show {
@@ -88,16 +86,12 @@ enum Action {
 struct OwnerArg {
     /// `tenant_…`, `user_…`, `agent_…`, or the id of a conversation: `goal_…`, `user_agent_…`
     owner: String,
-    #[command(flatten)]
-    database: Database,
 }
 
 impl Guard {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::Explain { id, tool, input, json, database } => {
-                explain(context, id, tool, &input, json, database)
-            }
+            Action::Explain { agent, tool, input, json } => explain(context, agent, tool, &input, json),
             Action::Show { owner, json } => {
                 owner.with(context, async |guards| print_guards(&guards.read().await?, json))
             }
@@ -151,9 +145,9 @@ impl OwnerArg {
         context: Context,
         work: impl AsyncFnOnce(Guards) -> Result<(), Failure>,
     ) -> Result<ExitCode, Failure> {
-        let Self { owner, database } = self;
+        let Self { owner } = self;
         let (id, path, layer) = found(&context.loaded, &owner).map_err(Failure::Usage)?;
-        database.with_api(context, async |api| {
+        context.with_api(async |api| {
             let api = api.find(id).await?.ok_or_else(|| anyhow!("there is no {owner}"))?;
             work(Guards { api, path, layer }).await
         })
@@ -208,16 +202,15 @@ fn print_guards(guards: &GuardSettings, json: bool) -> Result<(), Failure> {
 
 fn explain(
     context: Context,
-    id: String,
+    agent: AgentArg,
     tool: String,
     input: &str,
     json: bool,
-    database: Database,
 ) -> Result<ExitCode, Failure> {
     let input: serde_json::Map<String, Value> = serde_json::from_str(input)
         .context("the arguments must be a JSON object, for example '{\"path\": \"notes.md\"}'")
         .map_err(Failure::Usage)?;
-    AgentArg::new(id, database).with_api(context, async |api, path| {
+    agent.with_api(context, async |api, path| {
         let path = format!("{path}/guards/explain");
         let preview: GuardPreview = api.change(Method::POST, &path, &GuardedCall { tool, input }).await?;
         if json {

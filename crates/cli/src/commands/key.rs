@@ -18,15 +18,12 @@ use houston_web::ListedHost;
 use super::agentable::{one_line, print_table};
 use super::{Context, Failure, audit, runtime};
 use crate::connect;
-use crate::keys::{KeyLimits, MadeKey, add};
+use crate::keys::{KeyLimits, MadeKey, create};
 use crate::output::{print, print_json, print_stderr};
 
 /// Create, list and revoke API keys.
 #[derive(Debug, Args)]
 pub(crate) struct Key {
-    /// Has no effect
-    #[arg(long, global = true, hide = true)]
-    embedded: bool,
     #[command(subcommand)]
     action: Action,
 }
@@ -57,9 +54,7 @@ impl Key {
         let addresses = connect::database(settings, &context.folder)?;
         runtime()?.block_on(async {
             let stores = connect::stores(settings, &addresses).await?;
-            for store in stores.iter() {
-                store.check_schema().await?;
-            }
+            connect::check_schemas(&stores).await?;
             let (store, copies) = (stores.home(), Copies::new(&stores.map(Store::api)));
             match self.action {
                 Action::Create(create) => create.run(store, &copies).await?,
@@ -79,9 +74,7 @@ impl Key {
                     }
                 }
             }
-            for store in stores.iter() {
-                store.close().await;
-            }
+            connect::close(&stores).await;
             Ok(ExitCode::SUCCESS)
         })
     }
@@ -182,7 +175,7 @@ impl Create {
         let ids = Ids::new(Arc::new(SystemClock));
         let Self { tenant, name, json, .. } = self;
         let MadeKey { tenant: owner, id, key } =
-            add(store, &ids, (&tenant, &name), limits, issuer.as_ref()).await?;
+            create(store, &ids, (&tenant, &name), limits, issuer.as_ref()).await?;
         copies.copy(owner).await?;
         audit::record(store, Some(owner), "create_key", id.to_string()).await;
         let KeyLimits { scopes, user, expires_at } = limits;

@@ -11,7 +11,7 @@ use houston_store::Store;
 use houston_store::directory::{Filter, Listed};
 use serde_json::{Value, json};
 
-use super::agentable::{Database, one_line, table};
+use super::agentable::{one_line, table};
 use super::{Context, Failure};
 use crate::config::{Loaded, like};
 use crate::output::{print, print_json, print_stderr};
@@ -37,8 +37,6 @@ pub(crate) struct List {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    database: Database,
 }
 
 /// What is listed.
@@ -163,7 +161,7 @@ impl List {
                 "agents and teams belong to a tenant, not to a user: use --tenant"
             )));
         }
-        self.database.with(context, async |_, stores| {
+        context.with_stores(async |_, stores| {
             let limit = i64::from(self.limit);
             let filter = Filter { tenant: self.tenant.as_deref(), user, limit: limit + 1 };
             let mut rows = what.rows(&stores, filter).await?;

@@ -37,9 +37,6 @@ pub(crate) struct Monitor {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Has no effect
-    #[arg(long, hide = true)]
-    embedded: bool,
 }
 
 impl Monitor {
@@ -47,10 +44,8 @@ impl Monitor {
         let settings = &context.loaded.settings;
         let addresses = connect::database_and_redis(settings, &context.folder)?;
         runtime()?.block_on(async {
-            let stores = connect::open_all(settings, &addresses)?;
             // No waiting for Postgres: that it is unreachable is what a monitor must report.
-            connect::probe_all(&addresses).await?;
-            connect::find_primaries(&stores).await?;
+            let stores = connect::reach_all(settings, &addresses).await?;
             let started = tokio::time::Instant::now();
             let passes = if self.now { PASSES } else { 1 };
             let (mut checks, mut earlier) = (Vec::new(), Vec::new());

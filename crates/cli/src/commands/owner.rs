@@ -7,7 +7,7 @@ use clap::Args;
 use houston_api::Local;
 use houston_domain::id::UserId;
 
-use super::agentable::{Database, USERS, one_line};
+use super::agentable::{USERS, one_line};
 use super::{Context, Failure};
 
 /// The owner of what a command is about.
@@ -19,8 +19,6 @@ pub(crate) struct OwnerArg {
     /// The name of a tenant; `houston dev` works for `demo`
     #[arg(long, default_value = "default", conflicts_with = "user")]
     tenant: String,
-    #[command(flatten)]
-    database: Database,
 }
 
 impl OwnerArg {
@@ -30,8 +28,8 @@ impl OwnerArg {
         context: Context,
         work: impl AsyncFnOnce(Local, &str) -> Result<(), Failure>,
     ) -> Result<ExitCode, Failure> {
-        let Self { user, tenant, database } = self;
-        database.with_api(context, async |api| match user {
+        let Self { user, tenant } = self;
+        context.with_api(async |api| match user {
             Some(user) => work(api.of(user, USERS).await?, &format!("/v1/users/{user}")).await,
             None => {
                 let found = api.of_tenant(&tenant).await?;

@@ -2,13 +2,12 @@
 
 use std::process::ExitCode;
 
-use anyhow::anyhow;
-use clap::{Args, Subcommand};
+use clap::Args;
 use houston_engine::prompt::preview::{Preview, SectionPreview, SettingPreview};
 use houston_protocol::run::RunResponse;
 use serde_json::Value;
 
-use super::agentable::{AgentArg, Database, Shown, table};
+use super::agentable::{AgentArg, Shown, table};
 use super::{Context, Failure};
 use crate::output::{print, print_json, print_stderr};
 
@@ -16,49 +15,20 @@ use crate::output::{print, print_json, print_stderr};
 /// history (<system_context>). Stderr has the length of each section, its position, what was left out, and an estimate
 /// of the tokens.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Prompt {
-    #[command(subcommand)]
-    action: Option<Action>,
-    /// The id of an agent: `goal_…`, `task_…`, `user_agent_…`, or of a custom kind
-    id: Option<String>,
+    #[command(flatten)]
+    agent: AgentArg,
     /// Also print the definitions of the tools, one JSON object per line
     #[arg(long)]
     tools: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    database: Database,
-}
-
-#[derive(Debug, Subcommand)]
-enum Action {
-    /// An older name of this command
-    #[command(hide = true)]
-    Show {
-        #[command(flatten)]
-        agent: AgentArg,
-        /// Also print the definitions of the tools, one JSON object per line
-        #[arg(long)]
-        tools: bool,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
 }
 
 impl Prompt {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let (agent, tools, json) = match (self.action, self.id) {
-            (Some(Action::Show { agent, tools, json }), _) => (agent, tools, json),
-            (None, Some(id)) => (AgentArg::new(id, self.database), self.tools, self.json),
-            (None, None) => {
-                return Err(Failure::Usage(anyhow!(
-                    "the id of an agent is missing: houston prompt ID; `houston list` prints the ids"
-                )));
-            }
-        };
+        let Self { agent, tools, json } = self;
         agent.with_api(context, async |api, path| {
             // The settings of this shell may differ from the server's: also report the model of the last run.
             let last_model = match api.get::<Shown>(path).await?.run_id {

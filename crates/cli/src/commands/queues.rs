@@ -4,12 +4,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use houston_api::{Local, LocalError};
 use houston_protocol::queue::{QueueResponse, QueuesResponse};
 use serde_json::json;
 
-use super::agentable::{Database, print_table};
+use super::agentable::print_table;
 use super::{Context, Failure};
 use crate::output::{print, print_json, print_stderr};
 
@@ -25,8 +25,6 @@ pub(crate) struct Queues {
     /// Print one JSON object
     #[arg(long, global = true)]
     json: bool,
-    #[command(flatten)]
-    database: Database,
 }
 
 #[derive(Debug, Subcommand)]
@@ -34,12 +32,14 @@ enum Action {
     /// Workers claim nothing new of a lane; runs that they hold go on, and what is posted waits
     Pause {
         /// The lane
-        lane: LaneName,
+        #[arg(value_parser = LANES)]
+        lane: String,
     },
     /// Pause a lane, and wait until none of its runs is at work; exits 1 if some are when the time is over
     Drain {
         /// The lane
-        lane: LaneName,
+        #[arg(value_parser = LANES)]
+        lane: String,
         /// Seconds to wait at most, once workers know that the lane is paused; it stays paused
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<u64>,
@@ -47,38 +47,25 @@ enum Action {
     /// A paused or drained lane goes on
     Resume {
         /// The lane
-        lane: LaneName,
+        #[arg(value_parser = LANES)]
+        lane: String,
     },
 }
 
-/// A lane in which agentables wait.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum LaneName {
-    Interactive,
-    Background,
+/// The names of the lanes in which agentables wait.
+const LANES: [&str; 2] = ["interactive", "background"];
+
+async fn read(api: &Local, lane: &str) -> Result<QueueResponse, LocalError> {
+    api.get(&format!("/v1/queues/{lane}/stats")).await
 }
 
-impl LaneName {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Interactive => "interactive",
-            Self::Background => "background",
-        }
-    }
-
-    async fn read(self, api: &Local) -> Result<QueueResponse, LocalError> {
-        api.get(&format!("/v1/queues/{}/stats", self.as_str())).await
-    }
-
-    async fn set_paused(self, api: &Local, is_paused: bool) -> Result<QueueResponse, LocalError> {
-        let action = if is_paused { "pause" } else { "resume" };
-        api.post(&format!("/v1/queues/{}/{action}", self.as_str())).await
-    }
+async fn set_paused(api: &Local, lane: &str, is_paused: bool) -> Result<QueueResponse, LocalError> {
+    let action = if is_paused { "pause" } else { "resume" };
+    api.post(&format!("/v1/queues/{lane}/{action}")).await
 }
 
-async fn switch(api: &Local, lane: LaneName, is_paused: bool, json: bool) -> Result<ExitCode, Failure> {
-    lane.set_paused(api, is_paused).await?;
-    let lane = lane.as_str();
+async fn switch(api: &Local, lane: &str, is_paused: bool, json: bool) -> Result<ExitCode, Failure> {
+    set_paused(api, lane, is_paused).await?;
     match json {
         true => print_json(&json!({"lane": lane, "paused": is_paused})),
         false => print(&format!("{lane}: {}", if is_paused { "paused" } else { "goes on" })),
@@ -100,10 +87,10 @@ fn of_the_dead(orphaned: i64) -> String {
 }
 
 /// Waits until no run of a paused lane is at work.
-async fn drained(api: &Local, lane: LaneName) -> Result<(), Failure> {
+async fn drained(api: &Local, lane: &str) -> Result<(), Failure> {
     let mut last = None;
     loop {
-        let found = lane.read(api).await?;
+        let found = read(api, lane).await?;
         if !found.paused {
             return Err(Failure::Other(anyhow!("{}: was resumed before it was drained", found.lane)));
         }
@@ -121,12 +108,12 @@ async fn drained(api: &Local, lane: LaneName) -> Result<(), Failure> {
 /// `look`: within this time, each worker looks whether the lane is paused.
 async fn drain(
     api: &Local,
-    lane: LaneName,
+    lane: &str,
     look: Duration,
     timeout: Option<u64>,
     json: bool,
 ) -> Result<ExitCode, Failure> {
-    lane.set_paused(api, true).await?;
+    set_paused(api, lane, true).await?;
     // A worker that does not know yet that the lane is paused may claim one more run. It looks twice: once it may renew its lease instead.
     tokio::time::sleep(look * 2 + Duration::from_secs(1)).await;
     let waits = drained(api, lane);
@@ -135,7 +122,7 @@ async fn drain(
         Some(seconds) => tokio::time::timeout(Duration::from_secs(seconds), waits).await.ok(),
     };
     let is_over = ended.transpose()?.is_some();
-    let found = lane.read(api).await?;
+    let found = read(api, lane).await?;
     let (lane, orphaned) = (&found.lane, found.orphaned);
     let running = if is_over { 0 } else { at_work(&found) };
     let is_drained = running == 0;
@@ -154,14 +141,14 @@ async fn drain(
 
 impl Queues {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let Self { action, json: as_json, database } = self;
+        let Self { action, json: as_json } = self;
         let look = Duration::from_millis(context.loaded.settings.orchestrator.lease.look_ms);
-        database.with_api(context, async |api| {
+        context.with_api(async |api| {
             let api = api.of_installation();
             match action {
-                Some(Action::Pause { lane }) => switch(api, lane, true, as_json).await,
-                Some(Action::Resume { lane }) => switch(api, lane, false, as_json).await,
-                Some(Action::Drain { lane, timeout }) => drain(api, lane, look, timeout, as_json).await,
+                Some(Action::Pause { lane }) => switch(api, &lane, true, as_json).await,
+                Some(Action::Resume { lane }) => switch(api, &lane, false, as_json).await,
+                Some(Action::Drain { lane, timeout }) => drain(api, &lane, look, timeout, as_json).await,
                 None => list(api, as_json).await,
             }
         })

@@ -22,7 +22,7 @@ use houston_domain::trace::{MAX_BYTES, Trace, plan};
 use houston_protocol::problem::ProblemCode;
 use serde_json::{Value, json};
 
-use super::agentable::{Database, agent_type, one_line, table};
+use super::agentable::{agent_type, one_line, table};
 use super::junit::{Case, junit};
 use super::{Context, Failure, runtime, trace};
 use crate::output::{print, print_json};
@@ -67,8 +67,6 @@ pub(crate) struct Replay {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    database: Database,
 }
 
 /// With what a run is replayed.
@@ -100,8 +98,7 @@ impl Replay {
             let trace = given.ok_or_else(|| anyhow!("there is no trace"))?;
             return runtime()?.block_on(self.replay(&context, &trace, prompt.as_ref(), agent.as_ref()));
         }
-        let of_api = context.clone();
-        self.database.with_api(of_api, async |api| {
+        context.clone().with_api(async |api| {
             let trace = match (given, run) {
                 (Some(trace), _) => trace,
                 (None, Some(run)) => Trace::parse(&trace::read(&trace::of_run(&api, run).await?, run).await?)

@@ -8,7 +8,7 @@ use houston_domain::id::UserId;
 use houston_domain::snippet::SnippetEntry;
 use serde_json::json;
 
-use super::agentable::{Database, OfUser, USERS, one_line, print_rows, segment};
+use super::agentable::{OfUser, USERS, one_line, print_rows, segment};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -29,8 +29,6 @@ enum Action {
         user: UserId,
         /// Name of the snippet
         name: String,
-        #[command(flatten)]
-        database: Database,
     },
 }
 
@@ -41,7 +39,7 @@ impl Snippets {
                 show(&api.list(&format!("{path}/snippets"), usize::MAX).await?.data, json);
                 Ok(())
             }),
-            Action::Delete { user, name, database } => database.with_api(context, async |api| {
+            Action::Delete { user, name } => context.with_api(async |api| {
                 let api = api.of(user, USERS).await?;
                 let deleted = api.delete(&format!("/v1/users/{user}/snippets/{}", segment(&name))).await;
                 let missing = || {

@@ -13,7 +13,7 @@ use houston_protocol::table::{AddFields, ImportedRecords, TableResponse};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::agentable::{Database, OfUser, one_line, open, print_rows};
+use super::agentable::{OfUser, one_line, open, print_rows};
 use super::{Context, Failure};
 use crate::output::{print, print_data, print_json, print_stderr};
 
@@ -35,8 +35,6 @@ enum Action {
         /// File to write [default: stdout]
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
-        #[command(flatten)]
-        database: Database,
     },
     /// Add the records of a CSV file to a table, all or none; its first line names the fields
     Import {
@@ -44,8 +42,6 @@ enum Action {
         table: TableId,
         /// File to read; `-` for stdin
         file: PathBuf,
-        #[command(flatten)]
-        database: Database,
     },
     /// Add fields to a table; its records have no value of them
     AddFields {
@@ -54,8 +50,6 @@ enum Action {
         /// A field as JSON, as `{"name": "shop", "type": "text"}`; may be repeated
         #[arg(long = "field", value_name = "JSON", required = true, value_parser = field)]
         fields: Vec<Field>,
-        #[command(flatten)]
-        database: Database,
     },
 }
 
@@ -73,7 +67,7 @@ impl Tables {
                 show(&api.list(&format!("{path}/tables"), usize::MAX).await?.data, json);
                 Ok(())
             }),
-            Action::Export { table, output, database } => database.with_api(context, async |api| {
+            Action::Export { table, output } => context.with_api(async |api| {
                 let api = api.of(table, TABLES).await?;
                 let of: TableResponse = api.get(&format!("/v1/tables/{table}")).await?;
                 let csv = api.bytes(&format!("/v1/tables/{table}/records.csv")).await?;
@@ -85,9 +79,9 @@ impl Tables {
                 print_stderr(&format!("{} records", of.records));
                 Ok(())
             }),
-            Action::Import { table, file, database } => {
+            Action::Import { table, file } => {
                 let max_bytes = context.loaded.settings.knowledge.tables.max_bytes.into();
-                database.with_api(context, async |api| {
+                context.with_api(async |api| {
                     let api = api.of(table, TABLES).await?;
                     let csv = read(&file, max_bytes).map_err(Failure::Usage)?;
                     let done = api.post_csv(&format!("/v1/tables/{table}/import"), csv).await;
@@ -96,7 +90,7 @@ impl Tables {
                     Ok(())
                 })
             }
-            Action::AddFields { table, fields, database } => database.with_api(context, async |api| {
+            Action::AddFields { table, fields } => context.with_api(async |api| {
                 let (api, path) = (api.of(table, TABLES).await?, format!("/v1/tables/{table}/fields"));
                 let table: TableResponse = api.change(Method::POST, &path, &AddFields { fields }).await?;
                 print(&format!("{} has the fields {}", table.name, names(&table)));

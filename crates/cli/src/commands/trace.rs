@@ -8,7 +8,7 @@ use clap::Args;
 use houston_api::Local;
 use houston_domain::id::RunId;
 
-use super::agentable::{Api, Database};
+use super::agentable::Api;
 use super::{Context, Failure};
 use crate::output::{print_json_text, print_stderr};
 
@@ -21,14 +21,12 @@ pub(crate) struct Trace {
     /// File to write [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    #[command(flatten)]
-    database: Database,
 }
 
 impl Trace {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let Self { run, output, database } = self;
-        database.with_api(context, async |api| {
+        let Self { run, output } = self;
+        context.with_api(async |api| {
             let text = read(&of_run(&api, run).await?, run).await?;
             match &output {
                 None => print_json_text(text.trim_end()),

@@ -14,7 +14,7 @@ use houston_protocol::trigger::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::agentable::{Database, OfUser, USERS, at, one_line, open, print_rows};
+use super::agentable::{OfUser, USERS, at, one_line, open, print_rows};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -38,8 +38,6 @@ enum Action {
         user: UserId,
         /// File with the body of the request, JSON; `-` for stdin
         file: PathBuf,
-        #[command(flatten)]
-        database: Database,
     },
     /// Switch a trigger off: it does not fire until it is resumed
     Pause(TriggerArg),
@@ -62,8 +60,6 @@ enum Action {
 struct TriggerArg {
     /// `trigger_…`
     id: TriggerId,
-    #[command(flatten)]
-    database: Database,
 }
 
 impl TriggerArg {
@@ -73,10 +69,8 @@ impl TriggerArg {
         context: Context,
         work: impl AsyncFnOnce(Local, &str) -> Result<(), Failure>,
     ) -> Result<ExitCode, Failure> {
-        let Self { id, database } = self;
-        database.with_api(context, async |api| {
-            work(api.of(id, TRIGGERS).await?, &format!("/v1/triggers/{id}")).await
-        })
+        let Self { id } = self;
+        context.with_api(async |api| work(api.of(id, TRIGGERS).await?, &format!("/v1/triggers/{id}")).await)
     }
 
     /// Switches it on or off.
@@ -98,7 +92,7 @@ impl Triggers {
                 show(&api.get::<TriggerList>(&format!("{path}/triggers")).await?.data, json);
                 Ok(())
             }),
-            Action::Add { user, file, database } => database.with_api(context, async |api| {
+            Action::Add { user, file } => context.with_api(async |api| {
                 let (api, path) = (api.of(user, USERS).await?, format!("/v1/users/{user}/triggers"));
                 let added: TriggerResponse = api.change(Method::POST, &path, &read(&file)?).await?;
                 print(&format!("{}: added", added.id));

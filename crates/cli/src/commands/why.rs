@@ -9,7 +9,7 @@ use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::message::Message;
 use houston_protocol::why::{WhyReason, WhyResponse};
 
-use super::agentable::{Database, at, missing, one_line, parse};
+use super::agentable::{at, missing, one_line, parse};
 use super::{Context, Failure};
 use crate::config::Loaded;
 use crate::output::{print, print_json};
@@ -22,8 +22,6 @@ pub(crate) struct Why {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    database: Database,
 }
 
 /// What an id names.
@@ -49,7 +47,7 @@ impl Named {
 impl Why {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let named = Named::read(&context.loaded, &self.id)?;
-        self.database.with_api(context, async |api| {
+        context.with_api(async |api| {
             let found: WhyResponse = match named {
                 Named::Run(run) => of_run(&api.of_named(run, &self.id).await?, run).await?,
                 Named::Message(id) => {

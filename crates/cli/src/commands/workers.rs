@@ -8,7 +8,7 @@ use houston_domain::id::WorkerId;
 use houston_protocol::worker::{WorkerResponse, WorkersResponse};
 use serde_json::{Value, json};
 
-use super::agentable::{Database, print_table};
+use super::agentable::print_table;
 use super::{Context, Failure};
 use crate::output::{print, print_json, print_stderr};
 
@@ -21,8 +21,6 @@ pub(crate) struct Workers {
     /// Print one JSON object
     #[arg(long, global = true)]
     json: bool,
-    #[command(flatten)]
-    database: Database,
 }
 
 #[derive(Debug, Subcommand)]
@@ -36,8 +34,8 @@ enum Action {
 
 impl Workers {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let Self { action, json, database } = self;
-        database.with_api(context, async |api| {
+        let Self { action, json } = self;
+        context.with_api(async |api| {
             let api = api.of_installation();
             let Some(Action::Drain { id }) = action else {
                 return list(&api.get::<WorkersResponse>("/v1/workers").await?.data, json);

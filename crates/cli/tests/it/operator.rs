@@ -192,10 +192,10 @@ fn reading_commands_create_no_database() {
     let folder = parent.path().join("none");
     let goal = format!("goal_{}", "0".repeat(32));
     let commands: [&[&str]; 7] = [
-        &["state", "--embedded", &goal],
-        &["list", "--embedded"],
-        &["key", "list", "--embedded"],
-        &["monitor", "--embedded"],
+        &["state", &goal],
+        &["list"],
+        &["key", "list"],
+        &["monitor"],
         &["cancel", &goal],
         &["prompt", &goal],
         &["export", &goal],

@@ -242,8 +242,8 @@ async fn printed_prompt_equals_the_one_sent_to_the_model() {
     for word in ["SECTION", "custom_instructions  agentable", "after the history", "of 16000", "tokens"] {
         assert!(counts.contains(word), "`{counts}` does not contain `{word}`");
     }
-    assert_eq!(people.json(&["prompt", "show", &goal, "--json"])["system"], shown["system"]);
-    let (text, _) = people.output(&["prompt", "show", &goal, "--tools"]);
+    assert_eq!(people.json(&["prompt", &goal, "--json"])["system"], shown["system"]);
+    let (text, _) = people.output(&["prompt", &goal, "--tools"]);
     let tools = text.strip_prefix(&whole).unwrap();
     assert_eq!(tools.lines().count(), shown["tools"].as_array().unwrap().len());
 }
@@ -268,7 +268,7 @@ async fn long_prompt_reports_what_was_left_out() {
     let shown = people.of(&goal, "prompt").await;
     assert!(shown["chars"].as_u64().unwrap() <= 16_000, "{}", shown["chars"]);
     assert_eq!(shown["left_out"][0]["section"], "conversation");
-    let stderr = people.output(&["prompt", "show", &goal]).1;
+    let stderr = people.output(&["prompt", &goal]).1;
     assert!(stderr.contains("left out of conversation: "), "{stderr}");
     people.talk(&goal, "hello").await;
     let sent: Value = serde_json::from_slice(&people.model.journal().last().unwrap().body).unwrap();
@@ -330,7 +330,7 @@ async fn stats_history_and_tools_report_and_bad_ids_are_refused() {
             assert_eq!(output.status.code(), Some(code), "{command} {id}: {stderr}");
             assert!(stderr.contains(words), "{command} {id}: `{stderr}` does not contain `{words}`");
         }
-        assert_eq!(people.run(&["prompt", "show", &id]).status.code(), Some(code));
+        assert_eq!(people.run(&["prompt", &id]).status.code(), Some(code));
     }
     let monitor = people.json(&["monitor", "--now", "--json"]);
     assert_ne!(monitor["status"], "red", "{monitor}");

@@ -47,7 +47,7 @@ async fn no_command_prints_escape_sequences_of_users() {
         &["list", "--json"],
         &["export", &goal],
         &["history", &goal, "--json"],
-        &["prompt", "show", &goal, "--json"],
+        &["prompt", &goal, "--json"],
     ];
     for arguments in agents {
         let output = people.run(arguments);

@@ -38,7 +38,7 @@
 //! # The limit
 //! All sections together may have `context.prompt_chars` characters (`jobs/orchestrator.toml`). A longer prompt loses items
 //! from its end: first the last item of the last section that has items, and so on. A section without items is left out as
-//! a whole. The base is never left out, even if it alone is longer. `houston prompt show` lists what was left out.
+//! a whole. The base is never left out, even if it alone is longer. `houston prompt` lists what was left out.
 //!
 //! # Sections of hooks
 //! A [hook](crate::hook) may add sections to the prompt of a run. They follow section 9 and are sent after the history, because they
