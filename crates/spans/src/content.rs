@@ -118,7 +118,7 @@ mod tests {
 
     fn text(attribute: KeyValue) -> String {
         let Value::String(text) = attribute.value else { panic!("{attribute:?}") };
-        text.into_owned()
+        text
     }
 
     #[test]
