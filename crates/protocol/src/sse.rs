@@ -43,20 +43,13 @@ impl SseEncoder {
         if let Some(ms) = self.retry_ms.take() {
             let _ = writeln!(bytes, "retry: {ms}");
         }
-        bytes.extend_from_slice(b"data: ");
-        let _ = serde_json::to_writer(&mut *bytes, data);
-        bytes.extend_from_slice(b"\n\n");
+        self.push_without_id(data);
     }
 
-    /// Appends an event without an id, as protocols have it whose positions are in the data.
-    pub fn push_named(&mut self, name: Option<&str>, data: &impl Serialize) {
-        let bytes = &mut self.bytes;
-        if let Some(name) = name {
-            let _ = writeln!(bytes, "event: {name}");
-        }
-        bytes.extend_from_slice(b"data: ");
-        let _ = serde_json::to_writer(&mut *bytes, data);
-        bytes.extend_from_slice(b"\n\n");
+    /// Appends an event with a name and without an id, as protocols have it whose positions are in the data.
+    pub fn push_named(&mut self, name: &str, data: &impl Serialize) {
+        let _ = writeln!(self.bytes, "event: {name}");
+        self.push_without_id(data);
     }
 
     /// Appends bytes as they are.
@@ -212,8 +205,8 @@ mod tests {
     #[test]
     fn named_events_have_no_id() {
         let mut encoder = SseEncoder::new(2_000);
-        encoder.push_named(Some("response.created"), &1);
-        encoder.push_named(None, &"c");
+        encoder.push_named("response.created", &1);
+        encoder.push_without_id(&"c");
         encoder.push_raw(b"data: [DONE]\n\n");
         let expected = "event: response.created\ndata: 1\n\ndata: \"c\"\n\ndata: [DONE]\n\n";
         assert_eq!(String::from_utf8(encoder.take().unwrap()).unwrap(), expected);

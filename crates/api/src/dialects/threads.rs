@@ -94,14 +94,15 @@ impl Asker {
         Ok(self)
     }
 
-    /// The idempotency key of the request, as one of the user whom it is for.
-    pub(crate) fn own_key(&self, key: Option<Key>) -> Option<Key> {
+    /// The idempotency key of the request, as one of the user whom it is for, and of this attempt ([`Key::of_attempt`]).
+    pub(crate) async fn own_key(&self, key: Option<Key>) -> Result<Option<Key>> {
+        let Some(key) = key else { return Ok(None) };
         // That of a caller of one user is, already.
-        let named = self.named.as_deref().filter(|_| self.caller().user().is_none());
-        match named {
-            Some(user) => key.map(|key| key.of_user(user)),
+        let key = match self.named.as_deref().filter(|_| self.caller().user().is_none()) {
+            Some(user) => key.of_user(user),
             None => key,
-        }
+        };
+        key.of_attempt(&self.ctx).await.map(Some)
     }
 
     /// The user whom the request is for, if anything says it.

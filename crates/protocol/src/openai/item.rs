@@ -1,12 +1,12 @@
 //! The output items of a response.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The `server_label` of the tools that Houston itself carries out.
 pub const SERVER_LABEL: &str = "houston";
 
 /// Whether an item is complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemStatus {
     /// It is being written, or waits for its result.
@@ -19,45 +19,29 @@ pub enum ItemStatus {
     Failed,
 }
 
-/// Who wrote a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// The agent.
-    Assistant,
-    /// The user.
-    User,
-    /// Houston.
-    System,
-}
-
 /// One item of the output.
 ///
 /// ```json
 /// {"type": "message", "id": "msg_0190…", "status": "completed", "role": "assistant",
 ///  "content": [{"type": "output_text", "text": "Hello", "annotations": [], "logprobs": []}]}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum OutputItem {
     /// A message of the agent.
     Message {
         /// `msg_…`, the id of the message in the thread.
         id: String,
-        /// Whether it is complete.
         status: ItemStatus,
-        /// Always the assistant.
-        role: Role,
-        /// Its text.
+        /// `assistant`.
+        role: &'static str,
         content: Vec<Part>,
     },
     /// The model's reasoning.
     Reasoning {
         /// `reasoning_…`.
         id: String,
-        /// Its text.
         summary: Vec<Part>,
-        /// Whether it is complete.
         status: ItemStatus,
     },
     /// A tool that Houston carries out, with its result. No client has to do anything about it.
@@ -65,7 +49,7 @@ pub enum OutputItem {
         /// `mcp_…`.
         id: String,
         /// [`SERVER_LABEL`].
-        server_label: String,
+        server_label: &'static str,
         /// The name of the tool.
         name: String,
         /// A JSON object as text.
@@ -74,7 +58,6 @@ pub enum OutputItem {
         output: Option<String>,
         /// The same, if the call failed.
         error: Option<String>,
-        /// Whether it has its result.
         status: ItemStatus,
         /// The item that asked for its approval.
         approval_request_id: Option<String>,
@@ -84,7 +67,7 @@ pub enum OutputItem {
         /// `mcpr_…`, made from the id of the question.
         id: String,
         /// [`SERVER_LABEL`].
-        server_label: String,
+        server_label: &'static str,
         /// The name of the tool; `question` if it is about something else.
         name: String,
         /// A JSON object as text.
@@ -100,7 +83,6 @@ pub enum OutputItem {
         name: String,
         /// A JSON object as text.
         arguments: String,
-        /// Whether its arguments are complete.
         status: ItemStatus,
     },
 }
@@ -129,53 +111,39 @@ impl OutputItem {
         }
     }
 
-    /// The text of a message; `None` for other items.
-    #[must_use]
-    pub fn message_text(&self) -> Option<&str> {
+    /// The text of a message or of reasoning: one part, or none while it is only announced.
+    pub fn parts(&mut self) -> Option<&mut Vec<Part>> {
         match self {
-            Self::Message { content, .. } => Some(content.first().map_or("", Part::text)),
+            Self::Message { content: parts, .. } | Self::Reasoning { summary: parts, .. } => Some(parts),
             _ => None,
         }
     }
 }
 
-/// A part of a message or of reasoning.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Part {
-    /// Text of the agent.
-    OutputText {
-        /// Markdown.
-        text: String,
-        /// Always empty.
-        annotations: [(); 0],
-        /// Always empty.
-        logprobs: [(); 0],
-    },
-    /// Text of the user.
-    InputText {
-        /// Markdown.
-        text: String,
-    },
-    /// Reasoning.
-    SummaryText {
-        /// Plain text.
-        text: String,
-    },
+/// The text of a message or of reasoning.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// `output_text`, or `summary_text` of reasoning.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Markdown.
+    pub text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<[(); 0]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<[(); 0]>,
 }
 
 impl Part {
     /// Text of the agent.
     #[must_use]
     pub fn output(text: String) -> Self {
-        Self::OutputText { text, annotations: [], logprobs: [] }
+        Self { kind: "output_text", text, annotations: Some([]), logprobs: Some([]) }
     }
 
-    /// The text.
+    /// Reasoning.
     #[must_use]
-    pub fn text(&self) -> &str {
-        match self {
-            Self::OutputText { text, .. } | Self::InputText { text } | Self::SummaryText { text } => text,
-        }
+    pub fn summary(text: String) -> Self {
+        Self { kind: "summary_text", text, annotations: None, logprobs: None }
     }
 }

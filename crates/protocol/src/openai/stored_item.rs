@@ -3,7 +3,6 @@
 
 use houston_domain::id::MessageId;
 use houston_domain::message::{MAX_MESSAGE_BYTES, Source};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::input::{InvalidInput, text_of, wrong};
@@ -30,12 +29,6 @@ pub struct StoredItem {
     pub role: Option<&'static str>,
     /// What the agent reads of it; `None`: nothing.
     pub remembered: Option<String>,
-}
-
-/// What the metadata of its message says of an item.
-#[derive(Debug, Clone, Default, Deserialize)]
-struct Stored {
-    role: Option<String>,
 }
 
 impl StoredItem {
@@ -85,8 +78,7 @@ impl StoredItem {
     /// The item of such a message; `None` if it is any other message. `metadata`: that of the message.
     #[must_use]
     pub fn write(id: MessageId, content: &str, metadata: &Value) -> Option<Value> {
-        let stored = Stored::deserialize(metadata.get(FIELD)?).ok()?;
-        let Some(role) = stored.role else {
+        let Some(role) = metadata.get(FIELD)?.as_object()?.get("role").and_then(Value::as_str) else {
             let mut item: Value = serde_json::from_str(content).ok()?;
             let kind = item["type"].as_str().unwrap_or("message").to_owned();
             let prefix = if kind == "message" { "msg" } else { "item" };
@@ -94,14 +86,18 @@ impl StoredItem {
             item["type"] = kind.into();
             return Some(item);
         };
+        Some(Self::message(id, role, content))
+    }
+
+    /// A message of the thread as an item.
+    #[must_use]
+    pub fn message(id: MessageId, role: &str, text: &str) -> Value {
         let part = if role == "assistant" {
-            json!({"type": "output_text", "text": content, "annotations": [], "logprobs": []})
+            json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
         } else {
-            json!({"type": "input_text", "text": content})
+            json!({"type": "input_text", "text": text})
         };
-        Some(
-            json!({"type": "message", "id": id.to_string(), "status": "completed", "role": role, "content": [part]}),
-        )
+        json!({"type": "message", "id": id, "status": "completed", "role": role, "content": [part]})
     }
 }
 

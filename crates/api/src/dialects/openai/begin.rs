@@ -17,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::answers::checked;
 use super::id::{ResponseId, agentable_of, question_of};
+use super::offer::parameter;
 use super::replay::Said;
 use super::responses::Found;
 use super::translate::Translator;
@@ -25,6 +26,7 @@ use crate::dialects::threads::{Asker, NewMessage, Thread, find, find_or_create};
 use crate::events::position::Position;
 use crate::request::prelude::*;
 use crate::resources::messages::check_content;
+use crate::resources::models::sampling;
 
 /// What a request says of the thread.
 #[derive(Debug, Clone, Copy)]
@@ -119,6 +121,30 @@ pub(super) fn check(input: &Input, pointer: &str) -> Result<()> {
         return Err(ApiError::field(pointer, reason));
     }
     Ok(())
+}
+
+/// Finds the thread of a request that is to be answered, whose model must be able to do what is offered.
+///
+/// # Errors
+/// Those of [`thread`]; [`ApiError::InvalidRequest`] at a setting that the model does not have.
+pub(super) async fn thread_for(
+    asker: &Asker,
+    model: &str,
+    named: Named<'_>,
+    key: Option<&Key>,
+    (endpoint, offer): (Endpoint, &ClientOffer),
+) -> Result<Thread> {
+    let at = |setting: &str| parameter(endpoint, setting);
+    let is_new = matches!(named, Named::New);
+    if is_new {
+        // Before a thread is made that would stay empty.
+        sampling::check_target(&asker.ctx, target(model), &offer.sampling, at).await?;
+    }
+    let thread = thread(asker, model, named, key).await?;
+    if !is_new {
+        sampling::check(&thread.ctx, &thread.path, &offer.sampling, at).await?;
+    }
+    Ok(thread)
 }
 
 /// Finds the thread that a request names.

@@ -5,27 +5,21 @@ use std::ops::ControlFlow;
 
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use houston_domain::client_offer::ClientOffer;
 use houston_domain::event::Committed;
 use houston_protocol::agui::{Event, Fact};
-use houston_protocol::openai::chat::{
-    ChatFunction, ChatMessage, ChatToolCall, ChatUsage, Choice, Chunk, ChunkChoice, ChunkDelta, Completion,
-    FinishReason,
-};
-use houston_protocol::openai::error::{ErrorBody, ErrorDetails};
 use houston_protocol::openai::input::Input;
 use houston_protocol::openai::item::OutputItem;
 use houston_protocol::openai::parameters::Endpoint;
 use houston_protocol::openai::request::CreateCompletion;
-use houston_protocol::openai::response::{self, Status};
+use houston_protocol::openai::response::{Status, chat_usage};
 use houston_protocol::sse::SseEncoder;
 use http_body_util::BodyExt as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::answers::read_words;
-use super::begin::{Begun, Named, begin, check, ignored, target, thread, with_ignored};
+use super::begin::{Begun, Named, begin, check, ignored, thread_for, with_ignored};
 use super::error;
 use super::offer;
 use super::replay::Said;
@@ -39,7 +33,9 @@ use crate::events::position::Position;
 use crate::events::stream::Dialect;
 use crate::request::body::{Creation, WithImages};
 use crate::request::idempotency::respond;
-use crate::resources::models::sampling;
+
+/// What a piece of a completion is.
+const CHUNK: &str = "chat.completion.chunk";
 
 /// `POST /chat/completions`.
 pub(super) async fn create(
@@ -58,27 +54,12 @@ pub(super) async fn create(
         None => Named::nothing(&input),
     };
     let is_new = matches!(named, Named::New);
-    let format = body.others.get("response_format").unwrap_or(&Value::Null);
-    let output = offer::output("/response_format", format)?;
-    let mut offer = ClientOffer { output, ..offer::of(&body.tools, &input.instructions)? };
-    offer::choose(&mut offer, &body.others)?;
-    offer::tune(&mut offer, &body.others)?;
+    let offer = offer::read(Endpoint::Chat, &body.tools, &body.others, &input.instructions)?;
     let asker = asker.for_user(("/safety_identifier", body.safety_identifier.as_deref())).await?;
     let asker = asker.for_user(("/user", body.user.as_deref())).await?;
-    let key = match asker.own_key(key) {
-        Some(key) => Some(key.of_attempt(&asker.ctx).await?),
-        None => None,
-    };
+    let key = asker.own_key(key).await?;
     asker.ctx.streams.reserve(asker.caller())?;
-    let at = |setting: &str| offer::parameter(Endpoint::Chat, setting);
-    if is_new {
-        // Before a thread is made that would stay empty.
-        sampling::check_target(&asker.ctx, target(&body.model), &offer.sampling, at).await?;
-    }
-    let thread = thread(&asker, &body.model, named, key.as_ref()).await?;
-    if !is_new {
-        sampling::check(&thread.ctx, &thread.path, &offer.sampling, at).await?;
-    }
+    let thread = thread_for(&asker, &body.model, named, key.as_ref(), (Endpoint::Chat, &offer)).await?;
     let said = Said { model: body.model, ..Said::default() };
     if is_new {
         input.tell_earlier();
@@ -98,9 +79,8 @@ pub(super) async fn create(
 
 async fn streamed(begun: Begun, usage: bool) -> Result<Response> {
     let Begun { thread, translator, at, .. } = begun;
-    let of = Of::new(&translator.response());
     let chunks =
-        Chunks { of, translator, usage, has_text: false, draft: Draft::default(), calls: 0, is_done: false };
+        Chunks { translator, usage, has_text: false, draft: Draft::default(), calls: 0, is_done: false };
     thread.open(Some(at), &Options::with_interrupts(), (chunks, |_| String::new())).await
 }
 
@@ -109,7 +89,7 @@ async fn awaited(begun: Begun) -> Result<Response> {
     let Begun { thread, translator, at, .. } = begun;
     let within = thread.ctx.state.config.wait();
     let (sender, mut receiver) = oneshot::channel();
-    let end = End { translator: Some(translator), sender: Some(sender) };
+    let end = End(Some((translator, sender)));
     let options = Options::with_interrupts();
     let mut body = thread.open(Some(at), &options, (end, |_| String::new())).await?.into_body();
     let ended = async { while body.frame().await.is_some_and(|frame| frame.is_ok()) {} };
@@ -120,41 +100,46 @@ async fn awaited(begun: Begun) -> Result<Response> {
         let message = "the server is shutting down, and the answer goes on without this request: the thread will have it";
         return Ok(error::of_run("unavailable", message));
     };
-    let response = translator.response();
-    if let (Status::Failed, Some(failed)) = (response.status, &response.error) {
-        return Ok(error::of_run(&failed.code, &failed.message));
+    if let (Status::Failed, Some(failed)) = (translator.status, &translator.error) {
+        return Ok(error::of_run(failed.code, &failed.message));
     }
-    Ok(Json(completion(&response)).into_response())
+    Ok(Json(completion(&translator)).into_response())
 }
 
-fn completion(response: &response::Response) -> Completion {
-    let of = Of::new(response);
-    let texts: Vec<&str> = response.output.iter().filter_map(|item| item.message_text()).collect();
-    let content = (!texts.is_empty()).then(|| texts.join("\n\n"));
-    let asked = response.output.iter().filter_map(question);
-    let content = asked.fold(content, |content, question| {
-        Some(content.map_or_else(|| question.clone(), |content| format!("{content}\n\n{question}")))
+/// The completion, once the run has ended.
+fn completion(translator: &Translator) -> Value {
+    let output = translator.items.output();
+    let texts = output.iter().filter_map(|item| match item {
+        OutputItem::Message { content, .. } => content.first().map(|part| part.text.clone()),
+        _ => None,
     });
-    let tool_calls: Vec<ChatToolCall> = response.output.iter().filter_map(|item| call(item, None)).collect();
-    let finish_reason = finish_reason(response, !tool_calls.is_empty());
-    let message = ChatMessage { role: "assistant", content, refusal: None, tool_calls };
-    let choice = Choice { index: 0, message, finish_reason, logprobs: None };
-    Completion {
-        id: of.id,
-        object: "chat.completion",
-        created: of.created,
-        model: of.model,
-        choices: [choice],
-        usage: response.usage.map(ChatUsage::from),
-        conversation: response.conversation.id.clone(),
+    let texts: Vec<String> = texts.chain(output.iter().filter_map(question)).collect();
+    let calls: Vec<Value> = output.iter().filter_map(call).collect();
+    let content = (!texts.is_empty()).then(|| texts.join("\n\n"));
+    let mut message = json!({"role": "assistant", "content": content, "refusal": null});
+    let finish_reason = finish_reason(translator, !calls.is_empty());
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
     }
+    let choice = json!({"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": null});
+    let mut completion = of(translator, "chat.completion", vec![choice]);
+    completion["usage"] = json!(translator.usage.as_ref().map(chat_usage));
+    completion["conversation"] = json!(translator.head.conversation);
+    completion
+}
+
+/// What completions and their chunks have.
+fn of(translator: &Translator, object: &str, choices: Vec<Value>) -> Value {
+    let head = &translator.head;
+    let id = head.id.to_string().replace("resp_", "chatcmpl-");
+    json!({"id": id, "object": object, "created": head.created_at, "model": head.said.model, "choices": choices})
 }
 
 /// A function that the client must call.
-fn call(item: &OutputItem, index: Option<u32>) -> Option<ChatToolCall> {
+fn call(item: &OutputItem) -> Option<Value> {
     let OutputItem::FunctionCall { call_id, name, arguments, .. } = item else { return None };
-    let function = ChatFunction { name: name.clone(), arguments: arguments.clone() };
-    (name != ASK_USER).then(|| ChatToolCall { index, id: call_id.clone(), kind: "function", function })
+    let function = json!({"name": name, "arguments": arguments});
+    (name != ASK_USER).then(|| json!({"id": call_id, "type": "function", "function": function}))
 }
 
 /// What a person is asked, in words: the next message takes the place of an answer.
@@ -171,45 +156,20 @@ fn question(item: &OutputItem) -> Option<String> {
     }
 }
 
-fn finish_reason(response: &response::Response, calls: bool) -> FinishReason {
-    if calls {
-        return FinishReason::ToolCalls;
-    }
-    let reason = response.incomplete_details.as_ref().map(|details| details.reason.as_str());
-    match reason {
-        None => FinishReason::Stop,
-        Some("content_filter") => FinishReason::ContentFilter,
-        Some(_) => FinishReason::Length,
-    }
-}
-
-/// What every chunk says.
-#[derive(Debug)]
-struct Of {
-    id: String,
-    created: i64,
-    model: String,
-}
-
-impl Of {
-    fn new(response: &response::Response) -> Self {
-        let id = response.id.replace("resp_", "chatcmpl-");
-        Self { id, created: response.created_at, model: response.model.clone() }
-    }
-
-    fn push(&self, frames: &mut SseEncoder, choice: Option<ChunkChoice<'_>>, usage: Option<ChatUsage>) {
-        let choices = choice.into_iter().collect();
-        let object = "chat.completion.chunk";
-        let chunk = Chunk { id: &self.id, object, created: self.created, model: &self.model, choices, usage };
-        frames.push_named(None, &chunk);
+fn finish_reason(translator: &Translator, calls: bool) -> &'static str {
+    match translator.reason.as_deref() {
+        _ if calls => "tool_calls",
+        None => "stop",
+        Some("content_filter") => "content_filter",
+        Some(_) => "length",
     }
 }
 
 /// A stream of chunks.
 #[derive(Debug)]
 struct Chunks {
-    of: Of,
     translator: Translator,
+    /// Whether the last chunk has the usage.
     usage: bool,
     has_text: bool,
     draft: Draft,
@@ -219,14 +179,14 @@ struct Chunks {
 }
 
 impl Chunks {
-    fn piece(&self, frames: &mut SseEncoder, delta: ChunkDelta<'_>, finish_reason: Option<FinishReason>) {
-        let choice = ChunkChoice { index: 0, delta, finish_reason, logprobs: None };
-        self.of.push(frames, Some(choice), None);
+    fn piece(&self, frames: &mut SseEncoder, delta: Value, finish_reason: Option<&str>) {
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": null});
+        frames.push_without_id(&of(&self.translator, CHUNK, vec![choice]));
     }
 
     fn text(&mut self, frames: &mut SseEncoder, text: &str) {
         self.has_text = true;
-        self.piece(frames, ChunkDelta { content: Some(text), ..ChunkDelta::default() }, None);
+        self.piece(frames, json!({"content": text}), None);
     }
 
     /// Text that is not the first is a paragraph of its own.
@@ -238,9 +198,11 @@ impl Chunks {
 
     /// A call that the client must carry out, or what a person is asked.
     fn asked(&mut self, item: &OutputItem, frames: &mut SseEncoder) {
-        if let Some(call) = call(item, Some(self.calls)) {
+        if let Some(call) = call(item) {
+            let (id, function) = (&call["id"], &call["function"]);
+            let call = json!({"index": self.calls, "id": id, "type": "function", "function": function});
             self.calls += 1;
-            self.piece(frames, ChunkDelta { tool_calls: vec![call], ..ChunkDelta::default() }, None);
+            self.piece(frames, json!({"tool_calls": [call]}), None);
         } else if let Some(question) = question(item) {
             self.paragraph(frames);
             self.text(frames, &question);
@@ -249,19 +211,16 @@ impl Chunks {
 
     fn end(&mut self, frames: &mut SseEncoder) {
         self.is_done = true;
-        let response = self.translator.response();
-        if let Some(failed) = &response.error {
-            let error = ErrorDetails {
-                message: failed.message.clone(),
-                kind: "server_error".to_owned(),
-                param: None,
-                code: Some(failed.code.clone()),
-            };
-            frames.push_named(None, &ErrorBody { error });
+        if let Some(failed) = &self.translator.error {
+            frames.push_without_id(&error::body(&failed.message, "server_error", None, failed.code));
         } else {
-            self.piece(frames, ChunkDelta::default(), Some(finish_reason(&response, self.calls > 0)));
+            self.piece(frames, json!({}), Some(finish_reason(&self.translator, self.calls > 0)));
             if self.usage {
-                self.of.push(frames, None, response.usage.map(ChatUsage::from));
+                let mut chunk = of(&self.translator, CHUNK, Vec::new());
+                if let Some(usage) = &self.translator.usage {
+                    chunk["usage"] = chat_usage(usage);
+                }
+                frames.push_without_id(&chunk);
             }
         }
         frames.push_raw(b"data: [DONE]\n\n");
@@ -281,20 +240,15 @@ impl Dialect for Chunks {
         match event {
             _ if draft.is_break() => {}
             Event::RunStarted { .. } => {
-                let delta =
-                    ChunkDelta { role: Some("assistant"), content: Some(""), ..ChunkDelta::default() };
-                self.piece(frames, delta, None);
+                self.piece(frames, json!({"role": "assistant", "content": ""}), None);
             }
             Event::TextMessageStart { .. } => self.paragraph(frames),
             Event::TextMessageContent { delta, .. } => self.text(frames, delta),
             _ => {}
         }
-        if self.translator.delta(event).is_some() {
-            return;
-        }
         self.translator.push(event);
         if let Event::Custom { fact: Fact::QuestionAsked { .. }, .. } = event
-            && let Some(asked) = self.translator.response().output.last()
+            && let Some(asked) = self.translator.items.output().last()
         {
             self.asked(asked, frames);
         }
@@ -314,19 +268,14 @@ impl Dialect for Chunks {
 
 /// Only the end is wanted.
 #[derive(Debug)]
-struct End {
-    translator: Option<Translator>,
-    sender: Option<oneshot::Sender<Translator>>,
-}
+struct End(Option<(Translator, oneshot::Sender<Translator>)>);
 
 impl Dialect for End {
     fn push(&mut self, _: Position, event: &Event<'_>, _: &mut SseEncoder) {
-        let Some(translator) = &mut self.translator else { return };
-        if translator.delta(event).is_none() {
-            translator.push(event);
-        }
+        let Some((translator, _)) = &mut self.0 else { return };
+        translator.push(event);
         if translator.is_over()
-            && let (Some(translator), Some(sender)) = (self.translator.take(), self.sender.take())
+            && let Some((translator, sender)) = self.0.take()
         {
             // The run does not wait any more.
             drop(sender.send(translator));
@@ -334,12 +283,12 @@ impl Dialect for End {
     }
 
     fn committed(&mut self, event: &Committed) {
-        if let Some(translator) = &mut self.translator {
+        if let Some((translator, _)) = &mut self.0 {
             translator.committed(event);
         }
     }
 
     fn is_done(&self) -> bool {
-        self.translator.is_none()
+        self.0.is_none()
     }
 }

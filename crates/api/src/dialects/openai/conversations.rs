@@ -8,13 +8,12 @@ use axum::extract::{Path, RawQuery};
 use axum::http::{HeaderValue, header};
 use houston_domain::agentable::AgentType;
 use houston_domain::id::{MessageId, RunId};
-use houston_domain::message::{Message, MessageType, Source};
-use houston_protocol::openai::item::{ItemStatus, OutputItem, Part, Role};
-use houston_protocol::openai::list::{ConversationObject, Deleted, InputMessage, Item, List};
+use houston_domain::message::{Message, Source};
 use houston_protocol::openai::request::{ChangeConversation, CreateConversation, CreateItems};
+use houston_protocol::openai::response::list;
 use houston_protocol::openai::stored_item::{FIELD, StoredItem};
 use houston_store::Error;
-use houston_store::conversation::client_items::{ClientMetadata, ItemPage, NewItem, Removed, ThreadItem};
+use houston_store::conversation::client_items::{ClientMetadata, ItemPage, NewItem, Removed};
 use houston_store::erasure::Target;
 use houston_store::rate::Whose;
 use serde::Deserialize;
@@ -53,7 +52,7 @@ pub(super) async fn create(
     ] {
         asker = asker.for_user((pointer, user)).await?;
     }
-    let key = asker.own_key(creation.key);
+    let key = asker.own_key(creation.key).await?;
     let thread = thread(&asker, model, Named::New, key.as_ref()).await?;
     let store = || thread.ctx.store();
     store().set_client_metadata(thread.path.id, &body.metadata).await?;
@@ -78,12 +77,8 @@ fn usual_kind(types: &BTreeMap<String, AgentType>) -> Result<&str> {
 
 async fn object(thread: &Thread) -> Result<Response> {
     let ClientMetadata { created_at, metadata } = thread.ctx.store().client_metadata(thread.path.id).await?;
-    let object = ConversationObject {
-        id: conversation_id(&thread.path.public_id()),
-        object: "conversation",
-        created_at: created_at.timestamp(),
-        metadata,
-    };
+    let (id, created_at) = (conversation_id(&thread.path.public_id()), created_at.timestamp());
+    let object = json!({"id": id, "object": "conversation", "created_at": created_at, "metadata": metadata});
     Ok(Json(object).into_response())
 }
 
@@ -127,7 +122,7 @@ pub(super) async fn change(
 pub(super) async fn delete(asker: Asker, Path(id): Path<String>) -> Result<Response> {
     let Thread { ctx, path } = named(&asker, &id).await?;
     erasures::request(&ctx, Target::Agentable(&path.kind, path.id)).await?;
-    Ok(Json(Deleted { id, object: "conversation.deleted", deleted: true }).into_response())
+    Ok(Json(json!({"id": id, "object": "conversation.deleted", "deleted": true})).into_response())
 }
 
 /// The most items of one request.
@@ -173,10 +168,10 @@ async fn add(thread: &Thread, items: &[StoredItem], key: Option<&Key>) -> Result
             remembered: item.remembered.as_deref(),
         })
         .collect();
-    let written = new.iter().filter_map(|item| {
-        StoredItem::write(item.id, item.content, &json!({FIELD: {"role": item.role}})).map(Item::Added)
-    });
-    let body = stored_body(&List::new(written.collect(), false, |item: &Item| item.id().to_owned()));
+    let written =
+        |item: &NewItem<'_>| StoredItem::write(item.id, item.content, &json!({FIELD: {"role": item.role}}));
+    let written: Vec<Value> = new.iter().filter_map(written).collect();
+    let body = stored_body(&list(&written, false));
     let done = ctx.store().add_client_items(path.id, (run, &new), key.map(Key::as_stored), &body).await?;
     unless_key_reused(done)
 }
@@ -199,10 +194,7 @@ pub(super) async fn create_items(
         return Err(ApiError::field("/items", "must have at least one item"));
     }
     let thread = named(&asker, &id).await?;
-    let key = match asker.own_key(key) {
-        Some(key) => Some(key.of_attempt(&asker.ctx).await?),
-        None => None,
-    };
+    let key = asker.own_key(key).await?;
     let (body, replayed) = add(&thread, &items, key.as_ref()).await?;
     let text = match body {
         Value::String(text) => text,
@@ -249,9 +241,9 @@ pub(super) async fn list_items(
     let mut messages = thread.ctx.store().thread_items(thread.path.id, wanted).await?;
     let has_more = messages.len() > usize::from(limit);
     messages.truncate(usize::from(limit));
-    let items = messages.into_iter().map(item).collect();
-    let list = List::new(items, has_more, |item: &Item| item.id().to_owned());
-    Ok(with_ignored(Json(list).into_response(), ignored(query.as_deref())))
+    let items = messages.iter().map(|it| item(it.id, it.source, &it.content, &it.metadata));
+    let items: Vec<Value> = items.collect();
+    Ok(with_ignored(Json(list(&items, has_more)).into_response(), ignored(query.as_deref())))
 }
 
 /// The message of an item's id, if it is one of the thread.
@@ -276,15 +268,7 @@ pub(super) async fn get_item(asker: Asker, Path((id, wanted)): Path<(String, Str
     if found.metadata[FIELD]["removed"] == true {
         return Err(NO_ITEM);
     }
-    let found = ThreadItem {
-        id: found.id,
-        seq: found.seq,
-        source: found.source,
-        message_type: found.message_type,
-        content: found.content,
-        metadata: found.metadata,
-    };
-    Ok(Json(item(found)).into_response())
+    Ok(Json(item(found.id, found.source, &found.content, &found.metadata)).into_response())
 }
 
 /// `DELETE /conversations/{id}/items/{item}`.
@@ -307,18 +291,10 @@ pub(super) async fn delete_item(
 }
 
 /// A message as an item. Calls of tools are described by text, as in the thread.
-fn item(message: ThreadItem) -> Item {
-    if let Some(added) = StoredItem::write(message.id, &message.content, &message.metadata) {
-        return Item::Added(added);
-    }
-    let id = message.id.to_string();
-    match (message.source, message.message_type) {
-        (Source::User, _) => Item::Input(InputMessage::new(id, Role::User, message.content)),
-        (Source::System, _) => Item::Input(InputMessage::new(id, Role::System, message.content)),
-        (Source::Agent | Source::Error, MessageType::Text | MessageType::Tool) => {
-            let content = vec![Part::output(message.content)];
-            let (status, role) = (ItemStatus::Completed, Role::Assistant);
-            Item::Output(OutputItem::Message { id, status, role, content })
-        }
-    }
+fn item(id: MessageId, source: Source, text: &str, metadata: &Value) -> Value {
+    StoredItem::write(id, text, metadata).unwrap_or_else(|| match source {
+        Source::User => StoredItem::message(id, "user", text),
+        Source::System => StoredItem::message(id, "system", text),
+        Source::Agent | Source::Error => StoredItem::message(id, "assistant", text),
+    })
 }

@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use houston_protocol::openai::error::{ErrorBody, ErrorDetails};
 use houston_protocol::problem::ProblemCode;
+use serde_json::{Value, json};
 
 use super::id::ResponseId;
 use crate::caller::USER_HEADER;
@@ -27,31 +27,25 @@ pub(crate) fn rewrite(error: &ApiError, response: &mut Response) {
     if is_final {
         response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     }
-    *response.body_mut() = body(details);
+    *response.body_mut() = Body::from(details.to_string());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
 }
 
 /// The error of a run that failed while the request waited. To repeat the request would post the message again.
-pub(crate) fn of_run(code: &str, message: &str) -> Response {
-    let details = ErrorDetails {
-        message: message.to_owned(),
-        kind: "server_error".to_owned(),
-        param: None,
-        code: Some(code.to_owned()),
-    };
+pub(super) fn of_run(code: &str, message: &str) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
         (SHOULD_RETRY, HeaderValue::from_static("false")),
     ];
-    (StatusCode::BAD_GATEWAY, headers, body(details)).into_response()
+    (StatusCode::BAD_GATEWAY, headers, body(message, "server_error", None, code).to_string()).into_response()
 }
 
-fn body(error: ErrorDetails) -> Body {
-    // Serialising strings cannot fail.
-    Body::from(serde_json::to_vec(&ErrorBody { error }).unwrap_or_default())
+/// The body of an error. `param`: what is wrong, as in `input[0].content`.
+pub(super) fn body(message: &str, kind: &str, param: Option<&str>, code: &str) -> Value {
+    json!({"error": {"message": message, "type": kind, "param": param, "code": code}})
 }
 
-fn details(error: &ApiError, status: StatusCode) -> ErrorDetails {
+fn details(error: &ApiError, status: StatusCode) -> Value {
     let (mut message, mut param) = (error.to_string(), None);
     if let ApiError::InvalidRequest { errors } = error
         && let Some(first) = errors.first()
@@ -83,7 +77,7 @@ fn details(error: &ApiError, status: StatusCode) -> ErrorDetails {
         500.. => "server_error",
         _ => "invalid_request_error",
     };
-    ErrorDetails { message, kind: kind.to_owned(), param, code: Some(code.to_owned()) }
+    body(&message, kind, param.as_deref(), code)
 }
 
 /// A JSON Pointer as OpenAI writes it: `input[0].content`.
@@ -118,12 +112,8 @@ mod tests {
         let mut response = error.status().into_response();
         rewrite(&error, &mut response);
         assert_eq!(response.status(), 400);
-        let details = details(&error, response.status());
-        assert_eq!(details.param.as_deref(), Some("input[0].role"));
-        assert_eq!(details.message, "input[0].role: `king` is not supported");
-        assert_eq!(
-            (details.kind.as_str(), details.code.as_deref()),
-            ("invalid_request_error", Some("invalid_request"))
-        );
+        let expected = json!({"error": {"message": "input[0].role: `king` is not supported",
+            "type": "invalid_request_error", "param": "input[0].role", "code": "invalid_request"}});
+        assert_eq!(details(&error, response.status()), expected);
     }
 }

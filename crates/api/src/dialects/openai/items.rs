@@ -1,10 +1,8 @@
 //! The items of a response while it is streamed: which are open, and which no durable event has confirmed yet.
 
-use std::borrow::Cow;
-
 use houston_protocol::agui::EntityId;
-use houston_protocol::openai::event::{At, StreamEvent};
-use houston_protocol::openai::item::{ItemStatus, OutputItem, Part, Role};
+use houston_protocol::openai::event::StreamEvent;
+use houston_protocol::openai::item::{ItemStatus, OutputItem, Part};
 
 /// How many bytes of tools' arguments and results a response repeats; the rest has `output: null`.
 const MAX_TOOL_BYTES: usize = 2 * 1024 * 1024;
@@ -33,67 +31,60 @@ pub(super) struct Items {
 }
 
 impl Entry {
-    fn at(&self) -> At<'_> {
-        At { item_id: Cow::Borrowed(self.item.id()), output_index: self.index }
+    /// An event about the item.
+    fn event(&self, name: &'static str) -> StreamEvent {
+        let item_id = Some(self.item.id().to_owned());
+        StreamEvent { name, item_id, output_index: Some(self.index), ..StreamEvent::default() }
     }
 
-    fn owned_at(&self) -> At<'static> {
-        At { item_id: Cow::Owned(self.item.id().to_owned()), output_index: self.index }
-    }
-
-    /// The text of a message or of reasoning.
-    fn text(&mut self) -> Option<&mut String> {
-        let (OutputItem::Message { content: parts, .. } | OutputItem::Reasoning { summary: parts, .. }) =
-            &mut self.item
-        else {
-            return None;
-        };
-        match parts.first_mut()? {
-            Part::OutputText { text, .. } | Part::InputText { text } | Part::SummaryText { text } => {
-                Some(text)
+    /// An event about its text, by the names for a message and for reasoning.
+    fn text_event(&self, of_message: &'static str, of_reasoning: &'static str) -> StreamEvent {
+        match self.item {
+            OutputItem::Reasoning { .. } => {
+                StreamEvent { summary_index: Some(0), ..self.event(of_reasoning) }
             }
+            _ => StreamEvent { content_index: Some(0), ..self.event(of_message) },
         }
     }
 
-    fn done(&self) -> StreamEvent<'static> {
-        StreamEvent::ItemDone { output_index: self.index, item: self.item.clone() }
+    fn with_item(&self, name: &'static str, item: OutputItem) -> StreamEvent {
+        StreamEvent { name, output_index: Some(self.index), item: Some(item), ..StreamEvent::default() }
     }
 
     /// The item as it is announced: without its text.
-    fn added(&self) -> StreamEvent<'static> {
+    fn added(&self) -> StreamEvent {
         let mut item = self.item.clone();
-        match &mut item {
-            OutputItem::Message { content: parts, .. } | OutputItem::Reasoning { summary: parts, .. } => {
-                parts.clear()
-            }
-            _ => {}
-        }
-        StreamEvent::ItemAdded { output_index: self.index, item }
+        item.parts().into_iter().for_each(Vec::clear);
+        self.with_item("response.output_item.added", item)
+    }
+
+    fn done(&self) -> StreamEvent {
+        self.with_item("response.output_item.done", self.item.clone())
+    }
+
+    fn part(&mut self) -> Option<&mut Part> {
+        self.item.parts()?.first_mut()
     }
 
     /// Its text is complete.
-    fn text_done(&self) -> Vec<StreamEvent<'static>> {
-        let at = || self.owned_at();
-        let text = match &self.item {
-            OutputItem::Message { content: parts, .. } | OutputItem::Reasoning { summary: parts, .. } => {
-                parts.first().map_or("", Part::text).to_owned()
-            }
-            _ => String::new(),
-        };
-        if matches!(self.item, OutputItem::Reasoning { .. }) {
-            let part = Part::SummaryText { text: text.clone() };
-            return vec![
-                StreamEvent::SummaryDone { at: at(), summary_index: 0, text },
-                StreamEvent::SummaryPartDone { at: at(), summary_index: 0, part },
-                self.done(),
-            ];
-        }
-        let part = Part::output(text.clone());
+    fn text_done(&mut self) -> Vec<StreamEvent> {
+        let Some(part) = self.part().cloned() else { return vec![self.done()] };
+        let (text, logprobs) = (Some(part.text.clone()), part.logprobs);
+        let done = self.text_event("response.output_text.done", "response.reasoning_summary_text.done");
+        let part_done = self.text_event("response.content_part.done", "response.reasoning_summary_part.done");
         vec![
-            StreamEvent::TextDone { at: at(), content_index: 0, text, logprobs: [] },
-            StreamEvent::PartDone { at: at(), content_index: 0, part },
+            StreamEvent { text, logprobs, ..done },
+            StreamEvent { part: Some(part), ..part_done },
             self.done(),
         ]
+    }
+
+    fn confirm(&mut self, whole: &str) {
+        if let Some(part) = self.part() {
+            whole.clone_into(&mut part.text);
+        }
+        self.item.set_status(ItemStatus::Completed);
+        (self.is_confirmed, self.is_whole) = (true, true);
     }
 }
 
@@ -104,11 +95,11 @@ impl Items {
     }
 
     /// Adds an item.
-    fn add(&mut self, key: EntityId, item: OutputItem) -> &mut Entry {
+    fn add(&mut self, key: EntityId, mut item: OutputItem) -> &mut Entry {
         let index = self.next_index;
         self.next_index += 1;
-        let confirmed = !matches!(item, OutputItem::Message { .. } | OutputItem::Reasoning { .. });
-        let entry = Entry { index, key, item, is_open: true, is_confirmed: confirmed, is_whole: true };
+        let is_confirmed = item.parts().is_none();
+        let entry = Entry { index, key, item, is_open: true, is_confirmed, is_whole: true };
         self.entries.push(entry);
         let last = self.entries.len() - 1;
         &mut self.entries[last]
@@ -125,28 +116,21 @@ impl Items {
     }
 
     /// A message or reasoning begins.
-    pub(super) fn start_text(&mut self, key: EntityId) -> Vec<StreamEvent<'static>> {
+    pub(super) fn start_text(&mut self, key: EntityId) -> Vec<StreamEvent> {
         let (id, status) = (key.to_string(), ItemStatus::InProgress);
         let item = match key {
             EntityId::Reasoning(_) => {
-                let summary = vec![Part::SummaryText { text: String::new() }];
-                OutputItem::Reasoning { id, summary, status }
+                OutputItem::Reasoning { id, summary: vec![Part::summary(String::new())], status }
             }
             _ => {
                 let content = vec![Part::output(String::new())];
-                OutputItem::Message { id, status, role: Role::Assistant, content }
+                OutputItem::Message { id, status, role: "assistant", content }
             }
         };
         let entry = self.add(key, item);
-        let at = entry.owned_at();
-        let part = match key {
-            EntityId::Reasoning(_) => {
-                let part = Part::SummaryText { text: String::new() };
-                StreamEvent::SummaryPartAdded { at, summary_index: 0, part }
-            }
-            _ => StreamEvent::PartAdded { at, content_index: 0, part: Part::output(String::new()) },
-        };
-        vec![entry.added(), part]
+        let part = entry.part().cloned();
+        let begun = entry.text_event("response.content_part.added", "response.reasoning_summary_part.added");
+        vec![entry.added(), StreamEvent { part, ..begun }]
     }
 
     /// A client that resumes has the beginning of the text.
@@ -157,24 +141,18 @@ impl Items {
     }
 
     /// More text.
-    pub(super) fn text_delta<'e>(&'e mut self, key: EntityId, delta: &'e str) -> Option<StreamEvent<'e>> {
+    pub(super) fn text_delta(&mut self, key: EntityId, delta: &str) -> Option<StreamEvent> {
         let entry = self.find(key)?;
-        entry.text()?.push_str(delta);
-        let (at, delta) = (entry.at(), Cow::Borrowed(delta));
-        Some(match key {
-            EntityId::Reasoning(_) => StreamEvent::SummaryDelta { at, summary_index: 0, delta },
-            _ => StreamEvent::TextDelta { at, content_index: 0, delta, logprobs: [] },
-        })
+        let part = entry.part()?;
+        part.text.push_str(delta);
+        let (delta, logprobs) = (Some(delta.to_owned()), part.logprobs);
+        let event = entry.text_event("response.output_text.delta", "response.reasoning_summary_text.delta");
+        Some(StreamEvent { delta, logprobs, ..event })
     }
 
     /// A text ends: with `whole`, which is in Postgres, or because the model has gone on to its message (`is_live`), or because
     /// its attempt broke off.
-    pub(super) fn end_text(
-        &mut self,
-        key: EntityId,
-        whole: Option<&str>,
-        is_live: bool,
-    ) -> Vec<StreamEvent<'static>> {
+    pub(super) fn end_text(&mut self, key: EntityId, whole: Option<&str>, is_live: bool) -> Vec<StreamEvent> {
         let Some(entry) = self.find(key) else { return Vec::new() };
         entry.is_open = false;
         if let Some(whole) = whole {
@@ -224,64 +202,45 @@ impl Items {
     }
 
     /// A tool is called.
-    pub(super) fn start_call(&mut self, key: EntityId, item: OutputItem) -> Vec<StreamEvent<'static>> {
+    pub(super) fn start_call(&mut self, key: EntityId, item: OutputItem) -> Vec<StreamEvent> {
         let entry = self.add(key, item);
-        let mut events = vec![entry.added()];
-        if matches!(entry.item, OutputItem::McpCall { .. }) {
-            events.push(StreamEvent::CallInProgress(entry.owned_at()));
-        }
-        events
+        vec![entry.added(), entry.event("response.mcp_call.in_progress")]
     }
 
     /// Its arguments.
-    pub(super) fn arguments(&mut self, key: EntityId, more: &str) -> Vec<StreamEvent<'static>> {
+    pub(super) fn arguments(&mut self, key: EntityId, more: &str) -> Option<StreamEvent> {
         let fits = self.take_bytes(more.len());
-        let Some(entry) = self.find(key) else { return Vec::new() };
-        let (at, delta) = (entry.owned_at(), Cow::Owned(more.to_owned()));
-        match &mut entry.item {
-            OutputItem::McpCall { arguments, .. } => {
-                if fits {
-                    arguments.push_str(more);
-                }
-                vec![StreamEvent::CallArgumentsDelta { at, delta }]
-            }
-            OutputItem::FunctionCall { arguments, .. } => {
-                arguments.push_str(more);
-                vec![StreamEvent::FunctionArgumentsDelta { at, delta }]
-            }
-            _ => Vec::new(),
+        let entry = self.find(key)?;
+        let OutputItem::McpCall { arguments, .. } = &mut entry.item else { return None };
+        if fits {
+            arguments.push_str(more);
         }
+        let delta = Some(more.to_owned());
+        Some(StreamEvent { delta, ..entry.event("response.mcp_call_arguments.delta") })
     }
 
     /// Its arguments are complete.
-    pub(super) fn arguments_done(&mut self, key: EntityId) -> Vec<StreamEvent<'static>> {
-        let Some(entry) = self.find(key) else { return Vec::new() };
-        let at = entry.owned_at();
-        match &mut entry.item {
-            OutputItem::McpCall { arguments, .. } => {
-                vec![StreamEvent::CallArgumentsDone { at, arguments: arguments.clone() }]
-            }
-            OutputItem::FunctionCall { arguments, name, .. } => {
-                let (name, arguments) = (name.clone(), arguments.clone());
-                entry.item.set_status(ItemStatus::Completed);
-                entry.is_open = false;
-                vec![StreamEvent::FunctionArgumentsDone { at, name, arguments }, entry.done()]
-            }
-            _ => Vec::new(),
-        }
+    pub(super) fn arguments_done(&mut self, key: EntityId) -> Option<StreamEvent> {
+        let entry = self.find(key)?;
+        let OutputItem::McpCall { arguments, .. } = &entry.item else { return None };
+        let arguments = Some(arguments.clone());
+        Some(StreamEvent { arguments, ..entry.event("response.mcp_call_arguments.done") })
     }
 
     /// Its result.
-    pub(super) fn result(&mut self, key: EntityId, content: &str, failed: bool) -> Vec<StreamEvent<'static>> {
+    pub(super) fn result(&mut self, key: EntityId, content: &str, failed: bool) -> Vec<StreamEvent> {
         let kept = self.take_bytes(content.len()).then(|| content.to_owned());
         let Some(entry) = self.find(key) else { return Vec::new() };
         entry.is_open = false;
         let OutputItem::McpCall { output, error, status, .. } = &mut entry.item else { return Vec::new() };
-        (*status, *(if failed { error } else { output })) =
-            (if failed { ItemStatus::Failed } else { ItemStatus::Completed }, kept);
-        let at = entry.owned_at();
-        let ended = if failed { StreamEvent::CallFailed(at) } else { StreamEvent::CallCompleted(at) };
-        vec![ended, entry.done()]
+        let name = if failed {
+            (*status, *error) = (ItemStatus::Failed, kept);
+            "response.mcp_call.failed"
+        } else {
+            (*status, *output) = (ItemStatus::Completed, kept);
+            "response.mcp_call.completed"
+        };
+        vec![entry.event(name), entry.done()]
     }
 
     /// Whether there is such an item.
@@ -299,7 +258,7 @@ impl Items {
     }
 
     /// Adds an item that is complete.
-    pub(super) fn complete(&mut self, key: EntityId, item: OutputItem) -> Vec<StreamEvent<'static>> {
+    pub(super) fn complete(&mut self, key: EntityId, item: OutputItem) -> Vec<StreamEvent> {
         let entry = self.add(key, item);
         entry.is_open = false;
         vec![entry.added(), entry.done()]
@@ -315,15 +274,5 @@ impl Items {
     fn take_bytes(&mut self, bytes: usize) -> bool {
         self.tool_bytes += bytes;
         self.tool_bytes <= MAX_TOOL_BYTES
-    }
-}
-
-impl Entry {
-    fn confirm(&mut self, whole: &str) {
-        if let Some(text) = self.text() {
-            whole.clone_into(text);
-        }
-        self.item.set_status(ItemStatus::Completed);
-        (self.is_confirmed, self.is_whole) = (true, true);
     }
 }

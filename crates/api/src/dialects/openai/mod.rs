@@ -26,7 +26,8 @@ mod translate;
 
 use axum::extract::Path;
 use axum::routing::{get, post};
-use houston_protocol::openai::list::{List, Model};
+use houston_protocol::openai::response::list;
+use serde_json::{Value, json};
 
 use self::begin::target;
 use crate::dialects::threads::Asker;
@@ -80,33 +81,29 @@ pub(crate) fn endpoints() -> Endpoints {
 /// The most agents that are listed, newest first; others can be named all the same.
 const MAX_AGENTS: i64 = 200;
 
-async fn models(ctx: &Ctx) -> Result<Vec<Model>> {
+/// The models: the kinds, and the agents of the tenant.
+async fn models(ctx: &Ctx) -> Result<Vec<Value>> {
+    let model = |id: &str, created: i64, owned_by: &str| json!({"id": id, "object": "model", "created": created, "owned_by": owned_by});
     let types = ctx.state.agent_types.values();
     let talks = |kind: &str| ctx.state.agent_types.get(kind).is_some_and(|kind| kind.conversational);
     let kinds = types.filter(|kind| kind.conversational && (kind.user_creatable() || kind.made_with_user));
-    let kinds =
-        kinds.map(|kind| Model { id: kind.kind.clone(), object: "model", created: 0, owned_by: "houston" });
+    let kinds = kinds.map(|kind| model(&kind.kind, 0, "houston"));
     let agents = ctx.store().agents(None, MAX_AGENTS).await?;
-    let agents = agents.into_iter().filter(|agent| agent.enabled && !agent.is_default && talks(&agent.kind));
-    let agents = agents.map(|agent| Model {
-        id: format!("agent/{}", agent.name),
-        object: "model",
-        created: agent.created_at.timestamp(),
-        owned_by: "tenant",
-    });
+    let agents = agents.iter().filter(|agent| agent.enabled && !agent.is_default && talks(&agent.kind));
+    let agents =
+        agents.map(|agent| model(&format!("agent/{}", agent.name), agent.created_at.timestamp(), "tenant"));
     Ok(kinds.chain(agents).collect())
 }
 
 /// `GET /models`.
 async fn list_models(asker: Asker) -> Result<Response> {
-    let models = models(&asker.ctx).await?;
-    Ok(Json(List::new(models, false, |model: &Model| model.id.clone())).into_response())
+    Ok(Json(list(&models(&asker.ctx).await?, false)).into_response())
 }
 
 /// `GET /models/{id}`.
 async fn get_model(asker: Asker, Path(id): Path<String>) -> Result<Response> {
-    let models = models(&asker.ctx).await?;
-    let found = models.into_iter().find(|model| target(&model.id) == target(&id));
+    let is_named = |model: &Value| model["id"].as_str().map(target) == Some(target(&id));
+    let found = models(&asker.ctx).await?.into_iter().find(is_named);
     found.map(|model| Json(model).into_response()).ok_or(ApiError::NotFound { what: "model" })
 }
 

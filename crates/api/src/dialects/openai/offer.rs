@@ -14,12 +14,33 @@ use crate::error::{ApiError, Result};
 /// How the model reads instructions of clients: the agent's own come first.
 const INSTRUCTIONS: &str = "Instructions of the application";
 
+/// Reads what a request offers, and how it is to be answered.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] at what cannot be used.
+pub(super) fn read(
+    endpoint: Endpoint,
+    tools: &[Value],
+    others: &Map<String, Value>,
+    instructions: &[String],
+) -> Result<ClientOffer> {
+    let given = |name: &str| others.get(name).unwrap_or(&Value::Null);
+    let output = match endpoint {
+        Endpoint::Responses => output("/text/format", &given("text")["format"])?,
+        Endpoint::Chat => output("/response_format", given("response_format"))?,
+    };
+    let mut offer = ClientOffer { output, ..of(tools, instructions)? };
+    choose(&mut offer, others)?;
+    tune(&mut offer, others)?;
+    Ok(offer)
+}
+
 /// Reads the form of the answer: the `format` of a response, or the `response_format` of a chat completion, which has a schema in
 /// `json_schema`.
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when it is no known form, or its schema cannot be used.
-pub(super) fn output(pointer: &str, format: &Value) -> Result<Option<Output>> {
+fn output(pointer: &str, format: &Value) -> Result<Option<Output>> {
     let (pointer, format) = match &format["json_schema"] {
         nested if nested.is_object() && format["type"] == "json_schema" => {
             (format!("{pointer}/json_schema"), nested)
@@ -51,7 +72,7 @@ pub(super) fn output(pointer: &str, format: &Value) -> Result<Option<Output>> {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when `tool_choice` is no known choice, or names a function that the client does not have.
-pub(super) fn choose(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<()> {
+fn choose(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<()> {
     const POINTER: &str = "/tool_choice";
     offer.one_call =
         others.get("parallel_tool_calls") == Some(&Value::Bool(false)) && !offer.tools.is_empty();
@@ -87,7 +108,7 @@ pub(super) fn choose(offer: &mut ClientOffer, others: &Map<String, Value>) -> Re
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] with the parameter that has a wrong type, or is out of range.
-pub(super) fn tune(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<()> {
+fn tune(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<()> {
     let given = |name: &str| others.get(name).filter(|value| !value.is_null());
     let number = |name: &str| -> Result<Option<f64>> {
         let Some(value) = given(name) else { return Ok(None) };
@@ -171,7 +192,7 @@ pub(super) fn parameter(endpoint: Endpoint, setting: &str) -> String {
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when a tool is no function, or has no name.
-pub(super) fn of(tools: &[Value], instructions: &[String]) -> Result<ClientOffer> {
+fn of(tools: &[Value], instructions: &[String]) -> Result<ClientOffer> {
     let tools = tools.iter().enumerate().map(|(nth, tool)| {
         let kind = tool["type"].as_str().unwrap_or_default();
         if kind != "function" {

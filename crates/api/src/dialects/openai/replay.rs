@@ -48,16 +48,7 @@ impl Said {
 
     /// `thread`: Houston's id of the agentable.
     pub(crate) fn head(&self, id: ResponseId, created_at: i64, thread: &str) -> Head {
-        Head {
-            id,
-            created_at,
-            model: self.model.clone(),
-            conversation: conversation_id(thread),
-            previous: self.previous.clone(),
-            background: self.background,
-            metadata: self.metadata.clone(),
-            functions: self.functions.clone(),
-        }
+        Head { id, created_at, conversation: conversation_id(thread), said: self.clone() }
     }
 }
 
@@ -162,7 +153,7 @@ impl<'r> Replay<'r> {
         match events.iter().take_while(|event| !begins_work(event)).find_map(Said::of) {
             Some(said) => self.said = said,
             // Only answers.
-            None => self.said.previous = self.last.as_ref().map(|last| last.response().id),
+            None => self.said.previous = self.last.as_ref().map(|last| last.head.id.to_string()),
         }
         if self.said.model.is_empty() {
             // It was no client of this protocol that posted the message.
@@ -201,7 +192,7 @@ impl<'r> Replay<'r> {
                     part.replay(at, frame);
                 }
             });
-            part.translator.after_voided(place.voided);
+            part.translator.items.after_voided(place.voided);
         }
         Some(part)
     }

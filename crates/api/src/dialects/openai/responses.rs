@@ -3,23 +3,21 @@
 
 use axum::http::{HeaderValue, header};
 use houston_domain::agentable::Urgency;
-use houston_domain::client_offer::ClientOffer;
 use houston_domain::event::{Committed, Event as Durable};
 use houston_domain::id::shard;
 use houston_domain::message::Source;
 use houston_domain::run::RunStatus;
 use houston_protocol::openai::input::Input;
-use houston_protocol::openai::item::Role;
-use houston_protocol::openai::list::{InputMessage, List};
 use houston_protocol::openai::parameters::Endpoint;
 use houston_protocol::openai::request::CreateResponse;
-use houston_protocol::openai::response::Status;
+use houston_protocol::openai::response::{Status, list};
+use houston_protocol::openai::stored_item::StoredItem;
 use houston_store::run::Run;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::begin::{Begun, Named, begin, check, check_metadata, ignored, target, thread, with_ignored};
+use super::begin::{Begun, Named, begin, check, check_metadata, ignored, thread_for, with_ignored};
 use super::id::ResponseId;
 use super::offer;
 use super::replay::{Next, Replay, Said};
@@ -33,7 +31,6 @@ use crate::events::{Options, open_as};
 use crate::request::body::WithImages;
 use crate::request::idempotency::respond;
 use crate::request::prelude::*;
-use crate::resources::models::sampling;
 
 /// `POST /responses`.
 pub(super) async fn create(asker: Asker, request: WithImages<CreateResponse>) -> Result<Response> {
@@ -50,29 +47,15 @@ pub(super) async fn create(asker: Asker, request: WithImages<CreateResponse>) ->
         (None, None) => Named::nothing(&input),
     };
     let is_new = matches!(named, Named::New);
-    let format = body.others.get("text").map_or(&Value::Null, |text| &text["format"]);
-    let output = offer::output("/text/format", format)?;
-    let mut offer = ClientOffer { output, ..offer::of(&body.tools, &input.instructions)? };
-    offer::choose(&mut offer, &body.others)?;
-    offer::tune(&mut offer, &body.others)?;
+    let offer = offer::read(Endpoint::Responses, &body.tools, &body.others, &input.instructions)?;
     let asker = asker.for_user(("/safety_identifier", body.safety_identifier.as_deref())).await?;
     let asker = asker.for_user(("/user", body.user.as_deref())).await?;
-    let key = match asker.own_key(key) {
-        Some(key) => Some(key.of_attempt(&asker.ctx).await?),
-        None => None,
-    };
+    let key = asker.own_key(key).await?;
     if body.stream || !body.background {
         asker.ctx.streams.reserve(asker.caller())?;
     }
-    let at = |setting: &str| offer::parameter(Endpoint::Responses, setting);
-    if is_new {
-        // Before a thread is made that would stay empty.
-        sampling::check_target(&asker.ctx, target(&body.model), &offer.sampling, at).await?;
-    }
-    let thread = thread(&asker, &body.model, named, key.as_ref()).await?;
-    if !is_new {
-        sampling::check(&thread.ctx, &thread.path, &offer.sampling, at).await?;
-    }
+    let for_offer = (Endpoint::Responses, &offer);
+    let thread = thread_for(&asker, &body.model, named, key.as_ref(), for_offer).await?;
     let said = Said {
         model: body.model,
         previous: body.previous_response_id,
@@ -115,8 +98,8 @@ async fn streamed(begun: Begun) -> Result<Response> {
     thread.open(Some(at), &Options::with_interrupts(), (events, |_| url)).await
 }
 
-fn url(translator: &super::translate::Translator) -> String {
-    format!("{}/responses/{}?stream=true", super::BASE, translator.response().id)
+fn url(translator: &Translator) -> String {
+    format!("{}/responses/{}?stream=true", super::BASE, translator.head.id)
 }
 
 /// The response when it is over, or after the longest time. Nothing is held meanwhile but a stream.
@@ -170,14 +153,14 @@ pub(super) async fn cancel(ctx: Ctx, Id(id): Id<ResponseId>) -> Result<Response>
         ctx.publish_cancel(*agentable, run);
         ctx.send_hint(*agentable, urgency);
     }
-    let mut response = found.read().await?.response();
-    if asked.is_some() && !response.status.is_final() {
+    let mut translator = found.read().await?;
+    if asked.is_some() && !translator.is_over() {
         // Nothing stops it any more.
-        response.status = Status::Cancelled;
+        translator.status = Status::Cancelled;
     } else if asked.is_none() && found.run.status != RunStatus::Cancelled {
         return Err(ApiError::InvalidState { status: found.run.status });
     }
-    Ok(Json(response).into_response())
+    Ok(Json(translator.response()).into_response())
 }
 
 /// `DELETE /responses/{id}`: the model reads the whole thread, so a part of it cannot be taken out.
@@ -193,10 +176,10 @@ pub(super) async fn input_items(ctx: Ctx, Id(id): Id<ResponseId>) -> Result<Resp
     let found = Found::new(&ctx, id).await?;
     let items = found.input().await?.into_iter().filter_map(|event| {
         let (id, body) = (event.event.message_id()?, event.body?);
-        let role = if body.source == Source::User { Role::User } else { Role::System };
-        Some(InputMessage::new(id.to_string(), role, body.content))
+        let role = if body.source == Source::User { "user" } else { "system" };
+        Some(StoredItem::message(id, role, &body.content))
     });
-    Ok(Json(List::new(items.collect(), false, |item: &InputMessage| item.id.clone())).into_response())
+    Ok(Json(list(&items.collect::<Vec<_>>(), false)).into_response())
 }
 
 const NOT_FOUND: ApiError = ApiError::NotFound { what: "response" };

@@ -19,7 +19,6 @@
 use houston_domain::event::{Committed, Event as Durable};
 use houston_domain::id::MessageId;
 use houston_protocol::agui::{EntityId, Event, Role};
-use houston_protocol::openai::event::{Numbered, StreamEvent};
 use houston_protocol::sse::SseEncoder;
 use tokio::time::Instant;
 
@@ -61,7 +60,7 @@ impl ResponseEvents {
     /// `is_within_frame`: `place` is between the events of a durable event's frame, which came after the end of the
     /// reasoning; otherwise a place after reasoning may be between the events that end it.
     pub(crate) fn reopen(&mut self, place: Place, is_within_frame: bool) {
-        self.translator.after_voided(place.voided);
+        self.translator.items.after_voided(place.voided);
         let Some(message) = self.message else { return };
         let (text, reasoning) = (EntityId::Message(message), EntityId::Reasoning(message));
         let (timestamp, seq) = (None, place.at.seq + self.base);
@@ -76,13 +75,13 @@ impl ResponseEvents {
                     is_draft: false,
                 };
                 self.replay(at(Open::Text(0)), &start);
-                self.translator.has_beginning(text);
+                self.translator.items.has_beginning(text);
             }
             open => {
                 let start =
                     Event::ReasoningMessageStart { timestamp, message_id: reasoning, role: Role::Reasoning };
                 self.replay(at(Open::Reasoning(0)), &start);
-                self.translator.has_beginning(reasoning);
+                self.translator.items.has_beginning(reasoning);
                 if open == Open::Thought {
                     let end = Event::ReasoningMessageEnd { timestamp, message_id: reasoning };
                     self.replay(at(if is_within_frame { Open::Reasoning(0) } else { open }), &end);
@@ -99,25 +98,16 @@ impl ResponseEvents {
     /// Returns of how many events the frame consists.
     fn write(&mut self, at: Position, event: &Event<'_>, frames: &mut SseEncoder) -> usize {
         let at = Position { seq: at.seq - self.base, ..at };
-        let (voided, after) = (self.translator.voided(), self.after);
-        if let Some(delta) = self.translator.delta(event) {
-            push(frames, &delta, Place { at, follow: 0, voided }.number(), after);
-            return 1;
-        }
         let events = self.translator.push(event);
-        let voided = self.translator.voided();
-        for (event, follow) in events.iter().zip((0..events.len()).rev()) {
+        let (count, voided) = (events.len(), self.translator.items.voided);
+        for (mut event, follow) in events.into_iter().zip((0..count).rev()) {
             let follow = u32::try_from(follow).unwrap_or(u32::MAX);
-            push(frames, event, Place { at, follow, voided }.number(), after);
+            event.sequence_number = Place { at, follow, voided }.number();
+            if is_after(event.sequence_number, self.after) {
+                frames.push_named(event.name, &event);
+            }
         }
-        events.len()
-    }
-}
-
-fn push(frames: &mut SseEncoder, event: &StreamEvent<'_>, sequence_number: u64, after: u64) {
-    if is_after(sequence_number, after) {
-        let name = event.name();
-        frames.push_named(Some(name), &Numbered { name, event, sequence_number });
+        count
     }
 }
 
@@ -171,7 +161,7 @@ impl Waiting {
 
 impl Dialect for Waiting {
     fn push(&mut self, _: Position, event: &Event<'_>, frames: &mut SseEncoder) {
-        if self.is_written || self.translator.delta(event).is_some() {
+        if self.is_written {
             return;
         }
         self.translator.push(event);

@@ -13,13 +13,13 @@ use houston_domain::run::RunStatus;
 use houston_protocol::agui::{EntityId, Event, Fact, Outcome, RunResult, TokenUsage};
 use houston_protocol::openai::event::StreamEvent;
 use houston_protocol::openai::item::{ItemStatus, OutputItem, SERVER_LABEL};
-use houston_protocol::openai::response::{
-    Conversation, IncompleteDetails, Reasoning, Response, ResponseError, Status, Text, Usage,
-};
-use serde_json::json;
+use houston_protocol::openai::response::{Status, usage};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::id::{ResponseId, approval_id};
 use super::items::Items;
+use super::replay::Said;
 
 /// The name of the function whose answer is a person's: no client declares it.
 pub(super) const ASK_USER: &str = "ask_user";
@@ -41,25 +41,29 @@ pub(crate) struct Head {
     pub(crate) id: ResponseId,
     /// Seconds since 1970.
     pub(crate) created_at: i64,
-    /// As the request named it.
-    pub(crate) model: String,
     pub(crate) conversation: String,
-    pub(crate) previous: Option<String>,
-    pub(crate) background: bool,
-    pub(crate) metadata: BTreeMap<String, String>,
-    /// The names of the client's functions.
-    pub(crate) functions: Vec<String>,
+    pub(crate) said: Said,
+}
+
+/// Why a response failed.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Failure {
+    /// `server_error` or `rate_limit_exceeded`.
+    pub(super) code: &'static str,
+    /// For end users.
+    pub(super) message: String,
 }
 
 /// A response, as far as its events say.
 #[derive(Debug, Clone)]
 pub(crate) struct Translator {
-    head: Head,
-    status: Status,
-    error: Option<ResponseError>,
-    reason: Option<String>,
-    usage: Option<Usage>,
-    items: Items,
+    pub(super) head: Head,
+    pub(super) status: Status,
+    pub(super) error: Option<Failure>,
+    /// What cut it off: `max_output_tokens`, `content_filter`, or a stop rule of Houston.
+    pub(super) reason: Option<String>,
+    pub(super) usage: Option<TokenUsage>,
+    pub(super) items: Items,
     /// Calls that waited for an approval when the response began: name and arguments.
     waiting: BTreeMap<String, (String, String)>,
     /// Calls of the client's functions, by Houston's id of the call: sent when the client is asked to carry them out.
@@ -91,11 +95,6 @@ impl Translator {
         self.status.is_final()
     }
 
-    /// How many items were taken back.
-    pub(crate) fn voided(&self) -> u32 {
-        self.items.voided
-    }
-
     /// The same for the part of the run after this one.
     pub(crate) fn goes_on(&self, head: Head) -> Self {
         let calls = self.items.output().into_iter().filter_map(|item| match item {
@@ -108,49 +107,39 @@ impl Translator {
         Self { waiting, calls: self.calls.clone(), ..Self::new(head) }
     }
 
-    /// The client has been sent so many items that were taken back.
-    pub(crate) fn after_voided(&mut self, voided: u32) {
-        self.items.after_voided(voided);
-    }
-
-    /// The client has been sent the beginning of this text.
-    pub(crate) fn has_beginning(&mut self, key: EntityId) {
-        self.items.has_beginning(key);
-    }
-
     /// The response object.
-    pub(crate) fn response(&self) -> Response {
-        let head = &self.head;
-        Response {
-            id: head.id.to_string(),
-            object: "response",
-            created_at: head.created_at,
-            status: self.status,
-            background: head.background,
-            error: self.error.clone(),
-            incomplete_details: self.reason.clone().map(|reason| IncompleteDetails { reason }),
-            instructions: None,
-            max_output_tokens: None,
-            metadata: head.metadata.clone(),
-            model: head.model.clone(),
-            output: self.items.output(),
-            parallel_tool_calls: true,
-            previous_response_id: head.previous.clone(),
-            conversation: Conversation { id: head.conversation.clone() },
-            reasoning: Reasoning::default(),
-            store: true,
-            temperature: None,
-            text: Text::default(),
-            tool_choice: "auto",
-            tools: [],
-            top_p: None,
-            truncation: "disabled",
-            usage: self.usage,
-        }
+    pub(crate) fn response(&self) -> Value {
+        let Head { id, created_at, conversation, said } = &self.head;
+        json!({
+            "id": id.to_string(),
+            "object": "response",
+            "created_at": created_at,
+            "status": self.status,
+            "background": said.background,
+            "error": self.error,
+            "incomplete_details": self.reason.as_ref().map(|reason| json!({"reason": reason})),
+            "instructions": null,
+            "max_output_tokens": null,
+            "metadata": said.metadata,
+            "model": said.model,
+            "output": self.items.output(),
+            "parallel_tool_calls": true,
+            "previous_response_id": said.previous,
+            "conversation": {"id": conversation},
+            "reasoning": {"effort": null, "summary": null},
+            "store": true,
+            "temperature": null,
+            "text": {"format": {"type": "text"}},
+            "tool_choice": "auto",
+            "tools": [],
+            "top_p": null,
+            "truncation": "disabled",
+            "usage": self.usage.as_ref().map(usage),
+        })
     }
 
-    fn boxed(&self) -> Box<Response> {
-        Box::new(self.response())
+    fn event(&self, name: &'static str) -> StreamEvent {
+        StreamEvent { name, response: Some(self.response()), ..StreamEvent::default() }
     }
 
     /// A durable event, before its frames.
@@ -180,27 +169,17 @@ impl Translator {
         }
     }
 
-    /// A piece of text, which is most of a stream.
-    pub(crate) fn delta<'e>(&'e mut self, event: &'e Event<'_>) -> Option<StreamEvent<'e>> {
-        match event {
-            Event::TextMessageContent { message_id, delta, .. }
-            | Event::ReasoningMessageContent { message_id, delta, .. } => {
-                self.items.text_delta(*message_id, delta)
-            }
-            _ => None,
-        }
-    }
-
-    /// The events for any other frame.
-    pub(crate) fn push(&mut self, event: &Event<'_>) -> Vec<StreamEvent<'static>> {
+    /// The events for a frame.
+    pub(crate) fn push(&mut self, event: &Event<'_>) -> Vec<StreamEvent> {
         if self.is_over() {
             return Vec::new();
         }
         match event {
-            Event::RunStarted { .. } => vec![
-                StreamEvent::Created { response: self.boxed() },
-                StreamEvent::Queued { response: self.boxed() },
-            ],
+            Event::TextMessageContent { message_id, delta, .. }
+            | Event::ReasoningMessageContent { message_id, delta, .. } => {
+                self.items.text_delta(*message_id, delta).into_iter().collect()
+            }
+            Event::RunStarted { .. } => vec![self.event("response.created"), self.event("response.queued")],
             Event::TextMessageStart { message_id, .. } | Event::ReasoningMessageStart { message_id, .. } => {
                 self.items.start_text(*message_id)
             }
@@ -214,7 +193,7 @@ impl Translator {
                 self.items.end_text(*message_id, thought.as_deref(), is_live)
             }
             Event::ToolCallStart { tool_call_id, tool_call_name, metadata, .. }
-                if self.head.functions.iter().any(|name| *name == **tool_call_name) =>
+                if self.head.said.functions.iter().any(|name| *name == **tool_call_name) =>
             {
                 let call = metadata.houston.call_id.as_deref().unwrap_or_default().to_owned();
                 let (key, name) = (*tool_call_id, tool_call_name.to_string());
@@ -232,23 +211,27 @@ impl Translator {
             Event::ToolCallStart { tool_call_id, tool_call_name, .. } => {
                 self.items.start_call(*tool_call_id, call(*tool_call_id, tool_call_name, String::new()))
             }
-            Event::ToolCallArgs { tool_call_id, delta, .. } => self.items.arguments(*tool_call_id, delta),
-            Event::ToolCallEnd { tool_call_id, .. } => self.items.arguments_done(*tool_call_id),
+            Event::ToolCallArgs { tool_call_id, delta, .. } => {
+                self.items.arguments(*tool_call_id, delta).into_iter().collect()
+            }
+            Event::ToolCallEnd { tool_call_id, .. } => {
+                self.items.arguments_done(*tool_call_id).into_iter().collect()
+            }
             Event::ToolCallResult { tool_call_id, content, metadata, .. } => {
                 let failed = metadata.as_ref().is_some_and(|metadata| metadata.houston.is_error);
                 self.result(*tool_call_id, content, failed)
             }
             Event::Custom { fact, .. } => self.fact(fact),
             Event::RunFinished { result, outcome, usage, .. } => {
-                self.ended(result, outcome, usage.as_ref().map(|[usage]| usage))
+                self.ended(result, outcome, usage.map(|[usage]| usage))
             }
             Event::RunError { message, code, usage, .. } => {
-                self.usage = usage.as_ref().map(|[usage]| usage.into());
+                self.usage = usage.map(|[usage]| usage);
                 let code = if &**code == "RATE_LIMITED" { "rate_limit_exceeded" } else { "server_error" };
-                self.error = Some(ResponseError { code: code.to_owned(), message: message.to_string() });
+                self.error = Some(Failure { code, message: message.to_string() });
                 self.status = Status::Failed;
                 self.items.close();
-                vec![StreamEvent::Failed { response: self.boxed() }]
+                vec![self.event("response.failed")]
             }
             _ => Vec::new(),
         }
@@ -259,7 +242,7 @@ impl Translator {
     }
 
     /// The result of a call, which the response before may have announced.
-    fn result(&mut self, key: EntityId, content: &str, failed: bool) -> Vec<StreamEvent<'static>> {
+    fn result(&mut self, key: EntityId, content: &str, failed: bool) -> Vec<StreamEvent> {
         let mut events = Vec::new();
         if !self.items.has(key) {
             let (name, arguments) = self.waiting.remove(&call_id(key)).unwrap_or_default();
@@ -269,11 +252,11 @@ impl Translator {
         events
     }
 
-    fn fact(&mut self, fact: &Fact<'_>) -> Vec<StreamEvent<'static>> {
+    fn fact(&mut self, fact: &Fact<'_>) -> Vec<StreamEvent> {
         match fact {
             Fact::AttemptStarted { .. } if self.status == Status::Queued => {
                 self.status = Status::InProgress;
-                vec![StreamEvent::InProgress { response: self.boxed() }]
+                vec![self.event("response.in_progress")]
             }
             Fact::QuestionAsked { question_id, subject, kind, text, schema, approval, .. } => {
                 let (id, key) = (approval_id(*question_id), EntityId::Result(MessageId(question_id.0)));
@@ -307,9 +290,9 @@ impl Translator {
         &mut self,
         result: &RunResult<'_>,
         outcome: &Outcome<'_>,
-        usage: Option<&TokenUsage>,
-    ) -> Vec<StreamEvent<'static>> {
-        self.usage = usage.map(Usage::from);
+        usage: Option<TokenUsage>,
+    ) -> Vec<StreamEvent> {
+        self.usage = usage;
         self.items.close();
         let stopped = result.stop_reason.as_deref();
         (self.status, self.reason) = match outcome {
@@ -324,17 +307,14 @@ impl Translator {
                 None => (Status::Completed, None),
             },
         };
-        let response = self.boxed();
-        vec![match self.status {
-            Status::Completed => StreamEvent::Completed { response },
-            // Clients know no event for what was cancelled.
-            _ => StreamEvent::Incomplete { response },
-        }]
+        // Clients know no event for what was cancelled.
+        let is_complete = self.status == Status::Completed;
+        vec![self.event(if is_complete { "response.completed" } else { "response.incomplete" })]
     }
 }
 
 fn approval_request(id: String, name: String, arguments: String) -> OutputItem {
-    OutputItem::McpApprovalRequest { id, server_label: SERVER_LABEL.to_owned(), name, arguments }
+    OutputItem::McpApprovalRequest { id, server_label: SERVER_LABEL, name, arguments }
 }
 
 /// The id of the item of a call.
@@ -346,7 +326,7 @@ fn call_id(key: EntityId) -> String {
 fn call(key: EntityId, name: &str, arguments: String) -> OutputItem {
     OutputItem::McpCall {
         id: call_id(key),
-        server_label: SERVER_LABEL.to_owned(),
+        server_label: SERVER_LABEL,
         name: name.to_owned(),
         arguments,
         output: None,
