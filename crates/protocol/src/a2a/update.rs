@@ -1,9 +1,11 @@
 //! Parts of a task, and what a push notification says about an event.
 
+use std::fmt::Display;
+
 use chrono::{DateTime, Utc};
 use houston_domain::error_message::user_text;
 use houston_domain::event::{Committed, Event, MessageBody};
-use houston_domain::id::{MessageId, RunId};
+use houston_domain::id::RunId;
 use houston_domain::message::result_of;
 use houston_domain::run::RunStatus;
 use serde_json::{Value, json};
@@ -41,7 +43,7 @@ pub fn update(ids: &TaskIds, committed: &Committed) -> Option<StreamResponse> {
         }
         Event::MessageSent { message_id } => {
             let body = committed.body.as_ref().filter(|body| !is_rolled_back(body))?;
-            return Some(sent(ids, artifact(*message_id, body)));
+            return Some(artifact_update(ids, artifact(*message_id, part(body)), false, Some(true)));
         }
         Event::RunFinished { status, code, .. } => return Some(ended(ids, *status, code.as_deref(), at)),
         _ => return None,
@@ -77,13 +79,20 @@ pub fn status_update(ids: &TaskIds, status: TaskStatus, metadata: Option<Metadat
     })
 }
 
-fn sent(ids: &TaskIds, artifact: Artifact) -> StreamResponse {
+/// What the agent has written: a part of it that comes after the others (`append`), or all so far.
+#[must_use]
+pub fn artifact_update(
+    ids: &TaskIds,
+    artifact: Artifact,
+    append: bool,
+    last_chunk: Option<bool>,
+) -> StreamResponse {
     StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
         task_id: ids.run.to_string(),
         context_id: ids.context.clone(),
         artifact,
-        append: Some(false),
-        last_chunk: Some(true),
+        append: Some(append),
+        last_chunk,
         metadata: None,
     })
 }
@@ -96,13 +105,19 @@ pub fn is_rolled_back(body: &MessageBody) -> bool {
 
 /// What the agent has written: a text, or a value if a form was asked for.
 #[must_use]
-pub fn artifact(id: MessageId, body: &MessageBody) -> Artifact {
+pub fn part(body: &MessageBody) -> Part {
     let value = result_of(&body.metadata, &body.content);
+    value.map_or_else(|| Part::text(body.content.clone()), Part::data)
+}
+
+/// An artifact of one part, under the id of its message.
+#[must_use]
+pub fn artifact(id: impl Display, part: Part) -> Artifact {
     Artifact {
         artifact_id: id.to_string(),
         name: None,
         description: None,
-        parts: vec![value.map_or_else(|| Part::text(body.content.clone()), Part::data)],
+        parts: vec![part],
         metadata: None,
         extensions: None,
     }

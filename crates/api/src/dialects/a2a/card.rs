@@ -1,6 +1,5 @@
 //! Agent cards: what a client reads first. That of a kind needs no key; that of an agent of the tenant does.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
@@ -9,10 +8,8 @@ use axum::http::uri::Authority;
 use axum::response::IntoResponse as _;
 use houston_domain::agentable::AgentType;
 use houston_domain::id::AgentId;
-use houston_protocol::a2a::{
-    AgentCapabilities, AgentCard, AgentInterface, AgentSkill, HttpAuthSecurityScheme, SecurityScheme,
-    TRANSPORT_PROTOCOL_HTTP_JSON, TRANSPORT_PROTOCOL_JSONRPC,
-};
+use houston_protocol::a2a::{TRANSPORT_PROTOCOL_HTTP_JSON, TRANSPORT_PROTOCOL_JSONRPC, VERSION};
+use serde_json::{Value, json};
 
 use crate::request::prelude::*;
 
@@ -41,7 +38,7 @@ pub(super) async fn of_target(
 ///
 /// # Errors
 /// [`ApiError::NotFound`] when there is neither.
-pub(super) async fn extended(ctx: &Ctx, target: &str, headers: &HeaderMap) -> Result<AgentCard> {
+pub(super) async fn extended(ctx: &Ctx, target: &str, headers: &HeaderMap) -> Result<Value> {
     let speaks =
         |kind: &str| ctx.state.agent_types.get(kind).is_some_and(|kind: &AgentType| kind.conversational);
     if speaks(target) {
@@ -59,71 +56,43 @@ pub(super) async fn extended(ctx: &Ctx, target: &str, headers: &HeaderMap) -> Re
     if !agent.enabled || !speaks(&agent.kind) {
         return Err(NO_AGENT);
     }
-    let described = agent.settings.description.clone();
-    let description =
-        if described.is_empty() { format!("An agent of the kind {}.", agent.kind) } else { described };
+    let description = match agent.settings.description.as_str() {
+        "" => format!("An agent of the kind {}.", agent.kind),
+        described => described.to_owned(),
+    };
     Ok(card(&agent.id.to_string(), &agent.name, &description, &base(ctx, headers)))
 }
 
-fn of_kind(kind: &str, base: &str) -> AgentCard {
+fn of_kind(kind: &str, base: &str) -> Value {
     let spoken = kind.replace('_', " ");
-    card(
-        kind,
-        &spoken,
-        &format!("Talks with a user; each context is one {spoken}. Work goes on without the client."),
-        base,
-    )
+    let description =
+        format!("Talks with a user; each context is one {spoken}. Work goes on without the client.");
+    card(kind, &spoken, &description, base)
 }
 
-fn card(target: &str, name: &str, description: &str, base: &str) -> AgentCard {
+fn card(target: &str, name: &str, description: &str, base: &str) -> Value {
     let url = format!("{base}/a2a/{target}");
-    let skill = AgentSkill {
-        id: "converse".to_owned(),
-        name: name.to_owned(),
-        description: description.to_owned(),
-        tags: vec!["conversation".to_owned()],
-        examples: None,
-        input_modes: None,
-        output_modes: None,
-        security_requirements: None,
-    };
-    let bearer = HttpAuthSecurityScheme {
-        scheme: "Bearer".to_owned(),
-        description: Some("An API key, a client token, or a JWT of the tenant's issuer.".to_owned()),
-        bearer_format: None,
-    };
-    AgentCard {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        supported_interfaces: [TRANSPORT_PROTOCOL_JSONRPC, TRANSPORT_PROTOCOL_HTTP_JSON]
-            .map(|binding| AgentInterface::new(url.clone(), binding))
-            .to_vec(),
-        capabilities: AgentCapabilities {
-            streaming: Some(true),
-            push_notifications: Some(true),
-            extensions: None,
-            extended_agent_card: Some(true),
+    let interfaces = [TRANSPORT_PROTOCOL_JSONRPC, TRANSPORT_PROTOCOL_HTTP_JSON]
+        .map(|binding| json!({"url": url, "protocolBinding": binding, "protocolVersion": VERSION}));
+    let bearer = "An API key, a client token, or a JWT of the tenant's issuer.";
+    json!({
+        "name": name,
+        "description": description,
+        "version": env!("CARGO_PKG_VERSION"),
+        "supportedInterfaces": interfaces,
+        "capabilities": {"streaming": true, "pushNotifications": true, "extendedAgentCard": true},
+        "defaultInputModes": [
+            "text/plain", "application/json", "image/png", "image/jpeg", "image/webp", "image/gif",
+        ],
+        "defaultOutputModes": ["text/plain", "text/markdown"],
+        "skills": [
+            {"id": "converse", "name": name, "description": description, "tags": ["conversation"]},
+        ],
+        "securitySchemes": {
+            "bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer", "description": bearer}},
         },
-        default_input_modes: [
-            "text/plain",
-            "application/json",
-            "image/png",
-            "image/jpeg",
-            "image/webp",
-            "image/gif",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        default_output_modes: vec!["text/plain".to_owned(), "text/markdown".to_owned()],
-        skills: vec![skill],
-        provider: None,
-        documentation_url: None,
-        icon_url: None,
-        security_schemes: Some(HashMap::from([("bearer".to_owned(), SecurityScheme::HttpAuth(bearer))])),
-        security_requirements: Some(vec![HashMap::from([("bearer".to_owned(), Vec::new())])]),
-        signatures: None,
-    }
+        "securityRequirements": [{"schemes": {"bearer": {"list": []}}}],
+    })
 }
 
 /// The address under which clients reach the server: the one in the settings, or else as the request says.
@@ -136,4 +105,18 @@ fn base(app: &App, headers: &HeaderMap) -> String {
     // A client that lies about this misleads itself: the answer is not cached.
     let scheme = if text("x-forwarded-proto") == Some("https") { "https" } else { "http" };
     format!("{scheme}://{host}")
+}
+
+#[cfg(test)]
+mod tests {
+    use houston_protocol::a2a::AgentCard;
+
+    use super::*;
+
+    #[test]
+    fn card_is_what_the_official_type_writes() {
+        let card = of_kind("user_agent", "https://houston.example").to_string();
+        let official: AgentCard = serde_json::from_str(&card).unwrap();
+        assert_eq!(serde_json::to_string(&official).unwrap(), card);
+    }
 }

@@ -17,28 +17,18 @@ use crate::error::{ApiError, ResponseError};
 const OTHER: i32 = -32000;
 
 /// Why a request was refused.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
-    Api(ApiError),
+    #[error(transparent)]
+    Api(#[from] ApiError),
     /// One of the protocol's own errors.
-    Protocol(A2AError),
-}
-
-impl From<ApiError> for Refusal {
-    fn from(error: ApiError) -> Self {
-        Self::Api(error)
-    }
+    #[error(transparent)]
+    Protocol(#[from] A2AError),
 }
 
 impl From<houston_store::Error> for Refusal {
     fn from(error: houston_store::Error) -> Self {
         Self::Api(error.into())
-    }
-}
-
-impl From<A2AError> for Refusal {
-    fn from(error: A2AError) -> Self {
-        Self::Protocol(error)
     }
 }
 
@@ -69,7 +59,7 @@ impl Refusal {
         let (_, error) = self.described();
         let body = JsonRpcResponse::error(id, error.to_jsonrpc_error());
         match self {
-            Self::Api(error) if speaks_http(&error) => written(error, &body, "application/json"),
+            Self::Api(error) if speaks_http(&error) => written(error, &body),
             _ => Json(body).into_response(),
         }
     }
@@ -85,7 +75,7 @@ impl Refusal {
             "code": status.as_u16(), "status": rpc_status(status, error.code), "message": error.message, "details": details,
         }});
         match self {
-            Self::Api(error) => written(error, &body, "application/json"),
+            Self::Api(error) => written(error, &body),
             Self::Protocol(_) => {
                 (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
             }
@@ -93,10 +83,10 @@ impl Refusal {
     }
 }
 
-fn written(error: ApiError, body: &impl serde::Serialize, content_type: &'static str) -> Response {
+fn written(error: ApiError, body: &impl serde::Serialize) -> Response {
     let mut response = error.status().into_response();
     let body = serde_json::to_vec(body).unwrap_or_default();
-    response.extensions_mut().insert(ResponseError::from(error).with_body(body, content_type));
+    response.extensions_mut().insert(ResponseError::from(error).with_body(body, "application/json"));
     response
 }
 

@@ -40,9 +40,9 @@ use axum::routing::{MethodRouter, get, post};
 use axum::{Extension, Json};
 use houston_domain::scope::Scope;
 use houston_protocol::a2a::{
-    A2AError, DeleteTaskPushNotificationConfigRequest, GetTaskPushNotificationConfigRequest, JsonRpcId,
-    JsonRpcResponse, ListTaskPushNotificationConfigsRequest, MEDIA_TYPE, RpcRequest, SVC_PARAM_VERSION,
-    SendMessageResponse, SendRequest, TaskPushNotificationConfig, VERSION, methods,
+    A2AError, CancelTaskRequest, DeleteTaskPushNotificationConfigRequest,
+    GetTaskPushNotificationConfigRequest, JsonRpcId, JsonRpcResponse, ListTaskPushNotificationConfigsRequest,
+    MEDIA_TYPE, RpcRequest, SVC_PARAM_VERSION, SendMessageResponse, SubscribeToTaskRequest, VERSION, methods,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -55,10 +55,10 @@ use crate::deadline::Deadline;
 use crate::dialects::threads::Asker;
 use crate::error::{ApiError, Result};
 use crate::request::access::THREAD;
-use crate::request::body::parse;
-use crate::request::body::{Creation, JSON, WithImages, is_of_type};
+use crate::request::body::{JSON, WithImages, is_of_type, parse};
 use crate::request::endpoint::{Endpoints, erase};
 use crate::state::App;
+use crate::state::documents::DocumentPermit;
 
 /// All routes but that of the main card, which needs no key. Reading is needed for each of them: the answer to a message is what the
 /// agent writes. [`Ask`] asks for what sending needs.
@@ -92,8 +92,11 @@ pub(crate) fn main_card() -> MethodRouter<Arc<App>> {
     get(erase(card::main))
 }
 
-/// A body with JSON, under either media type.
-struct A2aBody<T>(pub(super) WithImages<T>);
+/// A body with JSON, under either media type, and the memory of a long one.
+struct A2aBody<T> {
+    value: T,
+    _permit: Option<DocumentPermit>,
+}
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for A2aBody<T> {
     type Rejection = ApiError;
@@ -102,7 +105,8 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for A2aBody<T> 
         if is_of_type(request.headers(), MEDIA_TYPE) {
             request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         }
-        WithImages::from_request(request, app).await.map(Self)
+        let WithImages { creation, permit } = WithImages::from_request(request, app).await?;
+        Ok(Self { value: creation.value, _permit: permit })
     }
 }
 
@@ -129,32 +133,25 @@ async fn rpc(
     asker: Result<Asker>,
     body: Result<A2aBody<RpcRequest>>,
 ) -> Response {
-    let null = JsonRpcId::Null;
-    let asker = match asker {
-        Ok(asker) => asker,
-        Err(error) => return Refusal::from(error).into_rpc(null),
-    };
-    let A2aBody(WithImages { creation: Creation { value: request, key: _ }, permit: _permit }) = match body {
-        Ok(body) => body,
-        Err(error @ ApiError::InvalidRequest { .. }) => {
-            let error = A2AError::invalid_request(format!("no JSON-RPC request: {error}"));
-            return Refusal::from(error).into_rpc(null);
+    let mut id = JsonRpcId::Null;
+    let answered = async {
+        let asker = asker?;
+        let body = body.map_err(|error| match error {
+            ApiError::InvalidRequest { .. } => {
+                Refusal::from(A2AError::invalid_request(format!("no JSON-RPC request: {error}")))
+            }
+            error => error.into(),
+        })?;
+        let RpcRequest { jsonrpc, id: given, method, params } = &body.value;
+        id = given.clone().unwrap_or(JsonRpcId::Null);
+        if jsonrpc != "2.0" {
+            return Err(A2AError::invalid_request("`jsonrpc` must be \"2.0\"").into());
         }
-        Err(error) => return Refusal::from(error).into_rpc(null),
+        check_version(&headers)?;
+        let ask = Ask { asker, target, deadline };
+        called(ask, method, params.as_deref(), &headers, &id).await
     };
-    let RpcRequest { jsonrpc, id, method, params } = request;
-    let id = id.unwrap_or(null);
-    if jsonrpc != "2.0" {
-        return Refusal::from(A2AError::invalid_request("`jsonrpc` must be \"2.0\"")).into_rpc(id);
-    }
-    if let Err(error) = check_version(&headers) {
-        return Refusal::from(error).into_rpc(id);
-    }
-    let ask = Ask { asker, target, deadline };
-    match called(ask, &method, params.as_deref(), &headers, &id).await {
-        Ok(response) => response,
-        Err(refusal) => refusal.into_rpc(id),
-    }
+    answered.await.unwrap_or_else(|refusal| refusal.into_rpc(id))
 }
 
 /// What any request may say: whose it is.
@@ -171,51 +168,35 @@ async fn called(
     headers: &HeaderMap,
     id: &JsonRpcId,
 ) -> Result<Response, Refusal> {
-    let text = params.map_or("{}", RawValue::get);
+    let text = params.map_or("{}", RawValue::get).as_bytes();
     // Every method may name the user.
-    let OfTenant { tenant } = parse(text.as_bytes())?;
+    let OfTenant { tenant } = parse(text)?;
     let ask = ask.of_tenant(tenant.as_deref()).await?;
     let binding = Binding::Rpc(id.clone());
     match method {
-        methods::SEND_MESSAGE => {
-            let request: SendRequest = parse(text.as_bytes())?;
-            result(id, &SendMessageResponse::Task(ask.send(&request).await?))
-        }
-        methods::SEND_STREAMING_MESSAGE => {
-            let request: SendRequest = parse(text.as_bytes())?;
-            ask.send_streaming(&request, binding).await
-        }
-        methods::GET_TASK => result(id, &ask.get(parse(text.as_bytes())?).await?),
-        methods::LIST_TASKS => {
-            let request: houston_protocol::a2a::ListTasksRequest = parse(text.as_bytes())?;
-            result(id, &ask.list(request).await?)
-        }
-        methods::CANCEL_TASK => {
-            let request: houston_protocol::a2a::CancelTaskRequest = parse(text.as_bytes())?;
-            result(id, &ask.cancel(&request.id).await?)
-        }
+        methods::SEND_MESSAGE => result(id, &SendMessageResponse::Task(ask.send(&parse(text)?).await?)),
+        methods::SEND_STREAMING_MESSAGE => ask.send_streaming(&parse(text)?, binding).await,
+        methods::GET_TASK => result(id, &ask.get(parse(text)?).await?),
+        methods::LIST_TASKS => result(id, &ask.list(parse(text)?).await?),
+        methods::CANCEL_TASK => result(id, &ask.cancel(&parse::<CancelTaskRequest>(text)?.id).await?),
         methods::SUBSCRIBE_TO_TASK => {
-            let request: houston_protocol::a2a::SubscribeToTaskRequest = parse(text.as_bytes())?;
-            ask.subscribe(&request.id, binding).await
+            ask.subscribe(&parse::<SubscribeToTaskRequest>(text)?.id, binding).await
         }
         methods::GET_EXTENDED_AGENT_CARD => {
             result(id, &card::extended(ask.ctx(Scope::Read)?, &ask.target, headers).await?)
         }
-        methods::CREATE_PUSH_CONFIG => {
-            let config: TaskPushNotificationConfig = parse(text.as_bytes())?;
-            result(id, &ask.create_push(&config).await?)
-        }
+        methods::CREATE_PUSH_CONFIG => result(id, &ask.create_push(&parse(text)?).await?),
         methods::LIST_PUSH_CONFIGS => {
-            let request: ListTaskPushNotificationConfigsRequest = parse(text.as_bytes())?;
-            result(id, &ask.pushes(&request.task_id).await?)
+            let of: ListTaskPushNotificationConfigsRequest = parse(text)?;
+            result(id, &ask.pushes(&of.task_id).await?)
         }
         methods::GET_PUSH_CONFIG => {
-            let request: GetTaskPushNotificationConfigRequest = parse(text.as_bytes())?;
-            result(id, &ask.push(&request.task_id, &request.id).await?)
+            let of: GetTaskPushNotificationConfigRequest = parse(text)?;
+            result(id, &ask.push(&of.task_id, &of.id).await?)
         }
         methods::DELETE_PUSH_CONFIG => {
-            let request: DeleteTaskPushNotificationConfigRequest = parse(text.as_bytes())?;
-            result(id, &ask.delete_push(&request.task_id, &request.id).await?)
+            let of: DeleteTaskPushNotificationConfigRequest = parse(text)?;
+            result(id, &ask.delete_push(&of.task_id, &of.id).await?)
         }
         _ => Err(A2AError::method_not_found(&method.chars().take(80).collect::<String>()).into()),
     }

@@ -12,10 +12,6 @@
 //! | the run waits for answers | status `INPUT_REQUIRED`, the last one |
 //! | the run has ended | status `COMPLETED`, `CANCELED` or `FAILED`, the last one |
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -23,50 +19,20 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
+use futures_util::StreamExt as _;
 use houston_domain::run::RunStatus;
-use houston_protocol::a2a::{
-    Artifact, JsonRpcId, Metadata, Part, StreamResponse, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus,
-};
+use houston_protocol::a2a::{JsonRpcId, Metadata, Part, StreamResponse, Task, TaskState, TaskStatus};
 use houston_protocol::agui::{EntityId, Event, Fact, Outcome, RunResult, SnapshotMessage, Timestamp};
 use houston_protocol::sse::SseEncoder;
-use http_body::Frame;
-use http_body_util::BodyExt as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::task::{TaskIds, failed, houston, input_required, status_update};
+use super::task::{TaskIds, artifact, artifact_update, failed, houston, input_required, status_update};
 use crate::dialects::threads::Thread;
 use crate::error::Result;
 use crate::events::Options;
 use crate::events::position::Position;
 use crate::events::stream::Dialect;
-
-/// A task and its updates as server-sent events.
-struct TaskStream {
-    task: Option<Bytes>,
-    updates: Body,
-    is_done: Arc<AtomicBool>,
-}
-
-impl http_body::Body for TaskStream {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if let Some(task) = self.task.take() {
-            return Poll::Ready(Some(Ok(Frame::data(task))));
-        }
-        // The thread may have later runs, of which the task knows nothing.
-        if self.is_done.load(Ordering::Relaxed) {
-            return Poll::Ready(None);
-        }
-        let frame = ready!(Pin::new(&mut self.updates).poll_frame(cx));
-        Poll::Ready(frame)
-    }
-}
 
 fn first_frame(task: Task, binding: &Binding, at: Position, retry_ms: u32) -> Bytes {
     let mut frames = SseEncoder::new(retry_ms);
@@ -89,18 +55,15 @@ pub(super) async fn stream(
     (at, is_begun): (Position, bool),
 ) -> Result<Response> {
     let first = first_frame(task, &binding, at, thread.ctx.state.config.retry_ms);
-    let updates = Updates::new(ids, binding, is_begun);
-    let is_done = updates.is_done();
-    let location = |_| String::new();
-    let opened = thread.open(Some(at), &Options::with_interrupts(), (updates, location)).await?;
-    let is_over = opened.status() == StatusCode::NO_CONTENT;
-    let (mut head, body) = opened.into_parts();
-    head.headers.remove(header::LOCATION);
-    if is_over {
+    let updates = (Updates::new(ids, binding, is_begun), |_| String::new());
+    let opened = thread.open(Some(at), &Options::with_interrupts(), updates).await?;
+    if opened.status() == StatusCode::NO_CONTENT {
         return Ok(only(first));
     }
-    let body = TaskStream { task: Some(first), updates: body, is_done };
-    Ok(Response::from_parts(head, Body::new(body)))
+    let (mut head, updates) = opened.into_parts();
+    head.headers.remove(header::LOCATION);
+    let frames = futures_util::stream::iter([Ok(first)]).chain(updates.into_data_stream());
+    Ok(Response::from_parts(head, Body::from_stream(frames)))
 }
 
 /// A stream of a task that has no updates at present.
@@ -124,14 +87,8 @@ pub(super) async fn wait(
     (at, is_begun): (Position, bool),
     (options, within): (&Options, Duration),
 ) -> Result<()> {
-    let updates = Updates::new(ids, Binding::Http, is_begun);
-    let is_done = updates.is_done();
-    let opened = thread.open(Some(at), options, (updates, |_| String::new())).await?;
-    let mut body = TaskStream { task: None, updates: opened.into_body(), is_done };
-    let read = async { while let Some(Ok(_)) = body.frame().await {} };
     // After that time the client gets the task as it is.
-    let _ = tokio::time::timeout(within, read).await;
-    Ok(())
+    thread.follow(at, options, Updates::new(ids, Binding::Http, is_begun), within).await.map(drop)
 }
 
 /// How updates are sent.
@@ -166,8 +123,8 @@ struct Updates {
     binding: Binding,
     /// Whether the events are those of the task: those before it are not.
     is_begun: bool,
-    /// Set with the last update.
-    is_done: Arc<AtomicBool>,
+    /// Whether the last update was written: the thread may have later runs, of which the task knows nothing.
+    is_done: bool,
     /// The artifact to which text was sent last, and whether it is complete.
     text: Option<(EntityId, bool)>,
     /// The artifact whose beginning the client has.
@@ -177,12 +134,7 @@ struct Updates {
 impl Updates {
     /// `is_begun`: the client's position is within the run.
     fn new(ids: TaskIds, binding: Binding, is_begun: bool) -> Self {
-        Self { ids, binding, is_begun, is_done: Arc::default(), text: None, begun: None }
-    }
-
-    /// Becomes true when the last update was written.
-    fn is_done(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.is_done)
+        Self { ids, binding, is_begun, is_done: false, text: None, begun: None }
     }
 
     /// The updates for an event.
@@ -192,7 +144,7 @@ impl Updates {
                 self.is_begun = *run_id == self.ids.run;
                 Vec::new()
             }
-            _ if !self.is_begun || self.is_done.load(Ordering::Relaxed) => Vec::new(),
+            _ if !self.is_begun || self.is_done => Vec::new(),
             Event::TextMessageContent { message_id, delta, .. } => vec![self.text(*message_id, delta)],
             Event::TextMessageEnd { message_id, .. } => self.complete(*message_id).into_iter().collect(),
             Event::MessagesSnapshot { messages, .. } => self.take_back(messages).into_iter().collect(),
@@ -201,7 +153,7 @@ impl Updates {
                 value.into_iter().chain([self.ended(*timestamp, result, outcome)]).collect()
             }
             Event::RunError { timestamp, message, code, .. } => {
-                self.is_done.store(true, Ordering::Relaxed);
+                self.is_done = true;
                 let metadata = houston(json!({"error_code": code}));
                 vec![self.status(failed(&self.ids, message, time(*timestamp)), Some(metadata))]
             }
@@ -238,21 +190,7 @@ impl Updates {
     }
 
     fn artifact(&self, id: EntityId, part: Part, append: bool, last_chunk: Option<bool>) -> StreamResponse {
-        StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
-            task_id: self.ids.run.to_string(),
-            context_id: self.ids.context.clone(),
-            artifact: Artifact {
-                artifact_id: id.to_string(),
-                name: None,
-                description: None,
-                parts: vec![part],
-                metadata: None,
-                extensions: None,
-            },
-            append: Some(append),
-            last_chunk,
-            metadata: None,
-        })
+        artifact_update(&self.ids, artifact(id, part), append, last_chunk)
     }
 
     fn working(&self, at: Timestamp, fact: Option<Value>) -> StreamResponse {
@@ -260,8 +198,8 @@ impl Updates {
         self.status(status, fact.map(houston))
     }
 
-    fn ended(&self, at: Timestamp, result: &RunResult<'_>, outcome: &Outcome<'_>) -> StreamResponse {
-        self.is_done.store(true, Ordering::Relaxed);
+    fn ended(&mut self, at: Timestamp, result: &RunResult<'_>, outcome: &Outcome<'_>) -> StreamResponse {
+        self.is_done = true;
         let at = time(at);
         let status = |state| TaskStatus { state, message: None, timestamp: at };
         let status = match outcome {
@@ -283,6 +221,10 @@ impl Dialect for Updates {
         for update in self.updates(event) {
             frames.push(at, &self.binding.frame(&update));
         }
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done
     }
 }
 
@@ -401,13 +343,9 @@ mod tests {
     #[test]
     fn nothing_follows_the_end_of_the_task() {
         let mut updates = updates();
-        let is_done = updates.is_done();
         let last = updates.updates(&finished(1, Outcome::Cancelled));
         let StreamResponse::StatusUpdate(update) = &last[0] else { panic!("{last:?}") };
-        assert_eq!(
-            (update.status.state.clone(), is_done.load(Ordering::Relaxed)),
-            (TaskState::Canceled, true)
-        );
+        assert_eq!((update.status.state.clone(), updates.is_done), (TaskState::Canceled, true));
         for event in [started(2), text(9, "other"), finished(2, Outcome::Success)] {
             assert!(updates.updates(&event).is_empty());
         }

@@ -5,13 +5,13 @@ use houston_domain::event::{Committed, Event as Durable};
 use houston_domain::message::Source;
 use houston_domain::question::NewQuestion;
 pub(super) use houston_protocol::a2a::update::{
-    TaskIds, failed, houston, input_required, message, state, status_update,
+    TaskIds, artifact, artifact_update, failed, houston, input_required, message, state, status_update,
 };
-use houston_protocol::a2a::update::{artifact, is_rolled_back};
+use houston_protocol::a2a::update::{is_rolled_back, part};
 use houston_protocol::a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use houston_protocol::agui::Interrupt;
 use houston_store::run::Run;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::events::stream::PAGE;
 use crate::request::prelude::*;
@@ -72,7 +72,7 @@ impl Written {
                 ));
             }
             (Durable::MessageSent { message_id }, Some(body)) if !is_rolled_back(&body) => {
-                self.artifacts.push(artifact(message_id, &body));
+                self.artifacts.push(artifact(message_id, part(&body)));
             }
             (Durable::RunFinished { .. }, _) => return false,
             _ => {}
@@ -98,15 +98,13 @@ pub(super) fn task(run: &Run, ids: &TaskIds, questions: &[NewQuestion], written:
     let is_truncated = written.as_ref().is_some_and(|written| written.is_truncated);
     let mut metadata = json!({"status": run.status, "thread_id": run.agentable.public_id(&run.kind)});
     let more = [
-        ("stop_reason", run.stop_reason.clone().map(Value::from)),
-        ("error_code", run.error_code.clone().map(Value::from)),
-        ("truncated", is_truncated.then_some(Value::Bool(true))),
+        ("stop_reason", json!(run.stop_reason)),
+        ("error_code", json!(run.error_code)),
+        ("truncated", json!(is_truncated.then_some(true))),
     ];
-    more.into_iter().for_each(|(name, value)| {
-        if let Some(value) = value {
-            metadata[name] = value;
-        }
-    });
+    for (name, value) in more.into_iter().filter(|(_, value)| !value.is_null()) {
+        metadata[name] = value;
+    }
     let (history, artifacts) =
         written.map_or((None, None), |written| (Some(written.history), Some(written.artifacts)));
     Task {
@@ -148,7 +146,7 @@ mod tests {
             source,
             message_type: houston_domain::message::MessageType::Text,
             content: content.to_owned(),
-            metadata: Value::Null,
+            metadata: json!(null),
         };
         Committed {
             seq,
