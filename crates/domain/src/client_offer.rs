@@ -68,20 +68,33 @@ pub struct ClientOffer {
     pub last_focus: Option<Focus>,
 }
 
-/// A tool that a client carries out.
+/// A tool that the client carries out.
+///
+/// ```json
+/// {"name": "show_map", "description": "Shows a place on the map.", "parameters": {"type": "object",
+///  "properties": {"place": {"type": "string"}}, "required": ["place"]}}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = InputTool))]
 pub struct ClientTool {
-    /// Its name.
+    /// 1 to 64 of the characters A-Z, a-z, 0-9, `_` and `-`; not that of a tool of the agent.
     pub name: String,
     /// When and how to use it, for the model.
     #[serde(default)]
     pub description: String,
     /// JSON Schema of its arguments, an object.
+    #[serde(default = "any_object")]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub parameters: Arc<Value>,
 }
 
-/// Something that a client shows its user.
+fn any_object() -> Arc<Value> {
+    Arc::new(json!({}))
+}
+
+/// Something that the client shows its user: `{"description": "the page", "value": "/hotels"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = InputContext))]
 pub struct ContextItem {
     /// What it is.
     #[serde(default)]

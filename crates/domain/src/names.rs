@@ -66,6 +66,7 @@ macro_rules! names {
 pub(crate) use names;
 
 /// Types whose form in JSON is the text that [`Display`](std::fmt::Display) writes and [`FromStr`](std::str::FromStr) reads.
+#[macro_export]
 macro_rules! as_text {
     ($($name:ty),+) => {$(
         impl serde::Serialize for $name {
@@ -76,7 +77,7 @@ macro_rules! as_text {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                let text: std::borrow::Cow<'de, str> = serde::Deserialize::deserialize(deserializer)?;
                 text.parse().map_err(serde::de::Error::custom)
             }
         }

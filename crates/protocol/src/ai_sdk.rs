@@ -12,14 +12,14 @@
 //! | anything else | `data-houston`, transient: the AG-UI event |
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use houston_domain::client_offer::{ClientTool, ContextItem};
 use houston_domain::id::{QuestionId, RunId};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::agui::{EntityId, InputContext, InputTool};
-#[cfg(feature = "openapi")]
-use crate::schema;
+use crate::agui::EntityId;
 
 /// The header with which a stream says what it is, and its value.
 pub const STREAM_HEADER: (&str, &str) = ("x-vercel-ai-ui-message-stream", "v1");
@@ -78,7 +78,7 @@ pub enum Chunk<'a> {
     ToolInputAvailable {
         tool_call_id: EntityId,
         tool_name: Cow<'a, str>,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
         input: Value,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         provider_executed: bool,
@@ -86,7 +86,7 @@ pub enum Chunk<'a> {
     #[serde(rename_all = "camelCase")]
     ToolOutputAvailable {
         tool_call_id: EntityId,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
         output: Value,
     },
     #[serde(rename_all = "camelCase")]
@@ -109,13 +109,13 @@ pub enum Chunk<'a> {
     #[serde(rename = "data-houston-question")]
     Question {
         id: QuestionId,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
         data: Value,
     },
     /// An event of AG-UI for which there is no chunk.
     #[serde(rename = "data-houston")]
     Data {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
         data: Value,
         /// Always: no part of the message is made of it.
         transient: bool,
@@ -125,13 +125,13 @@ pub enum Chunk<'a> {
     Finish {
         finish_reason: FinishReason,
         /// `{"houston": …}` with the `result` of the run, as in AG-UI.
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
         message_metadata: Value,
     },
     /// Of a run that was cancelled: what [`Self::Finish`] has.
     #[serde(rename_all = "camelCase")]
     MessageMetadata {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
         message_metadata: Value,
     },
     /// The run was cancelled.
@@ -181,7 +181,7 @@ pub struct ChatRequest {
     pub message_id: Option<String>,
     /// Tools that the client carries out, which it adds to the body: a list, or an object with the names as keys.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub tools: Value,
     /// Whose chat it is, if neither the key nor the header `Houston-User` names a user: an id, or an external id. A backend that
     /// passes requests on adds it to the body.
@@ -189,7 +189,7 @@ pub struct ChatRequest {
     pub user: Option<String>,
     /// What the client shows its user, which it adds to the body. The model reads it as untrusted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub context: Vec<InputContext>,
+    pub context: Vec<ContextItem>,
 }
 
 /// Why the client asks.
@@ -214,14 +214,14 @@ pub struct UiMessage {
     pub role: String,
     /// Texts, images (`file`), tool calls (`tool-…`, `dynamic-tool`), …
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AnyJson>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::AnyJson>))]
     pub parts: Vec<Value>,
 }
 
 impl ChatRequest {
     /// The tools of the client; `None` if they are neither a list nor an object of tools.
     #[must_use]
-    pub fn client_tools(&self) -> Option<Vec<InputTool>> {
+    pub fn client_tools(&self) -> Option<Vec<ClientTool>> {
         match &self.tools {
             Value::Null => Some(Vec::new()),
             Value::Array(tools) => tools.iter().map(|tool| input_tool(None, tool)).collect(),
@@ -232,20 +232,18 @@ impl ChatRequest {
 }
 
 /// A tool; its schema is called `parameters` or `inputSchema`.
-fn input_tool(name: Option<&str>, tool: &Value) -> Option<InputTool> {
+fn input_tool(name: Option<&str>, tool: &Value) -> Option<ClientTool> {
     let fields = tool.as_object()?;
     let schema = ["parameters", "inputSchema"].into_iter().find_map(|field| fields.get(field));
-    Some(InputTool {
+    Some(ClientTool {
         name: name.or_else(|| fields.get("name")?.as_str())?.to_owned(),
         description: fields.get("description").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        parameters: schema.cloned().unwrap_or_else(|| Value::Object(serde_json::Map::new())),
+        parameters: Arc::new(schema.cloned().unwrap_or_else(|| json!({}))),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -289,7 +287,7 @@ mod tests {
             let request = ChatRequest { tools, ..ChatRequest::default() };
             request
                 .client_tools()
-                .map(|tools| tools.into_iter().map(|tool| (tool.name, tool.parameters)).collect())
+                .map(|tools| tools.into_iter().map(|tool| (tool.name, (*tool.parameters).clone())).collect())
         };
         let schema = json!({"type": "object"});
         let map: Vec<(String, Value)> = vec![("show_map".into(), schema.clone())];

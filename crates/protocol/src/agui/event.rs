@@ -19,8 +19,6 @@ use super::{
     TokenUsage,
 };
 use crate::question::CallToApprove;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// When the event was committed, in milliseconds since 1970. Live text has no timestamp.
@@ -278,7 +276,7 @@ pub enum Event<'a> {
         timestamp: Option<i64>,
         message_id: EntityId,
         activity_type: Cow<'a, str>,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
         content: Cow<'a, Value>,
     },
     /// What changed in a message of which a snapshot was sent: operations of a JSON Patch (RFC 6902) on its content.
@@ -292,7 +290,7 @@ pub enum Event<'a> {
         timestamp: Option<i64>,
         message_id: EntityId,
         activity_type: Cow<'a, str>,
-        #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AnyJson>))]
+        #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::AnyJson>))]
         patch: Cow<'a, [Value]>,
     },
     /// The state that the agent shares with its front ends, at the start of a run; only of kinds that have one.
@@ -303,7 +301,7 @@ pub enum Event<'a> {
     StateSnapshot {
         #[serde(skip_serializing_if = "Option::is_none")]
         timestamp: Option<i64>,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
         snapshot: Cow<'a, Value>,
     },
     /// The state was changed: operations of a JSON Patch (RFC 6902), `add`, `remove` and `replace`.
@@ -314,7 +312,7 @@ pub enum Event<'a> {
     StateDelta {
         #[serde(skip_serializing_if = "Option::is_none")]
         timestamp: Option<i64>,
-        #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AnyJson>))]
+        #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::AnyJson>))]
         delta: Cow<'a, [Value]>,
     },
     /// The complete thread: a client replaces its messages with it.
@@ -439,11 +437,11 @@ pub enum Fact<'a> {
         text: Cow<'a, str>,
         /// The JSON Schema of an answer; absent: any JSON value.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
         schema: Option<Cow<'a, Value>>,
         /// The answer that holds if no answer comes in time.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
         default_value: Option<Cow<'a, Value>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         expires_at: Option<Time>,
@@ -462,7 +460,7 @@ pub enum Fact<'a> {
         state: QuestionState,
         /// Only if it was answered.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
         answer: Option<Cow<'a, Value>>,
     },
     /// The attempt failed and will be retried: this is retry `attempt` of at most `of`.
@@ -662,7 +660,7 @@ pub struct PostedMessage<'a> {
     pub message_type: MessageType,
     pub content: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::MessageMetadata>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::MessageMetadata>))]
     pub metadata: Option<Cow<'a, Value>>,
     pub run_id: RunId,
     /// Its position in the agentable's event stream.
@@ -691,7 +689,7 @@ pub struct HoustonMetadata<'a> {
     pub source: Option<Source>,
     /// The metadata of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::MessageMetadata>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::MessageMetadata>))]
     pub metadata: Option<Cow<'a, Value>>,
     /// The id of a tool call, unique within its run.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,12 +1,11 @@
 //! What an AG-UI client posts to run an agent.
 
+use houston_domain::client_offer::{ClientTool, ContextItem};
 use houston_domain::id::QuestionId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::message::MessageImage;
-#[cfg(feature = "openapi")]
-use crate::schema;
 
 /// The request of an AG-UI client. Houston stores the thread itself: of `messages` only a new last one of the user is read, and
 /// results of calls that wait for the client. `forwardedProps` is ignored.
@@ -25,16 +24,16 @@ pub struct RunAgentInput {
     pub thread_id: Option<String>,
     /// Tools that the client carries out, for the run that reads the message: at most 64, together 64 KiB.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tools: Vec<InputTool>,
+    pub tools: Vec<ClientTool>,
     /// What the client shows its user, for the run that reads the message: at most 32 items, together 32 KiB. The model reads it
     /// as untrusted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub context: Vec<InputContext>,
+    pub context: Vec<ContextItem>,
     /// The state that the client shares with the agent: it becomes the state before the run, if the kind declares one and it
     /// matches its schema. `null` and `{}`, which clients send that have none, change nothing; for a kind without a state, every
     /// value is ignored.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub state: Value,
     /// The client's own id of the run: a request that is repeated under it does not set the state again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,41 +43,6 @@ pub struct RunAgentInput {
     /// Answers to the interrupts of the thread.
     #[serde(default)]
     pub resume: Vec<ResumeEntry>,
-}
-
-/// A tool that the client carries out.
-///
-/// ```json
-/// {"name": "show_map", "description": "Shows a place on the map.", "parameters": {"type": "object",
-///  "properties": {"place": {"type": "string"}}, "required": ["place"]}}
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct InputTool {
-    /// 1 to 64 of the characters A-Z, a-z, 0-9, `_` and `-`; not that of a tool of the agent.
-    pub name: String,
-    /// When and how to use it, for the model.
-    #[serde(default)]
-    pub description: String,
-    /// JSON Schema of its arguments, an object.
-    #[serde(default = "any_object")]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
-    pub parameters: Value,
-}
-
-fn any_object() -> Value {
-    Value::Object(serde_json::Map::new())
-}
-
-/// Something that the client shows its user: `{"description": "the page", "value": "/hotels"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct InputContext {
-    /// What it is.
-    #[serde(default)]
-    pub description: String,
-    /// Its text.
-    pub value: String,
 }
 
 /// A message as the client has it.
@@ -92,7 +56,7 @@ pub struct InputMessage {
     /// A text, or parts: `{"type": "text", "text": "…"}`, `{"type": "image", "source": {"type": "data", "value": "<Base64>",
     /// "mimeType": "image/png"}}`, `{"type": "image", "source": {"type": "url", "value": "https://…"}}`.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub content: Value,
     /// Of a message of the role `tool`: the call whose result it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,7 +75,7 @@ pub struct ResumeEntry {
     pub status: ResumeStatus,
     /// The answer, if `resolved`: a JSON value that matches the interrupt's `responseSchema`.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub payload: Value,
 }
 

@@ -24,12 +24,13 @@ mod snapshot;
 use std::fmt;
 use std::str::FromStr;
 
+use houston_domain::as_text;
 use houston_domain::id::{AgentableId, MessageId, parse_prefixed};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::event::{Event, Fact, HoustonMetadata, Metadata, PostedMessage, Timestamp};
-pub use self::input::{InputContext, InputMessage, InputTool, ResumeEntry, ResumeStatus, RunAgentInput};
+pub use self::input::{InputMessage, ResumeEntry, ResumeStatus, RunAgentInput};
 pub use self::run::{
     Interrupt, InterruptDetails, InterruptMetadata, Outcome, RunResult, SubagentOutcome, TokenUsage,
 };
@@ -104,17 +105,7 @@ impl FromStr for EntityId {
     }
 }
 
-impl Serialize for EntityId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for EntityId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
+as_text!(EntityId);
 
 /// The name of a step, with the number of its iteration: `iteration 3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,8 +13,6 @@ use serde_json::{Value, json};
 
 use super::EntityId;
 use crate::question::CallToApprove;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// How a run ended: the `result` of `RUN_FINISHED`.
@@ -36,7 +34,7 @@ pub struct RunResult<'a> {
     pub stop_reason: Option<Cow<'a, str>>,
     /// Known cost in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// The answer as a value, if a form was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,7 +151,7 @@ pub struct Interrupt<'a> {
     pub tool_call_id: Option<EntityId>,
     /// The JSON Schema of the payload that answers; absent: any JSON value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
     pub response_schema: Option<Cow<'a, Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
@@ -177,7 +175,7 @@ pub struct InterruptDetails<'a> {
     pub subject: Option<Cow<'a, str>>,
     /// The answer that holds if no answer comes in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
     pub default_value: Option<Cow<'a, Value>>,
     /// The tool call that an approval is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
