@@ -8,8 +8,6 @@ use serde_json::{Map, Value};
 
 use crate::field::nullable;
 use crate::message::AcceptedMessageResponse;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 use crate::user::CreateUser;
 
@@ -47,7 +45,7 @@ pub struct AgentableResponse {
     pub result: Option<TaskResultResponse>,
     /// Known cost of its model calls, in US dollars; null if no cost is known, which is not 0.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// Model calls whose cost is unknown.
     #[serde(default)]
@@ -134,7 +132,7 @@ pub struct CreateFirstMessage {
     pub content: String,
     /// Returned with the message and its events; at most 16 KiB as JSON.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageMetadata))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::MessageMetadata))]
     pub metadata: Map<String, Value>,
 }
 

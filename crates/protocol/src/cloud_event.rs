@@ -6,8 +6,6 @@ use houston_domain::id::{RunId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// The media type of one event.
@@ -57,7 +55,7 @@ pub struct CloudEventData {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<i64>,
     #[serde(flatten)]
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
     pub fields: Map<String, Value>,
 }
 

@@ -4,8 +4,6 @@ use houston_domain::id::{GrantId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A lasting yes: calls of the tool that it covers are not asked about, where a lasting yes is possible.
@@ -23,7 +21,7 @@ pub struct GrantResponse {
     pub agentable: Option<String>,
     pub tool: String,
     /// JSON pointers into the arguments, and what they must be.
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
     pub when: Map<String, Value>,
     /// Who gave it, as the request said.
     pub granted_by: Option<String>,

@@ -3,9 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
-
 /// A call to explain: `{"tool": "delete_note", "input": {"note_id": "note_0190…"}}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -15,6 +12,6 @@ pub struct GuardedCall {
     pub tool: String,
     /// Its arguments.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
     pub input: Map<String, Value>,
 }

@@ -6,8 +6,6 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// An MCP server over HTTP: `{"url": "https://mcp.example.com/mcp", "headers": {"Authorization": "Bearer …"}, "kinds": ["goal"]}`.
@@ -140,10 +138,10 @@ pub struct McpToolResponse {
     /// What is approved: the hash of its definition.
     pub sha256: String,
     pub description: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub input_schema: Value,
     /// What the server says of it: `read_only`, `destructive`, `idempotent`, `open_world`.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub hints: Value,
     /// The name under which agents are offered it.
     pub offered_as: Option<String>,
@@ -161,9 +159,9 @@ pub struct McpToolResponse {
 pub struct McpToolDefinition {
     pub sha256: String,
     pub description: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub input_schema: Value,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub hints: Value,
 }
 

@@ -10,9 +10,6 @@ use houston_domain::model_policy::ModelPolicy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
-
 /// An image that a message is posted with: its bytes, or where they are. PNG, JPEG, WebP or GIF.
 ///
 /// ```json
@@ -49,7 +46,7 @@ pub struct CreateMessage {
     pub attachments: Vec<AttachmentId>,
     /// Returned with the message and its events; at most 16 KiB as JSON.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageMetadata))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::MessageMetadata))]
     pub metadata: Map<String, Value>,
     /// What the message is about, such as what the user looks at: the prompt says so, with what the kind's provider for this
     /// type knows of it.

@@ -5,9 +5,6 @@ pub use houston_domain::model_policy::{Need, Strategy};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
-
 /// The models of the installation, and which of them serve which use case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -54,15 +51,15 @@ pub struct ModelResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelPrice {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Decimal))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Decimal))]
     pub input: Decimal,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Decimal))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Decimal))]
     pub output: Decimal,
     /// Input that is read from the provider's cache; null if it has no price of its own.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub cache_read: Option<Decimal>,
     /// Input that is written to the provider's cache; null if it has no price of its own.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub cache_write: Option<Decimal>,
 }
 
@@ -180,7 +177,7 @@ pub struct ModelEstimate {
 pub struct EstimatedModel {
     pub id: String,
     /// In US dollars; null if its price is unknown, which is not 0.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// When it would be asked, from 1; null: never.
     pub position: Option<u32>,
@@ -198,6 +195,6 @@ pub struct EstimatedStrategy {
     /// In the order in which they would be asked.
     pub models: Vec<String>,
     /// In US dollars, of the first; null if its price is unknown, or there is none.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub cost: Option<Decimal>,
 }

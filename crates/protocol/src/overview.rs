@@ -4,9 +4,6 @@ use houston_domain::ended::EndedInHour;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
-
 /// The state of the installation, or of a tenant, in a few numbers.
 ///
 /// ```json
@@ -40,7 +37,7 @@ pub struct OverviewResponse {
     /// Runs that were given up within 24 hours, because their workers died.
     pub dead_lettered: i64,
     /// Cost of the runs that ended within the last hour, in US dollars.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Decimal))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Decimal))]
     pub cost_last_hour: Decimal,
     /// Whether there is more than was counted: at most 20,000 waiting agentables and 100,000 ended runs are.
     pub capped: bool,

@@ -5,8 +5,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::question::QuestionResponse;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A plan.
@@ -36,20 +34,20 @@ pub struct PlanResponse {
     pub paused: bool,
     /// Number of the document that is in force, from 1.
     pub version: i32,
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
     pub document: Value,
     /// What its expressions read as `input`.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub input: Value,
     /// What people see: the content of the activity `houston.plan`.
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
     pub checklist: Value,
     /// The first 200 steps, with the beginnings of their results.
     pub steps: Vec<PlanStepResponse>,
     /// The open questions of its steps.
     pub questions: Vec<QuestionResponse>,
     /// The result, once it is completed.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
     pub output: Option<Value>,
     /// How often it was changed because a step had failed.
     pub replans: i32,
@@ -79,7 +77,7 @@ pub struct PlanListItem {
     pub status: String,
     pub version: i32,
     /// What people see: the content of the activity `houston.plan`.
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
     pub checklist: Value,
     pub created_at: Time,
     pub ended_at: Option<Time>,
@@ -106,7 +104,7 @@ pub struct PlanStepResponse {
     /// How often it was started.
     pub attempt: u32,
     /// What it returned; null: nothing yet.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
     pub result: Option<Value>,
     /// Whether `result` is only the beginning, as a text. `GET …/steps` has whole results.
     pub is_cut: bool,
@@ -145,7 +143,7 @@ pub struct PlanVersionResponse {
     pub version: i32,
     /// Why there is this version; empty for the first.
     pub reason: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
     pub document: Value,
     pub created_at: Time,
 }
@@ -162,7 +160,7 @@ pub struct PlanVersionResponse {
 pub struct CreatePlan {
     /// Version 1 of the documents of plans: up to 512 KiB and 2,000 steps. Either this or `template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<BTreeMap<String, schema::AnyJson>>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<BTreeMap<String, crate::schema::AnyJson>>))]
     pub document: Option<Map<String, Value>>,
     /// The name of a file of the installation (`jobs/plans/*.json`), whose document it is; `input` must match its schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -170,7 +168,7 @@ pub struct CreatePlan {
     pub template: Option<String>,
     /// What its expressions read as `input`: up to 64 KiB.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
     pub input: Map<String, Value>,
 }
 
@@ -191,11 +189,11 @@ pub struct ChangePlan {
     pub remove: Vec<String>,
     /// Steps for the end of the outermost list.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AnyJson>, max_items = 100))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::AnyJson>, max_items = 100))]
     pub add: Vec<Value>,
     /// Another template of the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
     pub output: Option<Value>,
     /// Why, for people: one line of at most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -239,8 +239,6 @@ impl fmt::Display for ProblemCode {
 /// How the OpenAPI document describes the codes.
 #[cfg(feature = "openapi")]
 mod documented {
-    use std::borrow::Cow;
-
     use houston_domain::schema::one_of;
     use utoipa::openapi::RefOr;
     use utoipa::openapi::schema::Schema;
@@ -258,11 +256,7 @@ mod documented {
         }
     }
 
-    impl ToSchema for ProblemCode {
-        fn name() -> Cow<'static, str> {
-            "ProblemCode".into()
-        }
-    }
+    impl ToSchema for ProblemCode {}
 }
 
 #[cfg(test)]

@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::owner::Owner;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A question. It is closed once: by an answer, by its time, by its run, or by the end of its run.
@@ -35,15 +33,15 @@ pub struct QuestionResponse {
     pub subject: Option<String>,
     pub text: String,
     /// The JSON Schema of an answer; null: any JSON value.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
     pub schema: Option<Value>,
     /// The answer that holds if no answer comes in time.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
     pub default_value: Option<Value>,
     pub expires_at: Option<Time>,
     pub state: QuestionState,
     /// Null unless it was answered.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
     pub answer: Option<Value>,
     /// Who answered, as the request said.
     pub answered_by: Option<String>,
@@ -80,7 +78,7 @@ impl From<QuestionResponse> for NewQuestion {
 pub struct CallToApprove {
     pub tool: String,
     /// The arguments as the model gave them.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub input: Value,
     /// Why a person is asked.
     pub why: String,
@@ -114,7 +112,7 @@ impl From<CallToApprove> for Approval {
 #[serde(deny_unknown_fields)]
 pub struct AnswerQuestion {
     /// A JSON value that matches the question's schema.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub answer: Value,
     /// Who answers, at most 200 characters; for people who read it later.
     #[serde(default, skip_serializing_if = "Option::is_none")]

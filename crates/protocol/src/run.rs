@@ -7,8 +7,6 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
 use crate::owner::Owner;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A run.
@@ -35,7 +33,7 @@ pub struct RunResponse {
     /// Tokens of its model calls.
     pub usage: Usage,
     /// Known cost of its model calls, in US dollars; null if no cost is known, which is not 0.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// Model calls whose cost is unknown.
     pub unpriced_calls: i32,
@@ -92,7 +90,7 @@ pub struct ModelCallResponse {
     /// Tokens of the call.
     pub usage: Usage,
     /// Cost in US dollars; null if unknown.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// `provider` if the provider reported it, `list` if it was computed from the price list.
     pub cost_source: Option<String>,

@@ -5,8 +5,6 @@ use houston_domain::id::{RecordId, TableId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A custom table of a user.
@@ -27,7 +25,7 @@ pub struct TableResponse {
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<houston_domain::custom_table::Field>))]
     pub fields: Fields,
     /// The JSON Schema of a record.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub schema: Value,
     /// How many records it has.
     pub records: i64,
@@ -85,7 +83,7 @@ pub struct RecordResponse {
     pub id: RecordId,
     pub table_id: TableId,
     /// By the names of the fields.
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
     pub values: Map<String, Value>,
     /// Whether an agent wrote it after it had read what strangers wrote.
     pub untrusted: bool,
@@ -99,7 +97,7 @@ pub struct RecordResponse {
 #[serde(deny_unknown_fields)]
 pub struct AddRecords {
     /// 1 to 100 records, each with its values by the names of the fields.
-    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100, value_type = Vec<BTreeMap<String, schema::AnyJson>>))]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100, value_type = Vec<BTreeMap<String, crate::schema::AnyJson>>))]
     pub records: Vec<Map<String, Value>>,
 }
 
@@ -116,7 +114,7 @@ pub struct AddedRecords {
 #[serde(deny_unknown_fields)]
 pub struct UpdateRecord {
     /// By the names of the fields.
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
     pub values: Map<String, Value>,
 }
 
@@ -138,9 +136,9 @@ pub struct AggregateResponse {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AggregateGroup {
     /// The value that its records have in common; null: none.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub group: Value,
     /// A count as a number, a sum or mean as a decimal in a text, the least or greatest value as it is; null: no value.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub value: Value,
 }

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A document of HTTP endpoints: `{"document": "base = \"https://crm.example.com\"\n…", "kinds": ["goal"],
@@ -16,7 +14,7 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 pub struct PutEndpoints {
     /// The text of a TOML file of endpoints, an OpenAPI 3 document, or an object of the shape of the TOML file.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub document: Value,
     /// The kinds whose agents are offered all of its tools. Agents of other kinds name tools under `tools`.
     #[serde(default)]

@@ -6,8 +6,6 @@ pub use houston_domain::trigger::{Misfire as TriggerMisfire, When as TriggerWhen
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// What a trigger does. Its texts may be templates, as in `It is {{ event.data.status }}`: `event` is as in conditions, and what
@@ -45,11 +43,11 @@ pub enum TriggerThen {
         #[cfg_attr(feature = "openapi", schema(value_type = houston_domain::id::AgentableId))]
         agentable_id: String,
         /// The document, as in `POST /v1/goals/{id}/plans`.
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
         document: Map<String, Value>,
         /// What its expressions read as `input`. Texts in it may be templates.
         #[serde(default)]
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
         input: Map<String, Value>,
     },
 }

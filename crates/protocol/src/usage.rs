@@ -5,9 +5,6 @@ use houston_domain::id::{AgentId, UserId};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
-
 /// What the runs took that ended within a window, by user, agent, model and day: the 50 of each that cost most, those first; days
 /// in their order.
 ///
@@ -49,7 +46,7 @@ pub struct Spent {
     pub output_tokens: i64,
     pub cache_read_tokens: i64,
     /// Cost in US dollars of the calls with a price; null if none has one, which is not 0.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// Model calls whose cost is unknown.
     pub unpriced_calls: i64,
@@ -64,13 +61,13 @@ pub struct Spent {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Budgets {
     /// For one run, with all its attempts.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub per_run: Option<Decimal>,
     /// For one agentable, with all its runs.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub per_agentable: Option<Decimal>,
     /// For one user and one day, UTC.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub per_user_day: Option<Decimal>,
 }
 
@@ -82,7 +79,7 @@ pub struct UserSpent {
     /// Empty for keys without the scope `read`.
     pub name: String,
     /// Cost in US dollars of today's model calls (UTC), also of open runs: what the budget of the day is compared with.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub today: Option<Decimal>,
     #[serde(flatten)]
     pub spent: Spent,

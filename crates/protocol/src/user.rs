@@ -9,8 +9,6 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
 use crate::field::nullable;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A user.
@@ -30,7 +28,7 @@ pub struct UserResponse {
     pub time_zone: String,
     /// Known cost of all their model calls, in US dollars; null if no cost is known.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub total_llm_cost: Option<Decimal>,
     /// Model calls whose cost is unknown.
     #[serde(default)]
@@ -83,7 +81,7 @@ pub struct UpdateUser {
 pub struct UserCostsResponse {
     pub user_id: UserId,
     /// Known cost in US dollars; null if no cost is known.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub total_llm_cost: Option<Decimal>,
     /// Model calls whose cost is unknown.
     pub unpriced_calls: i32,
@@ -103,7 +101,7 @@ pub struct DayCostResponse {
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = Date))]
     pub day: NaiveDate,
     /// Known cost in US dollars; null if no cost is known.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// Model calls whose cost is unknown.
     pub unpriced_calls: i32,

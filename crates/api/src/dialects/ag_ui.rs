@@ -11,16 +11,13 @@
 //! Endpoints of other protocols use [`of_calls`] and [`give`]: a call that waits is named by the thread message that shows it,
 //! which is its id in every stream (`msg_…`).
 
-use std::sync::Arc;
-
 use axum::extract::Path;
 use axum::http::HeaderMap;
-use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem, failed, result_answer};
+use houston_domain::client_offer::{ClientOffer, failed, result_answer};
 use houston_domain::id::{MessageId, QuestionId};
 use houston_domain::question::{Question, QuestionState};
 use houston_domain::storable::storable_value;
 use houston_protocol::agui::{EntityId, InputMessage, ResumeEntry, ResumeStatus, RunAgentInput};
-use houston_store::Error;
 use serde_json::{Map, Value};
 
 use crate::dialects::threads::{Asker, NewMessage, Thread, find_or_create};
@@ -135,7 +132,7 @@ async fn begin(thread: &Thread, input: RunAgentInput) -> Result<Option<Position>
     }
     shared_state::given(ctx, path, &input).await?;
     let mut answered = of_entries(thread, &input.resume).await?;
-    answered.extend(of_messages(thread, &input.messages).await?);
+    answered.extend(of_calls(thread, new_results(&input.messages)?).await?);
     if !answered.is_empty() && !offer.is_empty() {
         ctx.store().change_client_offer(path.id, &offer).await?;
     }
@@ -162,16 +159,8 @@ async fn begin(thread: &Thread, input: RunAgentInput) -> Result<Option<Position>
 
 /// What the client offers the run that answers.
 fn offer(input: &RunAgentInput) -> ClientOffer {
-    let tools = input.tools.iter().map(|tool| ClientTool {
-        name: tool.name.clone(),
-        description: tool.description.clone(),
-        parameters: Arc::new(tool.parameters.clone()),
-    });
-    let context = input
-        .context
-        .iter()
-        .map(|item| ContextItem { description: item.description.clone(), value: item.value.clone() });
-    ClientOffer { tools: tools.collect(), context: context.collect(), ..ClientOffer::default() }.focused()
+    let (tools, context) = (input.tools.clone(), input.context.clone());
+    ClientOffer { tools, context, ..ClientOffer::default() }.focused()
 }
 
 /// The last message, if it is one of the user that the thread may not have. Houston's own messages have ids of Houston.
@@ -244,18 +233,13 @@ pub(crate) async fn of_calls(thread: &Thread, results: Vec<CallResult>) -> Resul
     Ok(answers)
 }
 
-/// The results in messages of the role `tool` after the last one of the agent; those of Houston itself are left out.
-async fn of_messages(thread: &Thread, messages: &[InputMessage]) -> Result<Answers> {
-    let results = new_results(messages)?;
-    of_calls(thread, results).await
-}
-
+/// The results in messages of the role `tool` after the last one of the agent; those of Houston itself, by their ids, are left out.
 fn new_results(messages: &[InputMessage]) -> Result<Vec<CallResult>> {
     let mut results = Vec::new();
     for (nth, message) in messages.iter().enumerate().rev() {
         match message.role.as_str() {
             "assistant" => break,
-            "tool" if !is_own(&message.id) => {}
+            "tool" if message.id.parse::<EntityId>().is_err() => {}
             _ => continue,
         }
         let pointer = format!("/messages/{nth}/toolCallId");
@@ -281,11 +265,6 @@ fn given(messages: &[InputMessage]) -> Box<[MessageId]> {
     new_results(messages).into_iter().flatten().map(|result| result.cell).collect()
 }
 
-/// Whether a message has an id of Houston's.
-fn is_own(id: &str) -> bool {
-    id.parse::<EntityId>().is_ok()
-}
-
 /// The answers that entries of `resume` are.
 ///
 /// # Errors
@@ -294,22 +273,17 @@ async fn of_entries(thread: &Thread, entries: &[ResumeEntry]) -> Result<Answers>
     if entries.len() > MAX_ANSWERS {
         return Err(ApiError::field("/resume", format!("must have at most {MAX_ANSWERS} entries")));
     }
-    let Thread { ctx, path } = thread;
     let mut answers = Answers::with_capacity(entries.len());
     for (nth, entry) in entries.iter().enumerate() {
         let pointer = format!("/resume/{nth}");
-        let asked = match ctx.store().question(entry.interrupt_id).await {
-            Ok(asked) if asked.agentable == path.id => asked,
-            Ok(_) | Err(Error::NotFound { .. }) => {
-                let reason = "is no interrupt of this thread; send those of the last outcome `interrupt`";
-                return Err(ApiError::field(&format!("{pointer}/interruptId"), reason));
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let wrong = |reason| ApiError::field(&format!("{pointer}/interruptId"), reason);
+        let question = thread.question(entry.interrupt_id).await?.ok_or_else(|| {
+            wrong("is no interrupt of this thread; send those of the last outcome `interrupt`")
+        })?;
         if answers.iter().any(|(id, _)| *id == entry.interrupt_id) {
-            return Err(ApiError::field(&format!("{pointer}/interruptId"), "is answered twice"));
+            return Err(wrong("is answered twice"));
         }
-        if let Some(answer) = answer(entry, &asked.question, &pointer)? {
+        if let Some(answer) = answer(entry, &question, &pointer)? {
             answers.push((entry.interrupt_id, answer));
         }
     }

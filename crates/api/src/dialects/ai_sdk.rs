@@ -9,17 +9,15 @@
 pub(crate) mod chunks;
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
-use std::sync::Arc;
 
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem, failed};
+use houston_domain::client_offer::{ClientOffer, failed};
 use houston_domain::id::{MessageId, QuestionId};
 use houston_protocol::agui::EntityId;
 use houston_protocol::ai_sdk::{ChatRequest, STREAM_HEADER, Trigger, UiMessage};
 use houston_protocol::message::MessageImage;
-use houston_store::Error;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -197,23 +195,12 @@ async fn open(thread: Thread, at: Option<Position>, chunks: Chunks, path: String
 
 /// The path from which the stream of a chat can be resumed.
 fn stream_path(target: &str, chat: &str) -> String {
+    let escaped = |segment| utf8_percent_encode(segment, RESERVED);
     format!("/compat/ai-sdk/{}/{}/stream", escaped(target), escaped(chat))
 }
 
-/// A segment of a path.
-fn escaped(segment: &str) -> String {
-    let mut path = String::with_capacity(segment.len());
-    for byte in segment.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                path.push(char::from(byte))
-            }
-            // Writing to memory does not fail.
-            _ => drop(write!(path, "%{byte:02X}")),
-        }
-    }
-    path
-}
+/// What is escaped in a segment of a path.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// What the client offers the run that answers.
 ///
@@ -225,16 +212,7 @@ fn offer(request: &ChatRequest) -> Result<ClientOffer> {
             "must be a list of tools, or an object of tools by name; each has `description` and `parameters`";
         ApiError::field("/tools", shape)
     })?;
-    let tools = tools.into_iter().map(|tool| ClientTool {
-        name: tool.name,
-        description: tool.description,
-        parameters: Arc::new(tool.parameters),
-    });
-    let context = request
-        .context
-        .iter()
-        .map(|item| ContextItem { description: item.description.clone(), value: item.value.clone() });
-    Ok(ClientOffer { tools: tools.collect(), context: context.collect(), ..ClientOffer::default() }.focused())
+    Ok(ClientOffer { tools, context: request.context.clone(), ..ClientOffer::default() }.focused())
 }
 
 /// The text and the images of a message of the user. `nth`: where it is in the request.
@@ -321,12 +299,7 @@ async fn approval(thread: &Thread, pointer: &str, approval: &Value) -> Result<(Q
     let reason = "is no approval of this chat that waits";
     let unknown = || ApiError::field(&format!("{pointer}/approval/id"), reason);
     let id: QuestionId = approval["id"].as_str().and_then(|id| id.parse().ok()).ok_or_else(unknown)?;
-    let Thread { ctx, path } = thread;
-    let question = match ctx.store().question(id).await {
-        Ok(asked) if asked.agentable == path.id => asked.question,
-        Ok(_) | Err(Error::NotFound { .. }) => return Err(unknown()),
-        Err(error) => return Err(error.into()),
-    };
+    let question = thread.question(id).await?.ok_or_else(unknown)?;
     let approved = approval["approved"].as_bool();
     let approved = approved
         .ok_or_else(|| ApiError::field(&format!("{pointer}/approval/approved"), "must be true or false"))?;

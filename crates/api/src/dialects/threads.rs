@@ -20,12 +20,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use houston_domain::agentable::{AgentType, DoubleTexting};
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::id::{AgentId, AgentableId, QuestionId, Shard, UserId, shard};
+use houston_domain::question::Question;
 use houston_protocol::message::MessageImage;
 use houston_protocol::run::CancelledRunsResponse;
 use houston_protocol::user::CreateUser;
@@ -37,7 +39,9 @@ use houston_store::message::Posted;
 use houston_store::rate::Whose;
 use houston_store::serving::ServedBy;
 use houston_store::user::User;
+use http_body_util::BodyExt as _;
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
 use crate::caller::{Caller, USER_HEADER};
 use crate::events::position::Position;
@@ -250,6 +254,28 @@ impl Thread {
     ) -> Result<Response> {
         open_as(self.ctx, self.path, at, options, written).await
     }
+
+    /// Reads a stream as its client would: to its end, or for so long. Whether it has ended.
+    pub(crate) async fn follow(
+        self,
+        at: Position,
+        options: &Options,
+        dialect: impl Dialect,
+        within: Duration,
+    ) -> Result<bool> {
+        let mut body = self.open(Some(at), options, (dialect, |_| String::new())).await?.into_body();
+        let read = async { while let Some(Ok(_)) = body.frame().await {} };
+        Ok(timeout(within, read).await.is_ok())
+    }
+
+    /// The question with this id; `None` if the thread has none.
+    pub(crate) async fn question(&self, id: QuestionId) -> Result<Option<Question>> {
+        match self.ctx.store().question(id).await {
+            Ok(asked) => Ok((asked.agentable == self.path.id).then_some(asked.question)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 /// The most characters of a target; names of agents have no more.
@@ -367,8 +393,10 @@ async fn of_public_id(
         return Err(ApiError::NotFound { what: "conversation" });
     }
     if let Some(user) = asker.named_user() {
-        let owner = ctx.owners.user_of(ctx.store(), ctx.caller.tenant(), path.id).await;
-        let owner = owner.map_err(|error| unless_missing(error.into()))?;
+        let owner = match ctx.owners.user_of(ctx.store(), ctx.caller.tenant(), path.id).await {
+            Err(Error::NotFound { .. }) => return Err(NOT_FOUND),
+            owner => owner?,
+        };
         let user = match user {
             ThreadUser::Id(id) => Some(id),
             ThreadUser::External(id) => named_user::known(&ctx, ctx.caller, id).await?,
@@ -393,19 +421,18 @@ impl Asker {
 /// What is said of another user's thread and of what does not exist.
 const NOT_FOUND: ApiError = ApiError::NotFound { what: "agentable" };
 
-fn unless_missing(error: ApiError) -> ApiError {
-    if matches!(error, ApiError::NotFound { .. }) { NOT_FOUND } else { error }
-}
-
 impl Looked<'_> {
     /// The thread, if there is one.
     fn thread(&self) -> Result<Option<Thread>> {
         self.kind()?;
         let Some((id, kind)) = &self.found.agentable else { return Ok(None) };
         self.asker.check_agentable(*id)?;
-        let path = AgentablePath::of_kind(&self.ctx.state.agent_types, kind, *id);
-        let path = path.ok_or(ApiError::NotFound { what: "agentable" })?;
-        Ok(Some(Thread { ctx: self.ctx.clone(), path }))
+        self.at(kind, *id).map(Some)
+    }
+
+    fn at(&self, kind: &str, id: AgentableId) -> Result<Thread> {
+        let path = AgentablePath::of_kind(&self.ctx.state.agent_types, kind, id).ok_or(NOT_FOUND)?;
+        Ok(Thread { ctx: self.ctx.clone(), path })
     }
 
     /// The kind of the target.
@@ -438,21 +465,18 @@ async fn create(looked: &Looked<'_>) -> Result<Option<Thread>> {
         let detail = format!("{} is disabled; enable it first", agent.id);
         return Err(ApiError::parameter("target", detail));
     }
-    let new = match looked.found.user {
-        Some(_) => None,
-        None => Some(new_owner(looked)?),
+    let (user, new) = match looked.found.user {
+        Some(user) => (user, None),
+        None => new_owner(looked).map(|new| (new.id, Some(new)))?,
     };
     let id = if kind.made_with_user {
-        of_user(looked, kind, new.as_ref()).await?
+        of_user(looked, kind, (user, new.as_ref())).await?
     } else if kind.user_creatable() {
-        of_thread(looked, kind, new.as_ref()).await?
+        of_thread(looked, kind, (user, new.as_ref())).await?
     } else {
         return Err(ApiError::NotCreatable { kind: kind.kind.clone(), made_with_user: false });
     };
-    let Some(id) = id else { return Ok(None) };
-    let path = AgentablePath::of_kind(&looked.ctx.state.agent_types, &kind.kind, id);
-    let path = path.ok_or(ApiError::NotFound { what: "agentable" })?;
-    Ok(Some(Thread { ctx: looked.ctx.clone(), path }))
+    id.map(|id| looked.at(&kind.kind, id)).transpose()
 }
 
 /// The user who is created with the thread.
@@ -469,9 +493,12 @@ fn new_owner(looked: &Looked<'_>) -> Result<User> {
 }
 
 /// A new agentable for the thread.
-async fn of_thread(looked: &Looked<'_>, kind: &AgentType, new: Option<&User>) -> Result<Option<AgentableId>> {
+async fn of_thread(
+    looked: &Looked<'_>,
+    kind: &AgentType,
+    (user, new): (UserId, Option<&User>),
+) -> Result<Option<AgentableId>> {
     let (ctx, store) = (&looked.ctx, looked.ctx.store());
-    let Some(user) = owner(looked, new) else { return Ok(None) };
     let agentable = NewAgentable {
         id: ctx.state.ids.beside(user),
         user,
@@ -498,23 +525,21 @@ async fn of_thread(looked: &Looked<'_>, kind: &AgentType, new: Option<&User>) ->
 }
 
 /// The agentable that was created with the user.
-async fn of_user(looked: &Looked<'_>, kind: &AgentType, new: Option<&User>) -> Result<Option<AgentableId>> {
+async fn of_user(
+    looked: &Looked<'_>,
+    kind: &AgentType,
+    (user, new): (UserId, Option<&User>),
+) -> Result<Option<AgentableId>> {
     let (ctx, store) = (&looked.ctx, looked.ctx.store());
     if let Some(user) = new {
         let own = own_agentables(ctx, user);
-        let created = store.create_user(user, &own, None, &serde_json::Value::Null).await;
-        if let Err(Error::Exists { .. }) = created {
-            return Ok(None);
-        }
-        created?;
+        match store.create_user(user, &own, None, &Value::Null).await {
+            Err(Error::Exists { .. }) => return Ok(None),
+            created => created?,
+        };
     }
-    let Some(user) = owner(looked, new) else { return Ok(None) };
     let thread = (target(looked), looked.of.thread);
     Ok(Some(store.own_client_thread(user, &kind.kind, (&thread.0, thread.1)).await?))
-}
-
-fn owner(looked: &Looked<'_>, new: Option<&User>) -> Option<UserId> {
-    looked.found.user.or(new.map(|user| user.id))
 }
 
 /// The target as it is stored: an agent by its id, because names change.

@@ -15,6 +15,7 @@ use houston_domain::image::{ImageError, ImageHeader, MAX_IMAGE_BYTES};
 use houston_protocol::attachment::AttachmentResponse;
 use houston_store::attachment::{NewAttachment, StoredAttachment};
 use http_body_util::{BodyExt as _, Limited};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use crate::deadline::Deadline;
@@ -201,17 +202,15 @@ fn content_type(kind: AttachmentType) -> &'static str {
     }
 }
 
+/// What is encoded in the name of a file.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'_').remove(b'-');
+
 /// Images are displayed, everything else is saved. The name is in ASCII for old clients, and in UTF-8.
 fn disposition(file: &StoredAttachment) -> HeaderValue {
     let how = if matches!(file.kind, AttachmentType::Image(_)) { "inline" } else { "attachment" };
     let is_plain = |of: &char| of.is_ascii_alphanumeric() || " ._-".contains(*of);
     let plain: String = file.name.chars().map(|of| if is_plain(&of) { of } else { '_' }).collect();
-    let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let encoded: String = file
-        .name
-        .bytes()
-        .map(|byte| if is_kept(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect();
+    let encoded = utf8_percent_encode(&file.name, ENCODED);
     let text = format!("{how}; filename=\"{plain}\"; filename*=UTF-8''{encoded}");
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("attachment"))
 }

@@ -18,6 +18,14 @@ pub(super) fn wrong<T>(pointer: impl Into<String>, reason: impl Into<String>) ->
     Err(InvalidInput { pointer: pointer.into(), reason: reason.into() })
 }
 
+/// Something is not what it may be.
+pub(super) fn unsupported<T>(pointer: String, given: &str, allowed: &str) -> Result<T, InvalidInput> {
+    wrong(pointer, format!("`{given}` is not supported; allowed: {allowed}"))
+}
+
+/// The roles of messages.
+pub(super) const ALLOWED_ROLES: &str = "`user`, `assistant`, `system`, `developer`";
+
 /// Something that the client remembers of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Earlier {
@@ -142,15 +150,13 @@ impl Input {
             None | Some("message") => self.message(pointer, item)?,
             Some("function_call_output") => self.answer(pointer, item, "call_id", "output")?,
             Some("mcp_approval_response") => {
-                let Some(to) = item["approval_request_id"].as_str() else {
-                    return wrong(format!("{pointer}/approval_request_id"), "must be a text");
-                };
+                let to = text_in(pointer, item, "approval_request_id")?;
                 let Some(approve) = item["approve"].as_bool() else {
                     return wrong(format!("{pointer}/approve"), "must be true or false");
                 };
                 let reason = item["reason"].as_str().map(str::to_owned);
                 let answer = Answered::Approval { approve, reason };
-                self.answers.push(Answer { pointer: pointer.to_owned(), to: to.to_owned(), answer });
+                self.answers.push(Answer { pointer: pointer.to_owned(), to, answer });
             }
             // What a response had said.
             Some(
@@ -163,10 +169,7 @@ impl Input {
             ) => self.spoken(None),
             Some(other) => {
                 let allowed = "`message`, `function_call_output`, `mcp_approval_response`";
-                return wrong(
-                    format!("{pointer}/type"),
-                    format!("`{other}` is not supported; allowed: {allowed}"),
-                );
+                return unsupported(format!("{pointer}/type"), other, allowed);
             }
         }
         Ok(())
@@ -191,18 +194,8 @@ impl Input {
                     if content.is_null() { String::new() } else { content_of(&content_at, content)?.0 };
                 self.spoken(Some(text));
             }
-            "system" | "developer" => {
-                let (text, images) = content_of(&content_at, content)?;
-                if !images.is_empty() {
-                    return wrong(content_at, "must be text");
-                }
-                self.instructions.push(text);
-            }
-            other => {
-                let allowed = "`user`, `assistant`, `system`, `developer`";
-                let reason = format!("`{other}` is not supported; allowed: {allowed}");
-                return wrong(format!("{pointer}/role"), reason);
-            }
+            "system" | "developer" => self.instructions.push(text_only(content_at, content)?),
+            other => return unsupported(format!("{pointer}/role"), other, ALLOWED_ROLES),
         }
         Ok(())
     }
@@ -220,17 +213,25 @@ impl Input {
     }
 
     fn answer(&mut self, pointer: &str, item: &Value, id: &str, output: &str) -> Result<(), InvalidInput> {
-        let Some(to) = item[id].as_str() else {
-            return wrong(format!("{pointer}/{id}"), "must be a text");
-        };
-        let (text, images) = content_of(&format!("{pointer}/{output}"), &item[output])?;
-        if !images.is_empty() {
-            return wrong(format!("{pointer}/{output}"), "must be text");
-        }
-        let answer = Answered::Output(text);
-        self.answers.push(Answer { pointer: pointer.to_owned(), to: to.to_owned(), answer });
+        let to = text_in(pointer, item, id)?;
+        let answer = Answered::Output(text_only(format!("{pointer}/{output}"), &item[output])?);
+        self.answers.push(Answer { pointer: pointer.to_owned(), to, answer });
         Ok(())
     }
+}
+
+/// A field that must be a text.
+fn text_in(pointer: &str, of: &Value, name: &str) -> Result<String, InvalidInput> {
+    match of[name].as_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => wrong(format!("{pointer}/{name}"), "must be a text"),
+    }
+}
+
+/// The text of what may have no images.
+fn text_only(pointer: String, content: &Value) -> Result<String, InvalidInput> {
+    let (text, images) = content_of(&pointer, content)?;
+    if images.is_empty() { Ok(text) } else { wrong(pointer, "must be text") }
 }
 
 fn join(text: &mut String, more: &str) {
@@ -261,18 +262,15 @@ fn content_of(pointer: &str, content: &Value) -> Result<(String, Vec<MessageImag
     for (nth, part) in parts.iter().enumerate() {
         let at = format!("{pointer}/{nth}");
         match part["type"].as_str().unwrap_or_default() {
-            "input_text" | "output_text" | "text" | "summary_text" => match part["text"].as_str() {
-                Some(more) => text.push_str(more),
-                None => return wrong(format!("{at}/text"), "must be a text"),
-            },
+            "input_text" | "output_text" | "text" | "summary_text" => {
+                text.push_str(&text_in(&at, part, "text")?);
+            }
             "refusal" => text.push_str(part["refusal"].as_str().unwrap_or_default()),
             "input_image" => images.push(image(&format!("{at}/image_url"), &part["image_url"])?),
             "image_url" => images.push(image(&format!("{at}/image_url/url"), &part["image_url"]["url"])?),
             other => {
-                let reason = format!(
-                    "`{other}` is not supported; allowed: `input_text`, `text`, `input_image`, `image_url`"
-                );
-                return wrong(format!("{at}/type"), reason);
+                let allowed = "`input_text`, `text`, `input_image`, `image_url`";
+                return unsupported(format!("{at}/type"), other, allowed);
             }
         }
     }

@@ -18,129 +18,105 @@ pub enum Endpoint {
 }
 
 use Endpoint::{Chat, Responses};
+use Fate::{Honoured, Ignored, Refused};
 
 /// What becomes of a parameter.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     /// Houston does what it says; what is allowed is checked where it is read.
     Honoured,
-    /// Other values than those that change nothing are refused: they would change what the answer is.
-    Refused { changes_nothing: fn(&Value) -> bool, reason: &'static str },
+    /// Other values than those that change nothing are refused, for this reason: they would change what the answer is.
+    Refused(fn(&Value) -> bool, &'static str),
     /// Without effect on the answer, for this reason.
     Ignored(&'static str),
 }
 
 /// A parameter that is refused, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct Refusal {
     /// Its name.
     pub name: String,
     /// What is allowed.
     pub reason: String,
 }
 
-struct Parameter {
-    name: &'static str,
-    of: &'static [Endpoint],
-    fate: Fate,
-}
+/// The name of a parameter, the endpoints that have it, and what becomes of it.
+type Parameter = (&'static str, &'static [Endpoint], Fate);
 
 const BOTH: &[Endpoint] = &[Responses, Chat];
 const OWN_SETTINGS: &str = "the agent has its own settings of the model";
 const OWN_CACHE: &str = "Houston uses the caches of providers by itself";
 
-const fn honoured(name: &'static str, of: &'static [Endpoint]) -> Parameter {
-    Parameter { name, of, fate: Fate::Honoured }
-}
-
-const fn ignored(name: &'static str, of: &'static [Endpoint], why: &'static str) -> Parameter {
-    Parameter { name, of, fate: Fate::Ignored(why) }
-}
-
-const fn refused(
-    name: &'static str,
-    of: &'static [Endpoint],
-    changes_nothing: fn(&Value) -> bool,
-    reason: &'static str,
-) -> Parameter {
-    Parameter { name, of, fate: Fate::Refused { changes_nothing, reason } }
-}
-
 const PARAMETERS: &[Parameter] = &[
-    honoured("background", &[Responses]),
-    honoured("background_options", &[Responses]),
-    honoured("conversation", &[Responses]),
-    honoured("input", &[Responses]),
-    honoured("instructions", &[Responses]),
-    honoured("messages", &[Chat]),
-    honoured("metadata", BOTH),
-    honoured("model", BOTH),
-    honoured("parallel_tool_calls", BOTH),
-    honoured("previous_response_id", &[Responses]),
-    honoured("prompt_cache_retention", BOTH),
-    honoured("safety_identifier", BOTH),
-    honoured("service_tier", BOTH),
-    honoured("stream", BOTH),
-    honoured("stream_options", BOTH),
-    honoured("tool_choice", BOTH),
-    honoured("tools", BOTH),
-    honoured("response_format", &[Chat]),
-    honoured("text", &[Responses]),
-    honoured("max_completion_tokens", &[Chat]),
-    honoured("max_output_tokens", &[Responses]),
-    honoured("max_tokens", &[Chat]),
-    honoured("reasoning", &[Responses]),
-    honoured("reasoning_effort", &[Chat]),
-    honoured("stop", &[Chat]),
-    honoured("temperature", BOTH),
-    honoured("top_p", BOTH),
-    honoured("user", BOTH),
-    refused("audio", &[Chat], |_| false, "is not supported: answers are text"),
-    refused("function_call", &[Chat], |value| value == "auto", "is not supported; use `tools`"),
-    refused("functions", &[Chat], is_empty_list, "is not supported; use `tools`"),
-    refused(
+    ("background", &[Responses], Honoured),
+    ("background_options", &[Responses], Honoured),
+    ("conversation", &[Responses], Honoured),
+    ("input", &[Responses], Honoured),
+    ("instructions", &[Responses], Honoured),
+    ("messages", &[Chat], Honoured),
+    ("metadata", BOTH, Honoured),
+    ("model", BOTH, Honoured),
+    ("parallel_tool_calls", BOTH, Honoured),
+    ("previous_response_id", &[Responses], Honoured),
+    ("prompt_cache_retention", BOTH, Honoured),
+    ("safety_identifier", BOTH, Honoured),
+    ("service_tier", BOTH, Honoured),
+    ("stream", BOTH, Honoured),
+    ("stream_options", BOTH, Honoured),
+    ("tool_choice", BOTH, Honoured),
+    ("tools", BOTH, Honoured),
+    ("response_format", &[Chat], Honoured),
+    ("text", &[Responses], Honoured),
+    ("max_completion_tokens", &[Chat], Honoured),
+    ("max_output_tokens", &[Responses], Honoured),
+    ("max_tokens", &[Chat], Honoured),
+    ("reasoning", &[Responses], Honoured),
+    ("reasoning_effort", &[Chat], Honoured),
+    ("stop", &[Chat], Honoured),
+    ("temperature", BOTH, Honoured),
+    ("top_p", BOTH, Honoured),
+    ("user", BOTH, Honoured),
+    ("audio", &[Chat], Refused(|_| false, "is not supported: answers are text")),
+    ("function_call", &[Chat], Refused(|value| value == "auto", "is not supported; use `tools`")),
+    ("functions", &[Chat], Refused(is_empty_list, "is not supported; use `tools`")),
+    (
         "logprobs",
         &[Chat],
-        |value| value == &Value::Bool(false),
-        "is not supported: models' probabilities are not kept",
+        Refused(|value| value == false, "is not supported: models' probabilities are not kept"),
     ),
-    refused("max_tool_calls", &[Responses], |_| false, "is not supported: limits of calls are the agent's"),
-    refused(
-        "modalities",
-        &[Chat],
-        |value| value.as_array().is_some_and(|list| list.iter().all(|one| one == "text")),
-        "must be `[\"text\"]`: answers are text",
-    ),
-    refused("n", &[Chat], |value| value.as_f64() == Some(1.0), "must be 1: a run has one answer"),
-    refused("prompt", &[Responses], |_| false, "is not supported: an agent has its own instructions"),
-    refused(
+    ("max_tool_calls", &[Responses], Refused(|_| false, "is not supported: limits of calls are the agent's")),
+    ("modalities", &[Chat], Refused(is_text, "must be `[\"text\"]`: answers are text")),
+    ("n", &[Chat], Refused(|value| value.as_f64() == Some(1.0), "must be 1: a run has one answer")),
+    ("prompt", &[Responses], Refused(|_| false, "is not supported: an agent has its own instructions")),
+    (
         "store",
         &[Responses],
-        |value| value == &Value::Bool(true),
-        "false is not possible: the thread is what the agent remembers. Leave it out, and delete the conversation afterwards",
+        Refused(
+            |value| value == true,
+            "false is not possible: the thread is what the agent remembers. Leave it out, and delete the conversation afterwards",
+        ),
     ),
-    refused(
+    (
         "top_logprobs",
         BOTH,
-        |value| value.as_f64() == Some(0.0),
-        "must be 0: models' probabilities are not kept",
+        Refused(|value| value.as_f64() == Some(0.0), "must be 0: models' probabilities are not kept"),
     ),
-    refused("web_search_options", &[Chat], |_| false, "is not supported: the agent has its own tools"),
-    ignored("access_programs", &[Responses], "there are none here"),
-    ignored("context_management", &[Responses], "Houston keeps the history within the model's window"),
-    ignored("frequency_penalty", &[Chat], OWN_SETTINGS),
-    ignored("image", &[Responses], OWN_SETTINGS),
-    ignored("include", &[Responses], "responses have what they have"),
-    ignored("logit_bias", &[Chat], OWN_SETTINGS),
-    ignored("moderation", BOTH, "the agent's guards check what it says"),
-    ignored("prediction", &[Chat], OWN_SETTINGS),
-    ignored("presence_penalty", &[Chat], OWN_SETTINGS),
-    ignored("prompt_cache_key", BOTH, OWN_CACHE),
-    ignored("prompt_cache_options", BOTH, OWN_CACHE),
-    ignored("seed", &[Chat], OWN_SETTINGS),
-    ignored("store", &[Chat], "the thread is what the agent remembers, and is kept in any case"),
-    ignored("truncation", &[Responses], "Houston keeps the history within the model's window"),
-    ignored("verbosity", &[Chat], OWN_SETTINGS),
+    ("web_search_options", &[Chat], Refused(|_| false, "is not supported: the agent has its own tools")),
+    ("access_programs", &[Responses], Ignored("there are none here")),
+    ("context_management", &[Responses], Ignored("Houston keeps the history within the model's window")),
+    ("frequency_penalty", &[Chat], Ignored(OWN_SETTINGS)),
+    ("image", &[Responses], Ignored(OWN_SETTINGS)),
+    ("include", &[Responses], Ignored("responses have what they have")),
+    ("logit_bias", &[Chat], Ignored(OWN_SETTINGS)),
+    ("moderation", BOTH, Ignored("the agent's guards check what it says")),
+    ("prediction", &[Chat], Ignored(OWN_SETTINGS)),
+    ("presence_penalty", &[Chat], Ignored(OWN_SETTINGS)),
+    ("prompt_cache_key", BOTH, Ignored(OWN_CACHE)),
+    ("prompt_cache_options", BOTH, Ignored(OWN_CACHE)),
+    ("seed", &[Chat], Ignored(OWN_SETTINGS)),
+    ("store", &[Chat], Ignored("the thread is what the agent remembers, and is kept in any case")),
+    ("truncation", &[Responses], Ignored("Houston keeps the history within the model's window")),
+    ("verbosity", &[Chat], Ignored(OWN_SETTINGS)),
 ];
 
 /// Fields without effect of parameters that are honoured, with the names that the header has.
@@ -151,29 +127,28 @@ fn is_empty_list(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty)
 }
 
-fn find(endpoint: Endpoint, name: &str) -> Option<&'static Parameter> {
-    PARAMETERS.iter().find(|parameter| parameter.name == name && parameter.of.contains(&endpoint))
+fn is_text(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| list.iter().all(|one| one == "text"))
 }
 
 /// The parameters of a request that have no effect on its answer. `null` is like leaving one out.
 ///
 /// # Errors
-/// [`Refused`]: the first that would change the answer, or that the endpoint does not have.
-pub fn judge(endpoint: Endpoint, given: &Map<String, Value>) -> Result<Vec<&str>, Refused> {
+/// [`Refusal`]: the first that would change the answer, or that the endpoint does not have.
+pub fn judge(endpoint: Endpoint, given: &Map<String, Value>) -> Result<Vec<&str>, Refusal> {
     let mut ignored = Vec::new();
     for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
-        let refuse = |reason: &str| Err(Refused { name: name.clone(), reason: reason.to_owned() });
-        match find(endpoint, name).map(|parameter| parameter.fate) {
+        let refuse = |reason: &str| Err(Refusal { name: name.clone(), reason: reason.to_owned() });
+        let parameter = PARAMETERS.iter().find(|(known, of, _)| known == name && of.contains(&endpoint));
+        match parameter.map(|(_, _, fate)| fate) {
             None => return refuse("is no parameter of this endpoint"),
-            Some(Fate::Honoured) => {
+            Some(Honoured) => {
                 let fields = FIELDS.iter().filter(|(of, field, _)| of == name && !value[field].is_null());
                 ignored.extend(fields.map(|(_, _, named)| *named));
             }
-            Some(Fate::Refused { changes_nothing, reason }) if !changes_nothing(value) => {
-                return refuse(reason);
-            }
-            Some(Fate::Refused { .. }) => {}
-            Some(Fate::Ignored(_)) => ignored.push(name),
+            Some(Refused(changes_nothing, reason)) if !changes_nothing(value) => return refuse(reason),
+            Some(Refused(..)) => {}
+            Some(Ignored(_)) => ignored.push(name),
         }
     }
     Ok(ignored)
@@ -183,18 +158,18 @@ pub fn judge(endpoint: Endpoint, given: &Map<String, Value>) -> Result<Vec<&str>
 #[must_use]
 pub fn document() -> String {
     let mut rows: Vec<&Parameter> = PARAMETERS.iter().collect();
-    rows.sort_by_key(|parameter| parameter.name);
+    rows.sort_by_key(|(name, _, _)| *name);
     let mut table = String::from("| parameter | of | what becomes of it |\n|---|---|---|\n");
-    for Parameter { name, of, fate } in rows {
+    for (name, of, fate) in rows {
         let of = match of {
             [Responses] => "responses",
             [Chat] => "chat",
             _ => "both",
         };
         let _ = match fate {
-            Fate::Honoured => writeln!(table, "| `{name}` | {of} | honoured |"),
-            Fate::Refused { reason, .. } => writeln!(table, "| `{name}` | {of} | refused: {reason} |"),
-            Fate::Ignored(why) => writeln!(table, "| `{name}` | {of} | without effect: {why} |"),
+            Honoured => writeln!(table, "| `{name}` | {of} | honoured |"),
+            Refused(_, reason) => writeln!(table, "| `{name}` | {of} | refused: {reason} |"),
+            Ignored(why) => writeln!(table, "| `{name}` | {of} | without effect: {why} |"),
         };
     }
     table
@@ -243,8 +218,11 @@ mod tests {
     #[test]
     fn each_parameter_has_one_fate_and_is_in_the_readme() {
         for endpoint in [Responses, Chat] {
-            let names: Vec<_> =
-                PARAMETERS.iter().filter(|one| one.of.contains(&endpoint)).map(|one| one.name).collect();
+            let names: Vec<_> = PARAMETERS
+                .iter()
+                .filter(|(_, of, _)| of.contains(&endpoint))
+                .map(|(name, _, _)| name)
+                .collect();
             let once: std::collections::BTreeSet<_> = names.iter().collect();
             assert_eq!(once.len(), names.len(), "{endpoint:?}");
         }

@@ -5,7 +5,7 @@ use houston_domain::id::MessageId;
 use houston_domain::message::{MAX_MESSAGE_BYTES, Source};
 use serde_json::{Value, json};
 
-use super::input::{InvalidInput, text_of, wrong};
+use super::input::{ALLOWED_ROLES, InvalidInput, text_of, unsupported, wrong};
 
 /// The field of a message's metadata by which it is such an item.
 pub const FIELD: &str = "openai_item";
@@ -53,8 +53,7 @@ impl StoredItem {
         }
         let role = item["role"].as_str().unwrap_or_default();
         let Some((role, source)) = ROLES.into_iter().find(|(name, _)| *name == role) else {
-            let allowed = "`user`, `assistant`, `system`, `developer`";
-            return wrong("/role", format!("`{role}` is not supported; allowed: {allowed}"));
+            return unsupported("/role".to_owned(), role, ALLOWED_ROLES);
         };
         let text = text_of("/content", &item["content"])?;
         let said = |text: &str| match source {

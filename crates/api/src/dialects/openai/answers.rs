@@ -5,7 +5,6 @@ use houston_domain::id::QuestionId;
 use houston_domain::question::{NewQuestion, QuestionKind, QuestionState};
 use houston_domain::storable::storable_value;
 use houston_protocol::openai::input::{Answer, Answered, Input};
-use houston_store::Error;
 use houston_store::answer::AskedQuestion;
 use serde_json::{Map, Value, json};
 
@@ -34,21 +33,16 @@ pub(super) async fn checked(
         let at = format!("{pointer}{}", answer.pointer);
         let unknown = || ApiError::field(&at, "answers nothing that this conversation has asked");
         let id = question_of(&answer.to).ok_or_else(unknown)?;
-        let asked = match thread.ctx.store().question(id).await {
-            Ok(asked) if asked.agentable == thread.path.id => asked,
-            Ok(_) | Err(Error::NotFound { .. }) => return Err(unknown()),
-            Err(error) => return Err(error.into()),
-        };
+        let question = thread.question(id).await?.ok_or_else(unknown)?;
         if checked.iter().any(|(other, _)| *other == id) {
             return Err(ApiError::field(&at, "is answered twice"));
         }
         let is_refusal = matches!(answer.answer, Answered::Approval { approve: false, .. });
-        if is_refusal && !matches!(asked.question.state, QuestionState::Open | QuestionState::Answered) {
+        if is_refusal && !matches!(question.state, QuestionState::Open | QuestionState::Answered) {
             // The question is closed.
             continue;
         }
-        let mut value =
-            value(&asked.question.asked, &answer.answer).map_err(|why| ApiError::field(&at, why))?;
+        let mut value = value(&question.asked, &answer.answer).map_err(|why| ApiError::field(&at, why))?;
         storable_value(&mut value);
         checked.push((id, value));
     }

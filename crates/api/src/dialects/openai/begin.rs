@@ -8,10 +8,9 @@ use houston_domain::client_offer::ClientOffer;
 use houston_domain::id::{RunId, shard};
 use houston_domain::run::RunStatus;
 use houston_protocol::openai::input::Input;
-use houston_protocol::openai::parameters::{Endpoint, IGNORED_HEADER, Refused, judge};
+use houston_protocol::openai::parameters::{Endpoint, IGNORED_HEADER, Refusal, judge};
 use houston_store::Error;
 use houston_store::client_thread::ThreadTarget;
-use houston_store::message::Posted;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -95,7 +94,7 @@ fn says_something(input: &Input) -> bool {
 /// [`ApiError::InvalidRequest`] for the first that would change the answer, or that the endpoint does not have.
 pub(super) fn ignored(endpoint: Endpoint, others: &Map<String, Value>) -> Result<Option<HeaderValue>> {
     let ignored = judge(endpoint, others)
-        .map_err(|Refused { name, reason }| ApiError::field(&format!("/{name}"), reason))?;
+        .map_err(|Refusal { name, reason }| ApiError::field(&format!("/{name}"), reason))?;
     // Names of the table, which are ASCII.
     Ok((!ignored.is_empty()).then(|| HeaderValue::from_str(&ignored.join(", "))).and_then(Result::ok))
 }
@@ -235,7 +234,6 @@ pub(super) async fn begin(
 ) -> Result<Begun> {
     thread.check_offer(offer)?;
     said.functions = offer.tools.iter().map(|tool| tool.name.clone()).collect();
-    let said = &said;
     let has_text = says_something(&input);
     let answers = checked(&thread, pointer, &input.answers).await?;
     if !answers.is_empty() {
@@ -248,10 +246,29 @@ pub(super) async fn begin(
     let answered = give(&thread, &answers).await?;
     if has_text {
         let policy = if input.answers.is_empty() { DoubleTexting::Reject } else { DoubleTexting::Enqueue };
-        let with = PostedWith { pointer, said, offer, policy };
-        let (posted, replayed) = post(&thread, &input, with, key).await?;
+        let at = format!("{pointer}{}", input.at);
+        let message = |double_texting| NewMessage {
+            pointers: (&at, pointer),
+            content: input.text.clone(),
+            images: &input.images,
+            metadata: said.to_metadata(),
+            double_texting: Some(double_texting),
+            offer: Some(offer),
+            key,
+        };
+        let mut posted = thread.post(message(policy)).await;
+        if let Err(ApiError::MessageRejected { run }) = posted
+            && thread.ctx.store().run(run).await?.status == RunStatus::Waiting
+        {
+            // A message to a run that waits for a person takes the place of the answers.
+            posted = thread.post(message(DoubleTexting::Enqueue)).await;
+        }
+        let (posted, replayed) = posted?;
         if posted.opened {
-            return Ok(opened(thread, said, &posted, replayed));
+            let id = ResponseId { run: posted.run, after: 0 };
+            let head = said.head(id, posted.created_at.timestamp(), &thread.path.public_id());
+            let (translator, base) = (Translator::new(head), posted.run_seq - 1);
+            return Ok(Begun { thread, translator, base, at: Position::after(base), replayed });
         }
         let wait = thread.ctx.store().wait_before(thread.path.id, posted.seq).await?;
         return joined(thread, posted.run, posted.run_seq - 1, wait, replayed).await;
@@ -265,14 +282,6 @@ pub(super) async fn begin(
     joined(thread, run.id, run.first_seq - 1, answered.map(|at| at.seq), false).await
 }
 
-/// A run that the message has opened.
-fn opened(thread: Thread, said: &Said, posted: &Posted, replayed: bool) -> Begun {
-    let id = ResponseId { run: posted.run, after: 0 };
-    let head = said.head(id, posted.created_at.timestamp(), &thread.path.public_id());
-    let base = posted.run_seq - 1;
-    Begun { thread, translator: Translator::new(head), base, at: Position::after(base), replayed }
-}
-
 /// A run that had waited with its event `wait`.
 async fn joined(thread: Thread, run: RunId, base: i64, wait: Option<i64>, replayed: bool) -> Result<Begun> {
     // Without a wait the answer came before the run had begun to wait: the response is the one that asked.
@@ -280,44 +289,4 @@ async fn joined(thread: Thread, run: RunId, base: i64, wait: Option<i64>, replay
     let found = Found::new(&thread.ctx, id).await?;
     let (events, at) = found.resume(0).await?;
     Ok(Begun { thread, translator: events.translator, base, at, replayed })
-}
-
-/// What is posted with a text.
-struct PostedWith<'a> {
-    /// Where the request has its items.
-    pointer: &'a str,
-    said: &'a Said,
-    offer: &'a ClientOffer,
-    /// What the text does to an open run.
-    policy: DoubleTexting,
-}
-
-async fn post(
-    thread: &Thread,
-    input: &Input,
-    PostedWith { pointer, said, offer, policy }: PostedWith<'_>,
-    key: Option<&Key>,
-) -> Result<(Posted, bool)> {
-    let at = format!("{pointer}{}", input.at);
-    let message = |double_texting| NewMessage {
-        pointers: (&at, pointer),
-        content: input.text.clone(),
-        images: &input.images,
-        metadata: said.to_metadata(),
-        double_texting: Some(double_texting),
-        offer: Some(offer),
-        key,
-    };
-    match thread.post(message(policy)).await {
-        Err(ApiError::MessageRejected { run }) => {
-            // A message to a run that waits for a person takes the place of the answers.
-            let waits = thread.ctx.store().run(run).await?.status == RunStatus::Waiting;
-            if waits {
-                thread.post(message(DoubleTexting::Enqueue)).await
-            } else {
-                Err(ApiError::MessageRejected { run })
-            }
-        }
-        posted => posted,
-    }
 }

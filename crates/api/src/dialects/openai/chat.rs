@@ -13,10 +13,8 @@ use houston_protocol::openai::parameters::Endpoint;
 use houston_protocol::openai::request::CreateCompletion;
 use houston_protocol::openai::response::{Status, chat_usage};
 use houston_protocol::sse::SseEncoder;
-use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
 use super::answers::read_words;
 use super::begin::{Begun, Named, begin, check, ignored, thread_for, with_ignored};
@@ -90,10 +88,7 @@ async fn awaited(begun: Begun) -> Result<Response> {
     let within = thread.ctx.state.config.wait();
     let (sender, mut receiver) = oneshot::channel();
     let end = End(Some((translator, sender)));
-    let options = Options::with_interrupts();
-    let mut body = thread.open(Some(at), &options, (end, |_| String::new())).await?.into_body();
-    let ended = async { while body.frame().await.is_some_and(|frame| frame.is_ok()) {} };
-    if timeout(within, ended).await.is_err() {
+    if !thread.follow(at, &Options::with_interrupts(), end, within).await? {
         return Err(ApiError::TimedOut { within, changes: true });
     }
     let Ok(translator) = receiver.try_recv() else {

@@ -18,10 +18,9 @@ use houston_store::erasure::Target;
 use houston_store::rate::Whose;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::begin::{Named, check_metadata, thread, with_ignored};
-use super::id::{agentable_of, conversation_id};
+use super::id::{agentable_of, conversation_id, uuid_of};
 use crate::dialects::threads::{Asker, Thread, find};
 use crate::request::body::OptionalBody;
 use crate::request::checks::check_storable_value;
@@ -248,17 +247,12 @@ pub(super) async fn list_items(
 
 /// The message of an item's id, if it is one of the thread.
 async fn message(thread: &Thread, item: &str) -> Result<Option<Message>> {
-    let Some(id) = message_of(item) else { return Ok(None) };
-    match thread.ctx.store().message(id).await {
+    let Some(id) = uuid_of(item) else { return Ok(None) };
+    match thread.ctx.store().message(MessageId(id)).await {
         Ok(message) => Ok(Some(message).filter(|message| message.owner.id == thread.path.id)),
         Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-fn message_of(item: &str) -> Option<MessageId> {
-    let (_, digits) = item.rsplit_once('_')?;
-    (digits.len() == 32).then(|| Uuid::try_parse(digits).ok()).flatten().map(MessageId)
 }
 
 /// `GET /conversations/{id}/items/{item}`.
@@ -278,9 +272,8 @@ pub(super) async fn delete_item(
 ) -> Result<Response> {
     check_text("", &wanted)?;
     let thread = named(&asker, &id).await?;
-    let removed = thread.ctx.store();
-    let removed = removed.remove_client_item(thread.path.id, message_of(&wanted).ok_or(NO_ITEM)?).await?;
-    match removed {
+    let item = MessageId(uuid_of(&wanted).ok_or(NO_ITEM)?);
+    match thread.ctx.store().remove_client_item(thread.path.id, item).await? {
         Removed::Yes => object(&thread).await,
         Removed::OfRun => {
             let reason = "was said in a response: what the agent has read and said cannot be taken out in parts. Items that were added \

@@ -47,16 +47,18 @@ impl FromStr for ResponseId {
                 (i64::from(after), digits)
             }
         };
-        let id = Self { run: RunId(uuid(digits)?), after };
+        let id = Self { run: RunId(uuid(digits).ok_or(InvalidId)?), after };
         if id.to_string() == text { Ok(id) } else { Err(InvalidId) }
     }
 }
 
-fn uuid(digits: &str) -> Result<Uuid, InvalidId> {
-    if digits.len() != 32 {
-        return Err(InvalidId);
-    }
-    Uuid::try_parse(digits).map_err(|_| InvalidId)
+fn uuid(digits: &str) -> Option<Uuid> {
+    (digits.len() == 32).then(|| Uuid::try_parse(digits).ok()).flatten()
+}
+
+/// The id of Houston behind one of another prefix.
+pub(crate) fn uuid_of(id: &str) -> Option<Uuid> {
+    uuid(id.rsplit_once('_')?.1)
 }
 
 const CONVERSATION: &str = "conv_";
@@ -69,8 +71,7 @@ pub(crate) fn conversation_id(public_id: &str) -> String {
 /// Houston's id of the agentable; `None` if it is the client's own name of a thread.
 pub(crate) fn agentable_of(conversation: &str) -> Option<&str> {
     let id = conversation.strip_prefix(CONVERSATION)?;
-    let (_, digits) = id.rsplit_once('_')?;
-    uuid(digits).ok().map(|_| id)
+    uuid_of(id).map(|_| id)
 }
 
 /// The id of the item with which a question is asked.
@@ -80,8 +81,7 @@ pub(crate) fn approval_id(question: QuestionId) -> String {
 
 /// The question of such an item, or of a `call_id`.
 pub(crate) fn question_of(id: &str) -> Option<QuestionId> {
-    let (_, digits) = id.rsplit_once('_')?;
-    uuid(digits).ok().map(QuestionId)
+    uuid_of(id).map(QuestionId)
 }
 
 #[cfg(test)]

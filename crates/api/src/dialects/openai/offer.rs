@@ -73,7 +73,7 @@ fn output(pointer: &str, format: &Value) -> Result<Option<Output>> {
 /// # Errors
 /// [`ApiError::InvalidRequest`] when `tool_choice` is no known choice, or names a function that the client does not have.
 fn choose(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<()> {
-    const POINTER: &str = "/tool_choice";
+    let refused = |reason: &str| Err(ApiError::field("/tool_choice", reason));
     offer.one_call =
         others.get("parallel_tool_calls") == Some(&Value::Bool(false)) && !offer.tools.is_empty();
     let choice = others.get("tool_choice").unwrap_or(&Value::Null);
@@ -82,24 +82,19 @@ fn choose(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<()> {
         (Some("auto"), _) => {}
         (None, None) if choice.is_null() => {}
         (Some("none"), _) => offer.tools.clear(),
-        (Some("required"), _) if !offer.tools.is_empty() => {
-            offer.must_call = offer.tools.iter().map(|tool| tool.name.clone()).collect();
+        (Some("required"), _) if offer.tools.is_empty() => {
+            return refused("`required` needs functions in `tools`: the agent chooses among its own tools");
         }
         (Some("required"), _) => {
-            let reason = "`required` needs functions in `tools`: the agent chooses among its own tools";
-            return Err(ApiError::field(POINTER, reason));
+            offer.must_call = offer.tools.iter().map(|tool| tool.name.clone()).collect();
         }
         (None, Some(name)) if choice["type"] == "function" => {
             if !offer.tools.iter().any(|tool| tool.name == name) {
-                let reason = format!("`{name}` is no function in `tools`");
-                return Err(ApiError::field(POINTER, reason));
+                return refused(&format!("`{name}` is no function in `tools`"));
             }
             offer.must_call = vec![name.to_owned()];
         }
-        _ => {
-            let reason = "must be `auto`, `none`, `required` or a function of `tools`";
-            return Err(ApiError::field(POINTER, reason));
-        }
+        _ => return refused("must be `auto`, `none`, `required` or a function of `tools`"),
     }
     Ok(())
 }
@@ -148,35 +143,26 @@ fn tune(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<()> {
 
 /// Reads how soon the answer is needed, and how long its prompt is kept.
 fn policy(others: &Map<String, Value>) -> Result<ModelPolicy> {
-    let given = |name: &str| others.get(name).filter(|value| !value.is_null());
-    let one_of = |pointer: &str, value: Option<&Value>, allowed: &[&str]| match value {
-        None => Ok(None),
-        Some(value) => match value.as_str().and_then(|text| allowed.iter().position(|word| *word == text)) {
-            Some(nth) => Ok(Some(nth)),
-            None => Err(ApiError::field(pointer, format!("must be one of `{}`", allowed.join("`, `")))),
-        },
-    };
-    let tier =
-        one_of("/service_tier", given("service_tier"), &["auto", "default", "flex", "priority", "fast"])?;
-    let by_tier = match tier {
-        Some(2) => Some(Latency::Relaxed),
-        Some(3 | 4) => Some(Latency::Fast),
-        _ => None,
-    };
-    let window = given("background_options").map(|options| &options["completion_window"]);
-    let window = window.filter(|window| !window.is_null());
-    let by_window = match one_of("/background_options/completion_window", window, &["2h", "8h"])? {
-        Some(0) => Some(Latency::Relaxed),
-        Some(_) => Some(Latency::Batch),
-        None => None,
-    };
-    let kept = given("prompt_cache_retention");
-    let cache = match one_of("/prompt_cache_retention", kept, &["in_memory", "in-memory", "24h"])? {
-        Some(2) => Some(CachePolicy::Long),
-        Some(_) => Some(CachePolicy::Short),
-        None => None,
-    };
+    let given = |name: &str| others.get(name).unwrap_or(&Value::Null);
+    let (relaxed, fast) = (Some(Latency::Relaxed), Some(Latency::Fast));
+    let tiers = [("auto", None), ("default", None), ("flex", relaxed), ("priority", fast), ("fast", fast)];
+    let by_tier = one_of("/service_tier", given("service_tier"), &tiers)?;
+    let window = &given("background_options")["completion_window"];
+    let windows = [("2h", relaxed), ("8h", Some(Latency::Batch))];
+    let by_window = one_of("/background_options/completion_window", window, &windows)?;
+    let (short, long) = (Some(CachePolicy::Short), Some(CachePolicy::Long));
+    let kept = [("in_memory", short), ("in-memory", short), ("24h", long)];
+    let cache = one_of("/prompt_cache_retention", given("prompt_cache_retention"), &kept)?;
     Ok(ModelPolicy { cache, latency: by_window.or(by_tier) })
+}
+
+/// What a word means; `null` means nothing.
+fn one_of<T: Copy>(pointer: &str, value: &Value, allowed: &[(&str, Option<T>)]) -> Result<Option<T>> {
+    let meant = allowed.iter().find(|(word, _)| value == word).map(|(_, meant)| *meant);
+    meant.or(value.is_null().then_some(None)).ok_or_else(|| {
+        let words: Vec<&str> = allowed.iter().map(|(word, _)| *word).collect();
+        ApiError::field(pointer, format!("must be one of `{}`", words.join("`, `")))
+    })
 }
 
 /// Where a request has a setting.
