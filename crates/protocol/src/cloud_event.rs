@@ -38,7 +38,7 @@ pub struct CloudEvent {
 }
 
 /// Whose event it is, and its ids, names, numbers and states. Which of these there are depends on the topic.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CloudEventData {
     /// The user of the agentable.
@@ -64,27 +64,20 @@ impl CloudEvent {
     #[must_use]
     pub fn of(owner: &EventOwner, committed: &Committed) -> Self {
         let agentable = owner.agentable.public_id(&owner.kind);
-        Self {
-            specversion: "1.0".to_owned(),
-            id: event_id(owner, committed.seq),
-            source: format!("/v1/{}s/{agentable}", owner.kind),
-            topic: committed.event.topic().to_owned(),
-            time: Time(committed.at),
-            datacontenttype: "application/json".to_owned(),
-            data: CloudEventData {
-                user_id: Some(owner.user),
-                agentable_id: Some(agentable),
-                run_id: Some(committed.run_id),
-                seq: Some(committed.seq),
-                fields: committed.event.outline(),
-            },
-        }
+        let (id, source) = (event_id(owner, committed.seq), format!("/v1/{}s/{agentable}", owner.kind));
+        let data = CloudEventData {
+            user_id: Some(owner.user),
+            agentable_id: Some(agentable),
+            run_id: Some(committed.run_id),
+            seq: Some(committed.seq),
+            fields: committed.event.outline(),
+        };
+        Self { data, ..Self::plain(id, source, committed.event.topic(), Time(committed.at)) }
     }
 
     /// An event that reports nothing of an agentable, such as `webhook.test`.
     #[must_use]
     pub fn plain(id: String, source: String, topic: &str, time: Time) -> Self {
-        let fields = Map::new();
         Self {
             specversion: "1.0".to_owned(),
             id,
@@ -92,7 +85,7 @@ impl CloudEvent {
             topic: topic.to_owned(),
             time,
             datacontenttype: "application/json".to_owned(),
-            data: CloudEventData { user_id: None, agentable_id: None, run_id: None, seq: None, fields },
+            data: CloudEventData::default(),
         }
     }
 }

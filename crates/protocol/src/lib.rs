@@ -8,8 +8,8 @@
 //! ```
 //!
 //! # Invariants
-//! - Every type that is written can also be read: each derives `Serialize` and `Deserialize`,
-//!   but for [`field::FieldsResponse`], which is made of constants.
+//! - Every type that is written can also be read: each derives `Serialize` and `Deserialize`, but for
+//!   [`field::FieldsResponse`], which is made of constants, and what only clients of OpenAI read ([`openai`]).
 //! - Clients can read newer servers: unknown fields of responses, unknown events, facts and problem codes are accepted.
 //! - No I/O and no HTTP framework: bytes in, values out.
 //! - Times are RFC 3339 in UTC with milliseconds ([`time::Time`]); costs are decimals as strings, in US dollars.

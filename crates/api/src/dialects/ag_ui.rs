@@ -8,7 +8,7 @@
 //! A request may be repeated: a message is posted once under its id, the same answer again is none, and a request with
 //! `Last-Event-ID` only resumes its stream.
 //!
-//! Endpoints of other protocols use [`of_calls`] and [`give`]: a call that waits is named by the thread message that shows it,
+//! Endpoints of other protocols use [`of_calls`]: a call that waits is named by the thread message that shows it,
 //! which is its id in every stream (`msg_…`).
 
 use axum::extract::Path;
@@ -136,7 +136,8 @@ async fn begin(thread: &Thread, input: RunAgentInput) -> Result<Option<Position>
     if !answered.is_empty() && !offer.is_empty() {
         ctx.store().change_client_offer(path.id, &offer).await?;
     }
-    let resumed = give(thread, &answered).await?;
+    // Without a wait the answer came before the run had begun to wait: its stream begins with the run.
+    let resumed = thread.answer(&answered).await?.wait.map(Position::after);
     let Some((message, pointer, content, images)) = content else { return Ok(resumed) };
     let key = Key::of_message(&path.public_id(), &message.id, &content, &images)?;
     let new = NewMessage {
@@ -184,24 +185,6 @@ pub(crate) struct CallResult {
     pub(crate) cell: MessageId,
     /// Any JSON value, or [`failed`].
     pub(crate) result: Value,
-}
-
-/// Gives all answers or none, and wakes the run. Returns where it began to wait for them; `None` if there are no answers, or they
-/// came before it waited.
-///
-/// # Errors
-/// [`ApiError::QuestionClosed`].
-pub(crate) async fn give(thread: &Thread, answers: &Answers) -> Result<Option<Position>> {
-    let Some((first, _)) = answers.first() else { return Ok(None) };
-    thread.answer(answers).await?;
-    let Thread { ctx, path } = thread;
-    let closed = ctx.store().closed_at(path.id, *first).await?;
-    let wait = match closed {
-        Some(closed) => ctx.store().wait_before(path.id, closed).await?,
-        None => None,
-    };
-    // Without a wait the answer came before the run had begun to wait: its stream begins with the run.
-    Ok(wait.map(Position::after))
 }
 
 /// The answers that results of calls are.

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use self::chunks::Chunks;
-use crate::dialects::ag_ui::{Answers, CallResult, checked, give, of_calls};
+use crate::dialects::ag_ui::{Answers, CallResult, checked, of_calls};
 use crate::dialects::threads::{Asker, NewMessage, Thread, find, find_or_create};
 use crate::events::position::Position;
 use crate::events::{Options, client_position};
@@ -125,7 +125,7 @@ async fn answer(
     if !offer.is_empty() {
         ctx.store().change_client_offer(path.id, offer).await?;
     }
-    Ok((give(thread, &answers).await?, given))
+    Ok((thread.answer(&answers).await?.wait.map(Position::after), given))
 }
 
 #[derive(Debug, Default, Deserialize)]

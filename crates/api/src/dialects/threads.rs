@@ -166,6 +166,15 @@ pub(crate) struct NewMessage<'a> {
     pub(crate) key: Option<&'a Key>,
 }
 
+/// Where answers are in the event stream.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AnsweredAt {
+    /// The event with the first of them; `None`: there are none.
+    pub(crate) closed: Option<i64>,
+    /// Where the run had begun to wait for it; `None`: it came before that.
+    pub(crate) wait: Option<i64>,
+}
+
 impl Thread {
     /// Posts a message, as `POST /v1/{kinds}/{id}/messages` does. Its run is open or queued then; its stream begins after
     /// `run_seq - 1`. Also whether it was posted before.
@@ -228,14 +237,20 @@ impl Thread {
     ///
     /// # Errors
     /// [`ApiError::QuestionClosed`].
-    pub(crate) async fn answer(&self, answers: &[(QuestionId, Value)]) -> Result<()> {
+    pub(crate) async fn answer(&self, answers: &[(QuestionId, Value)]) -> Result<AnsweredAt> {
         let Self { ctx, path } = self;
+        let Some((first, _)) = answers.first() else { return Ok(AnsweredAt::default()) };
         if let Some(closed) = ctx.store().answer_questions(answers).await? {
             return Err(closed_otherwise(closed));
         }
         ctx.publish_nudge(path.id);
         ctx.send_hint(path.id, path.urgency);
-        Ok(())
+        let closed = ctx.store().closed_at(path.id, *first).await?;
+        let wait = match closed {
+            Some(closed) => ctx.store().wait_before(path.id, closed).await?,
+            None => None,
+        };
+        Ok(AnsweredAt { closed, wait })
     }
 
     /// Cancels the open run, and those of its tasks. Without one it does nothing.

@@ -1,25 +1,17 @@
 //! The input of a response, and the messages of a chat completion: what is new in it, and what the client remembers.
 
 use houston_domain::message::MAX_MESSAGE_BYTES;
+use houston_domain::setting::WrongSetting;
 use serde_json::Value;
 
 use crate::message::MessageImage;
 
-/// What is wrong with an input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InvalidInput {
-    /// JSON Pointer, from the input.
-    pub pointer: String,
-    /// What is allowed.
-    pub reason: String,
-}
-
-pub(super) fn wrong<T>(pointer: impl Into<String>, reason: impl Into<String>) -> Result<T, InvalidInput> {
-    Err(InvalidInput { pointer: pointer.into(), reason: reason.into() })
+pub(super) fn wrong<T>(pointer: impl Into<String>, reason: impl Into<String>) -> Result<T, WrongSetting> {
+    Err(WrongSetting::new(pointer, reason))
 }
 
 /// Something is not what it may be.
-pub(super) fn unsupported<T>(pointer: String, given: &str, allowed: &str) -> Result<T, InvalidInput> {
+pub(super) fn unsupported<T>(pointer: String, given: &str, allowed: &str) -> Result<T, WrongSetting> {
     wrong(pointer, format!("`{given}` is not supported; allowed: {allowed}"))
 }
 
@@ -81,8 +73,8 @@ impl Input {
     /// Reads the `input` of a response: a text, or items.
     ///
     /// # Errors
-    /// [`InvalidInput`] at the first item that Houston cannot read.
-    pub fn of_response(input: &Value) -> Result<Self, InvalidInput> {
+    /// [`WrongSetting`] at the first item that Houston cannot read.
+    pub fn of_response(input: &Value) -> Result<Self, WrongSetting> {
         match input {
             Value::String(text) => Ok(Self { text: text.clone(), ..Self::default() }),
             Value::Array(items) => Self::of(items, |read, pointer, item| read.item(pointer, item)),
@@ -93,8 +85,8 @@ impl Input {
     /// Reads the `messages` of a chat completion.
     ///
     /// # Errors
-    /// [`InvalidInput`] at the first message that Houston cannot read.
-    pub fn of_chat(messages: &[Value]) -> Result<Self, InvalidInput> {
+    /// [`WrongSetting`] at the first message that Houston cannot read.
+    pub fn of_chat(messages: &[Value]) -> Result<Self, WrongSetting> {
         Self::of(messages, |read, pointer, message| {
             match message["role"].as_str() {
                 Some("tool" | "function") => read.answer(pointer, message, "tool_call_id", "content")?,
@@ -136,8 +128,8 @@ impl Input {
 
     fn of(
         items: &[Value],
-        read: impl Fn(&mut Self, &str, &Value) -> Result<(), InvalidInput>,
-    ) -> Result<Self, InvalidInput> {
+        read: impl Fn(&mut Self, &str, &Value) -> Result<(), WrongSetting>,
+    ) -> Result<Self, WrongSetting> {
         let mut all = Self::default();
         for (nth, item) in items.iter().enumerate() {
             read(&mut all, &format!("/{nth}"), item)?;
@@ -145,7 +137,7 @@ impl Input {
         Ok(all)
     }
 
-    fn item(&mut self, pointer: &str, item: &Value) -> Result<(), InvalidInput> {
+    fn item(&mut self, pointer: &str, item: &Value) -> Result<(), WrongSetting> {
         match item["type"].as_str() {
             None | Some("message") => self.message(pointer, item)?,
             Some("function_call_output") => self.answer(pointer, item, "call_id", "output")?,
@@ -175,7 +167,7 @@ impl Input {
         Ok(())
     }
 
-    fn message(&mut self, pointer: &str, message: &Value) -> Result<(), InvalidInput> {
+    fn message(&mut self, pointer: &str, message: &Value) -> Result<(), WrongSetting> {
         let role = message["role"].as_str().unwrap_or_default();
         let content = &message["content"];
         let content_at = format!("{pointer}/content");
@@ -212,7 +204,7 @@ impl Input {
         }
     }
 
-    fn answer(&mut self, pointer: &str, item: &Value, id: &str, output: &str) -> Result<(), InvalidInput> {
+    fn answer(&mut self, pointer: &str, item: &Value, id: &str, output: &str) -> Result<(), WrongSetting> {
         let to = text_in(pointer, item, id)?;
         let answer = Answered::Output(text_only(format!("{pointer}/{output}"), &item[output])?);
         self.answers.push(Answer { pointer: pointer.to_owned(), to, answer });
@@ -221,7 +213,7 @@ impl Input {
 }
 
 /// A field that must be a text.
-fn text_in(pointer: &str, of: &Value, name: &str) -> Result<String, InvalidInput> {
+fn text_in(pointer: &str, of: &Value, name: &str) -> Result<String, WrongSetting> {
     match of[name].as_str() {
         Some(text) => Ok(text.to_owned()),
         None => wrong(format!("{pointer}/{name}"), "must be a text"),
@@ -229,7 +221,7 @@ fn text_in(pointer: &str, of: &Value, name: &str) -> Result<String, InvalidInput
 }
 
 /// The text of what may have no images.
-fn text_only(pointer: String, content: &Value) -> Result<String, InvalidInput> {
+fn text_only(pointer: String, content: &Value) -> Result<String, WrongSetting> {
     let (text, images) = content_of(&pointer, content)?;
     if images.is_empty() { Ok(text) } else { wrong(pointer, "must be text") }
 }
@@ -242,7 +234,7 @@ fn join(text: &mut String, more: &str) {
 }
 
 /// The text of a message; `None` if it has anything else.
-pub(super) fn text_of(pointer: &str, content: &Value) -> Result<Option<String>, InvalidInput> {
+pub(super) fn text_of(pointer: &str, content: &Value) -> Result<Option<String>, WrongSetting> {
     let is_text = |part: &Value| !matches!(part["type"].as_str(), Some("input_image" | "image_url"));
     if content.is_null() {
         return Ok(Some(String::new()));
@@ -252,7 +244,7 @@ pub(super) fn text_of(pointer: &str, content: &Value) -> Result<Option<String>, 
 }
 
 /// The text and the images of a message.
-fn content_of(pointer: &str, content: &Value) -> Result<(String, Vec<MessageImage>), InvalidInput> {
+fn content_of(pointer: &str, content: &Value) -> Result<(String, Vec<MessageImage>), WrongSetting> {
     let parts = match content {
         Value::String(text) => return Ok((text.clone(), Vec::new())),
         Value::Array(parts) => parts,
@@ -278,7 +270,7 @@ fn content_of(pointer: &str, content: &Value) -> Result<(String, Vec<MessageImag
 }
 
 /// An image from its URL, which may contain it.
-fn image(pointer: &str, url: &Value) -> Result<MessageImage, InvalidInput> {
+fn image(pointer: &str, url: &Value) -> Result<MessageImage, WrongSetting> {
     let Some(url) = url.as_str() else {
         return wrong(pointer, "must be a URL: `https://…`, or `data:image/png;base64,…`");
     };
@@ -297,7 +289,7 @@ mod tests {
 
     use super::*;
 
-    fn read(input: Value) -> Result<Input, InvalidInput> {
+    fn read(input: Value) -> Result<Input, WrongSetting> {
         Input::of_response(&input)
     }
 

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use houston_domain::setting::WrongSetting;
 use serde_json::{Map, Value};
 
 /// The header of a response that names the parameters without effect, separated by commas.
@@ -29,15 +30,6 @@ enum Fate {
     Refused(fn(&Value) -> bool, &'static str),
     /// Without effect on the answer, for this reason.
     Ignored(&'static str),
-}
-
-/// A parameter that is refused, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// Its name.
-    pub name: String,
-    /// What is allowed.
-    pub reason: String,
 }
 
 /// The name of a parameter, the endpoints that have it, and what becomes of it.
@@ -134,11 +126,11 @@ fn is_text(value: &Value) -> bool {
 /// The parameters of a request that have no effect on its answer. `null` is like leaving one out.
 ///
 /// # Errors
-/// [`Refusal`]: the first that would change the answer, or that the endpoint does not have.
-pub fn judge(endpoint: Endpoint, given: &Map<String, Value>) -> Result<Vec<&str>, Refusal> {
+/// [`WrongSetting`]: the first that would change the answer, or that the endpoint does not have.
+pub fn judge(endpoint: Endpoint, given: &Map<String, Value>) -> Result<Vec<&str>, WrongSetting> {
     let mut ignored = Vec::new();
     for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
-        let refuse = |reason: &str| Err(Refusal { name: name.clone(), reason: reason.to_owned() });
+        let refuse = |reason: &str| Err(WrongSetting::new(format!("/{name}"), reason));
         let parameter = PARAMETERS.iter().find(|(known, of, _)| known == name && of.contains(&endpoint));
         match parameter.map(|(_, _, fate)| fate) {
             None => return refuse("is no parameter of this endpoint"),
@@ -185,7 +177,7 @@ mod tests {
         let Value::Object(given) = given else { panic!("an object") };
         match judge(endpoint, &given) {
             Ok(ignored) => Ok(ignored.into_iter().map(str::to_owned).collect()),
-            Err(refused) => Err(refused.name),
+            Err(refused) => Err(refused.pointer.replace('/', "")),
         }
     }
 

@@ -3,9 +3,10 @@
 
 use houston_domain::id::MessageId;
 use houston_domain::message::{MAX_MESSAGE_BYTES, Source};
+use houston_domain::setting::WrongSetting;
 use serde_json::{Value, json};
 
-use super::input::{ALLOWED_ROLES, InvalidInput, text_of, unsupported, wrong};
+use super::input::{ALLOWED_ROLES, text_of, unsupported, wrong};
 
 /// The field of a message's metadata by which it is such an item.
 pub const FIELD: &str = "openai_item";
@@ -35,8 +36,8 @@ impl StoredItem {
     /// Reads an item.
     ///
     /// # Errors
-    /// [`InvalidInput`] when it is none, or too large.
-    pub fn read(item: &Value) -> Result<Self, InvalidInput> {
+    /// [`WrongSetting`] when it is none, or too large.
+    pub fn read(item: &Value) -> Result<Self, WrongSetting> {
         let Value::Object(fields) = item else { return wrong("", "must be an object") };
         let kind = match fields.get("type") {
             None | Some(Value::Null) => "message",

@@ -131,19 +131,15 @@ impl Ask {
             return Err(A2AError::unsupported_operation(error).into());
         }
         let answers = answers(&content, &found.questions)?;
-        let Some((first, _)) = answers.first() else {
-            let Found { thread, ids, run, .. } = found;
-            return self.post(thread, sent, content, (ids.context, Some(run.id))).await;
-        };
         let Found { thread, ids, run, .. } = found;
-        thread.answer(&answers).await?;
-        let store = thread.ctx.store();
-        let closed = store.closed_at(thread.path.id, *first).await?;
-        let wait = match closed {
-            Some(closed) => store.wait_before(thread.path.id, closed).await?.or(Some(closed)),
-            None => None,
+        if answers.is_empty() {
+            return self.post(thread, sent, content, (ids.context, Some(run.id))).await;
+        }
+        let answered = thread.answer(&answers).await?;
+        let at = match answered.wait.or(answered.closed) {
+            Some(seq) => (Position::after(seq), true),
+            None => (Position::after(run.first_seq - 1), false),
         };
-        let at = wait.map_or((Position::after(run.first_seq - 1), false), |seq| (Position::after(seq), true));
         let message = echo(&ids, sent, &content);
         Ok(Sent { thread, ids, at, is_new: false, message })
     }

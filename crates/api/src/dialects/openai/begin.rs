@@ -8,7 +8,7 @@ use houston_domain::client_offer::ClientOffer;
 use houston_domain::id::{RunId, shard};
 use houston_domain::run::RunStatus;
 use houston_protocol::openai::input::Input;
-use houston_protocol::openai::parameters::{Endpoint, IGNORED_HEADER, Refusal, judge};
+use houston_protocol::openai::parameters::{Endpoint, IGNORED_HEADER, judge};
 use houston_store::Error;
 use houston_store::client_thread::ThreadTarget;
 use serde_json::{Map, Value};
@@ -20,7 +20,6 @@ use super::offer::parameter;
 use super::replay::Said;
 use super::responses::Found;
 use super::translate::Translator;
-use crate::dialects::ag_ui::give;
 use crate::dialects::threads::{Asker, NewMessage, Thread, find, find_or_create};
 use crate::events::position::Position;
 use crate::request::prelude::*;
@@ -93,8 +92,8 @@ fn says_something(input: &Input) -> bool {
 /// # Errors
 /// [`ApiError::InvalidRequest`] for the first that would change the answer, or that the endpoint does not have.
 pub(super) fn ignored(endpoint: Endpoint, others: &Map<String, Value>) -> Result<Option<HeaderValue>> {
-    let ignored = judge(endpoint, others)
-        .map_err(|Refusal { name, reason }| ApiError::field(&format!("/{name}"), reason))?;
+    let ignored =
+        judge(endpoint, others).map_err(|refused| ApiError::field(&refused.pointer, refused.reason))?;
     // Names of the table, which are ASCII.
     Ok((!ignored.is_empty()).then(|| HeaderValue::from_str(&ignored.join(", "))).and_then(Result::ok))
 }
@@ -243,7 +242,7 @@ pub(super) async fn begin(
             false => store.change_client_offer(thread.path.id, offer).await?,
         }
     }
-    let answered = give(&thread, &answers).await?;
+    let answered = thread.answer(&answers).await?;
     if has_text {
         let policy = if input.answers.is_empty() { DoubleTexting::Reject } else { DoubleTexting::Enqueue };
         let at = format!("{pointer}{}", input.at);
@@ -279,7 +278,7 @@ pub(super) async fn begin(
     let store = thread.ctx.store();
     let asked = store.question(*question).await?;
     let run = store.run(asked.run).await?;
-    joined(thread, run.id, run.first_seq - 1, answered.map(|at| at.seq), false).await
+    joined(thread, run.id, run.first_seq - 1, answered.wait, false).await
 }
 
 /// A run that had waited with its event `wait`.
