@@ -18,7 +18,7 @@ use houston_domain::id::{MessageId, QuestionId};
 use houston_domain::question::{Question, QuestionState};
 use houston_domain::storable::storable_value;
 use houston_protocol::agui::{EntityId, InputMessage, ResumeEntry, ResumeStatus, RunAgentInput};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::dialects::threads::{Asker, NewMessage, Thread, find_or_create};
 use crate::events::position::Position;
@@ -144,10 +144,9 @@ async fn begin(thread: &Thread, input: RunAgentInput) -> Result<Option<Position>
         pointers: (&pointer, "/messages"),
         content,
         images: &images,
-        metadata: Map::new(),
-        double_texting: None,
         offer: Some(&offer),
         key: Some(&key),
+        ..NewMessage::default()
     };
     let (posted, _) = thread.post(new).await?;
     if resumed.is_some() {

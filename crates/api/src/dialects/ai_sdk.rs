@@ -19,7 +19,7 @@ use houston_protocol::ai_sdk::{ChatRequest, STREAM_HEADER, Trigger, UiMessage};
 use houston_protocol::message::MessageImage;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use self::chunks::Chunks;
 use crate::dialects::ag_ui::{Answers, CallResult, checked, of_calls};
@@ -62,11 +62,8 @@ async fn post(
         "assistant" => answer(&thread, (nth, last), &offer).await?,
         "user" => (submit(&thread, (nth, last), &request, &offer).await?, HashSet::new()),
         _ => {
-            let pointer = format!("/messages/{nth}/role");
-            return Err(ApiError::field(
-                &pointer,
-                "the last message must be of the role `user` or `assistant`",
-            ));
+            let reason = "the last message must be of the role `user` or `assistant`";
+            return Err(ApiError::field(&format!("/messages/{nth}/role"), reason));
         }
     };
     drop(permit);
@@ -100,10 +97,9 @@ async fn submit(
         pointers: (&pointer, &pointer),
         content,
         images: &images,
-        metadata: Map::new(),
-        double_texting: None,
         offer: Some(offer),
         key: key.as_ref(),
+        ..NewMessage::default()
     };
     let (posted, _) = thread.post(new).await?;
     let wait = if posted.opened { None } else { ctx.store().wait_before(path.id, posted.seq).await? };

@@ -151,7 +151,7 @@ pub(crate) struct Thread {
 }
 
 /// A message to a thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct NewMessage<'a> {
     /// Where the request has the text and the images, for errors: JSON Pointers.
     pub(crate) pointers: (&'a str, &'a str),

@@ -161,9 +161,9 @@ impl Ask {
             content: content.text.clone(),
             images: &content.images,
             metadata: sent.metadata.clone().unwrap_or_default(),
-            double_texting: None,
             offer: offer.as_ref(),
             key: Some(&key),
+            ..NewMessage::default()
         };
         let (posted, _) = thread.post(new).await?;
         let ids = TaskIds { run: posted.run, context };
