@@ -13,7 +13,7 @@
 //! - Agents, keys, teams, tool sources, webhooks, and the skills and guards of tenants are changed at the home, and copied to
 //!   the other cells before the request is answered.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -31,6 +31,7 @@ use houston_protocol::page::Page;
 use houston_protocol::time::Time;
 use houston_store::copies::Copies;
 use houston_store::moves::Moves;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 use tower::ServiceExt as _;
@@ -136,7 +137,7 @@ impl Dispatcher {
         let first = self.away.iter().position(is_there).unwrap_or(0);
         // One request finds out whether a cell is back; others do not wait for it.
         if let Some(away) = self.away.get(first) {
-            let mut away = away.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut away = away.lock();
             *away = away.map(|_| Instant::now());
         }
         let (mut parts, body) = request.into_parts();
@@ -294,13 +295,7 @@ impl Dispatcher {
             Ok(()) => answer,
             Err(error) => {
                 tracing::warn!(%error, "agents were not copied to all cells");
-                let request = answer.headers().get("x-request-id").and_then(|id| id.to_str().ok());
-                let request = request.unwrap_or_default().to_owned();
-                let mut failed = ApiError::from(error).into_response();
-                if let Some(problem) = failed.extensions_mut().remove::<ResponseError>() {
-                    problem.write(path, &request, &mut failed);
-                }
-                failed
+                failed(error.into(), path, &answer)
             }
         }
     }
@@ -314,13 +309,13 @@ async fn call(router: &Router, request: Request) -> Response {
 
 /// Whether a cell has answered, or may do so again.
 fn is_there(away: &Mutex<Option<Instant>>) -> bool {
-    away.lock().unwrap_or_else(PoisonError::into_inner).is_none_or(|since| since.elapsed() >= AWAY)
+    away.lock().is_none_or(|since| since.elapsed() >= AWAY)
 }
 
 /// Remembers whether a cell is away.
 fn note(away: &Mutex<Option<Instant>>, response: &Response) {
     let is_away = response.status() == StatusCode::SERVICE_UNAVAILABLE;
-    *away.lock().unwrap_or_else(PoisonError::into_inner) = is_away.then(Instant::now);
+    *away.lock() = is_away.then(Instant::now);
 }
 
 /// The bodies of responses, and the cells that are away; if all are, the response of the last one. The first response that has
@@ -469,18 +464,24 @@ async fn unless_moved(
 
 /// The response for a user who is being moved: repeat the request. It was not carried out.
 fn to_be_repeated(path: &str, answer: &Response, resumes_stream: bool) -> Response {
+    let mut failed = failed(ApiError::Unavailable(None), path, answer);
+    if resumes_stream {
+        // An EventSource does not reconnect after an error status, but it does after a broken connection.
+        *failed.body_mut() = Body::new(Aborted);
+    }
+    failed
+}
+
+/// The response with an error in place of an answer, under the id of its request.
+fn failed(error: ApiError, path: &str, answer: &Response) -> Response {
     let request = answer.headers().get("x-request-id").cloned();
-    let mut failed = ApiError::Unavailable(None).into_response();
+    let mut failed = error.into_response();
     if let Some(problem) = failed.extensions_mut().remove::<ResponseError>() {
         let id = request.as_ref().and_then(|id| id.to_str().ok()).unwrap_or_default();
         problem.write(path, id, &mut failed);
         if openai::is_path(path) {
             openai::error::rewrite(problem.error(), &mut failed);
         }
-    }
-    if resumes_stream {
-        // An EventSource does not reconnect after an error status, but it does after a broken connection.
-        *failed.body_mut() = Body::new(Aborted);
     }
     failed.headers_mut().extend(request.map(|id| (axum::http::HeaderName::from_static("x-request-id"), id)));
     failed

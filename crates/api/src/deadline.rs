@@ -4,9 +4,10 @@
 //! sent before it reuses the connection, and rolls back an open transaction. A commit that was sent may have happened.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 /// The time limit of one request. Clones share it.
@@ -24,24 +25,20 @@ impl Deadline {
 
     /// Restarts the deadline, `pause` from now. The pause is the time the client has to send its body.
     pub(crate) fn restart_after(&self, pause: Duration) {
-        *self.lock() = Instant::now() + pause + self.within;
+        *self.at.lock() = Instant::now() + pause + self.within;
     }
 
     /// Runs `work` until the deadline; then drops it and returns `None`.
     pub(crate) async fn enforce<F: Future>(&self, work: F) -> Option<F::Output> {
         let mut work = pin!(work);
         loop {
-            let at = *self.lock();
+            let at = *self.at.lock();
             match timeout_at(at, work.as_mut()).await {
                 Ok(done) => return Some(done),
-                Err(_) if *self.lock() <= at => return None,
+                Err(_) if *self.at.lock() <= at => return None,
                 Err(_) => {}
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Instant> {
-        self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::id::{AgentableId, TenantId, UserId};
 use houston_store::ended::Ended;
 use houston_store::model_speed::ModelSpeed;
 use houston_store::{ApiStore, TenantStore};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Maximum number of agentables of each cache. A cache is cleared when it is full.
@@ -27,17 +28,17 @@ impl AgentableCache {
     pub(crate) fn is_confirmed(&self, tenant: TenantId, kind: &str, agentable: AgentableId) -> bool {
         // With another tenant or kind the statement finds nothing.
         let is_same = |(of, named): &(TenantId, String)| *of == tenant && named == kind;
-        lock(&self.0).get(&agentable).is_some_and(is_same)
+        self.0.lock().get(&agentable).is_some_and(is_same)
     }
 
     /// Remembers that the agentable has this kind and belongs to this tenant.
     pub(crate) fn remember(&self, tenant: TenantId, kind: &str, agentable: AgentableId) {
-        insert(&mut lock(&self.0), MAX_AGENTABLES, agentable, (tenant, kind.to_owned()));
+        insert(&mut self.0.lock(), MAX_AGENTABLES, agentable, (tenant, kind.to_owned()));
     }
 
     /// Removes an agentable from the cache.
     pub(crate) fn forget(&self, agentable: AgentableId) {
-        lock(&self.0).remove(&agentable);
+        self.0.lock().remove(&agentable);
     }
 }
 
@@ -56,12 +57,12 @@ impl Owners {
         tenant: TenantId,
         agentable: AgentableId,
     ) -> houston_store::Result<UserId> {
-        let cached = lock(&self.0).get(&agentable).copied();
+        let cached = self.0.lock().get(&agentable).copied();
         if let Some((_, user)) = cached.filter(|(of, _)| *of == tenant) {
             return Ok(user);
         }
         let user = store.user_of_agentable(agentable).await?;
-        insert(&mut lock(&self.0), MAX_AGENTABLES, agentable, (tenant, user));
+        insert(&mut self.0.lock(), MAX_AGENTABLES, agentable, (tenant, user));
         Ok(user)
     }
 }
@@ -97,14 +98,14 @@ impl EndedRuns {
 impl<K: Eq + Hash, V> Recent<K, V> {
     /// What was read of `whose`, unless it is old.
     pub(crate) fn get(&self, whose: K) -> Option<Arc<[V]>> {
-        let kept = lock(&self.kept);
+        let kept = self.kept.lock();
         let (at, list) = kept.get(&whose)?;
         (at.elapsed() < self.fresh_for).then(|| Arc::clone(list))
     }
 
     /// Keeps what was read of `whose` just now.
     pub(crate) fn keep(&self, whose: K, list: &Arc<[V]>) {
-        insert(&mut lock(&self.kept), MAX_TENANTS, whose, (Instant::now(), Arc::clone(list)));
+        insert(&mut self.kept.lock(), MAX_TENANTS, whose, (Instant::now(), Arc::clone(list)));
     }
 }
 
@@ -126,7 +127,7 @@ impl Disk {
     /// another check reports that.
     pub(crate) async fn is_full(&self, store: &ApiStore) -> bool {
         let before = {
-            let mut look = lock(&self.0);
+            let mut look = self.0.lock();
             let now = Instant::now();
             if look.at.is_some_and(|at| now < at + LOOKS_EVERY) {
                 return look.is_full;
@@ -146,7 +147,7 @@ impl Disk {
             }
             Err(_) => before,
         };
-        lock(&self.0).is_full = is_full;
+        self.0.lock().is_full = is_full;
         is_full
     }
 }
@@ -159,7 +160,7 @@ struct DiskCheck<'d> {
 impl Drop for DiskCheck<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
-            lock(&self.disk.0).at = None;
+            self.disk.0.lock().at = None;
         }
     }
 }
@@ -169,8 +170,4 @@ fn insert<K: Eq + Hash, V>(cache: &mut HashMap<K, V>, max: usize, key: K, value:
         cache.clear();
     }
     cache.insert(key, value);
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

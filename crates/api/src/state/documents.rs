@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use houston_domain::id::TenantId;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -95,7 +96,7 @@ impl DocumentMemory {
     /// Reserves `bytes` if they fit. A document larger than the limit fits when nothing else is reserved.
     fn take(&self, tenant: TenantId, bytes: usize) -> bool {
         let limit = self.limit;
-        let mut reserved = self.lock();
+        let mut reserved = self.reserved.lock();
         let all: usize = reserved.values().sum();
         let own = reserved.get(&tenant).copied().unwrap_or(0);
         let fits = (all == 0 || all + bytes <= limit) && (own == 0 || own + bytes <= limit / 2);
@@ -106,7 +107,7 @@ impl DocumentMemory {
     }
 
     fn release(&self, tenant: TenantId, bytes: usize) {
-        let mut reserved = self.lock();
+        let mut reserved = self.reserved.lock();
         let left = reserved.get(&tenant).copied().unwrap_or(0).saturating_sub(bytes);
         if left == 0 {
             reserved.remove(&tenant);
@@ -115,10 +116,6 @@ impl DocumentMemory {
         }
         drop(reserved);
         self.released.notify_waiters();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<TenantId, usize>> {
-        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -209,6 +206,6 @@ mod tests {
         });
         drop((waiting, first, second));
         assert!(permit(tenant(1), 2 * LIMIT).await.is_ok(), "a document above the limit is admitted alone");
-        assert!(documents.lock().is_empty(), "everything is released");
+        assert!(documents.reserved.lock().is_empty(), "everything is released");
     }
 }

@@ -8,7 +8,7 @@
 //! follows no redirects.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -17,6 +17,7 @@ use houston_domain::jwt::key_set::{Algorithm, KeySet, PublicKey};
 use houston_domain::jwt::{JwtError, Unverified, Verified};
 use houston_store::ApiStore;
 use houston_web::{Client, Limits, Request, SystemTls};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -154,7 +155,7 @@ impl KeySets {
     }
 
     fn source(&self, url: &str) -> Arc<Source> {
-        let mut sources = lock(&self.sources);
+        let mut sources = self.sources.lock();
         if let Some(source) = sources.get(url) {
             return Arc::clone(source);
         }
@@ -176,18 +177,18 @@ impl KeySets {
 impl Source {
     /// The key, if the set was read less than `max_age` ago and has it.
     fn find(&self, key: (Algorithm, Option<&str>), max_age: Duration) -> Option<PublicKey> {
-        let cached = lock(&self.cached);
+        let cached = self.cached.lock();
         let (set, at) = cached.read.as_ref()?;
         if at.elapsed() < max_age { set.find(key).cloned() } else { None }
     }
 
     fn was_read(&self) -> bool {
-        lock(&self.cached).read.as_ref().is_some_and(|(_, at)| at.elapsed() < USED_AT_MOST)
+        self.cached.lock().read.as_ref().is_some_and(|(_, at)| at.elapsed() < USED_AT_MOST)
     }
 
     /// Whether enough time has passed since the set was last read; counts as a try.
     fn may_read(&self) -> bool {
-        let mut cached = lock(&self.cached);
+        let mut cached = self.cached.lock();
         let every = if cached.read.is_some() { RETRIED_EVERY } else { FIRST_RETRIED_EVERY };
         let may = cached.tried.is_none_or(|tried| tried.elapsed() >= every);
         if may {
@@ -202,7 +203,7 @@ impl Source {
             Err(error) => Err(error),
         };
         match read {
-            Ok(set) => lock(&self.cached).read = Some((set, Instant::now())),
+            Ok(set) => self.cached.lock().read = Some((set, Instant::now())),
             Err(error) => tracing::warn!(url = self.url, error, "the keys of an issuer cannot be read"),
         }
     }
@@ -219,10 +220,6 @@ impl Source {
         }
         KeySet::parse(&response.body).map_err(|error| error.to_string())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

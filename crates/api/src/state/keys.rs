@@ -5,12 +5,13 @@
 //! most one.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::id::ApiKeyId;
 use houston_store::api_key::ApiKey;
 use houston_store::{ApiStore, Error};
+use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
 use tokio::time::{Instant, MissedTickBehavior, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -90,7 +91,7 @@ impl KeyCache {
     /// `None` and looks the key up; concurrent requests still get what is cached.
     pub(crate) fn trusted(&self, hash: &Hash) -> Option<Authority> {
         let now = Instant::now();
-        let mut valid = lock(&self.valid);
+        let mut valid = self.valid.lock();
         let cached = valid.get_mut(hash)?;
         if cached.authority.is_expired(now) {
             return None;
@@ -108,7 +109,7 @@ impl KeyCache {
 
     /// Whether the key was valid when it was last looked up.
     pub(crate) fn was_valid(&self, hash: &Hash) -> bool {
-        lock(&self.valid).contains_key(hash)
+        self.valid.lock().contains_key(hash)
     }
 
     /// Looks a key up in Postgres by its prefix and its hash, together with all other waiting keys.
@@ -122,7 +123,7 @@ impl KeyCache {
         }
         let arrived_at = Instant::now();
         {
-            let mut waiting = lock(&self.waiting);
+            let mut waiting = self.waiting.lock();
             if waiting.len() >= MAX_WAITING && !self.was_valid(&hash) {
                 return Err(ApiError::TooManyKeys);
             }
@@ -136,7 +137,7 @@ impl KeyCache {
             return Err(ApiError::Unavailable(None));
         }
         sleep_until(last.at + LOOKUP_INTERVAL).await;
-        let mut requested = std::mem::take(&mut *lock(&self.waiting));
+        let mut requested = std::mem::take(&mut *self.waiting.lock());
         requested.insert(hash, prefix);
         let prefixes: HashSet<String> = requested.values().cloned().collect();
         let prefixes: Vec<String> = prefixes.into_iter().collect();
@@ -154,16 +155,16 @@ impl KeyCache {
     fn cached_result(&self, hash: &Hash) -> Option<Result<Authority>> {
         let now = Instant::now();
         let is_fresh = |valid: &&ValidKey| now < valid.until && !valid.authority.is_expired(now);
-        if let Some(valid) = lock(&self.valid).get(hash).filter(is_fresh) {
+        if let Some(valid) = self.valid.lock().get(hash).filter(is_fresh) {
             return Some(Ok(valid.authority.clone()));
         }
-        let is_invalid = lock(&self.invalid).get(hash).is_some_and(|until| now < *until);
+        let is_invalid = self.invalid.lock().get(hash).is_some_and(|until| now < *until);
         is_invalid.then_some(Err(ApiError::Unauthorized))
     }
 
     fn store_result(&self, hash: Hash, found: &[ApiKey]) {
         let until = Instant::now() + self.trusted_for;
-        let (mut valid, mut invalid) = (lock(&self.valid), lock(&self.invalid));
+        let (mut valid, mut invalid) = (self.valid.lock(), self.invalid.lock());
         match found.iter().find(|key| is_of(key, &hash)) {
             Some(key) => {
                 invalid.remove(&hash);
@@ -183,12 +184,12 @@ impl KeyCache {
     /// Caches what a token allows that was just verified.
     pub(crate) fn keep(&self, hash: Hash, authority: Authority) {
         let until = Instant::now() + self.trusted_for;
-        insert(&mut lock(&self.valid), hash, ValidKey { authority, until, refreshing: false });
+        insert(&mut self.valid.lock(), hash, ValidKey { authority, until, refreshing: false });
     }
 
     /// Removes a token that was valid before, and is not any more.
     pub(crate) fn forget(&self, hash: &Hash) {
-        lock(&self.valid).remove(hash);
+        self.valid.lock().remove(hash);
     }
 
     /// Stores that the key of an issuer was used: once a minute.
@@ -196,7 +197,7 @@ impl KeyCache {
         let now = Instant::now();
         let is_due = |noted: &Instant| now >= *noted + USE_NOTED_EVERY;
         {
-            let mut noted = lock(&self.issuers_noted);
+            let mut noted = self.issuers_noted.lock();
             if !noted.get(&key).is_none_or(is_due) {
                 return;
             }
@@ -214,7 +215,7 @@ impl KeyCache {
 
     /// Counts an open stream of `key` until the returned guard is dropped.
     pub(crate) fn stream(&self, key: ApiKeyId) -> KeyInUse {
-        let mut in_use = lock(&self.in_use);
+        let mut in_use = self.in_use.lock();
         let streams_of_key =
             in_use.entry(key).or_insert_with(|| KeyStreams { streams: 0, revoked: CancellationToken::new() });
         streams_of_key.streams += 1;
@@ -240,14 +241,14 @@ impl KeyCache {
     }
 
     async fn check_streams(&self, store: &ApiStore) -> Result<(), Error> {
-        let used: Vec<ApiKeyId> = lock(&self.in_use).keys().copied().collect();
+        let used: Vec<ApiKeyId> = self.in_use.lock().keys().copied().collect();
         if used.is_empty() {
             return Ok(());
         }
         let valid: HashSet<ApiKeyId> = store.valid_api_keys(&used).await?.into_iter().collect();
-        let in_use = lock(&self.in_use);
+        let in_use = self.in_use.lock();
         for key in used.iter().filter(|key| !valid.contains(key)) {
-            lock(&self.valid).retain(|_, valid| valid.authority.caller.key() != *key);
+            self.valid.lock().retain(|_, valid| valid.authority.caller.key() != *key);
             if let Some(streams_of_key) = in_use.get(key) {
                 streams_of_key.revoked.cancel();
             }
@@ -280,7 +281,7 @@ impl KeyInUse {
 
 impl Drop for KeyInUse {
     fn drop(&mut self) {
-        let mut in_use = lock(&self.in_use);
+        let mut in_use = self.in_use.lock();
         if let Some(streams_of_key) = in_use.get_mut(&self.key) {
             streams_of_key.streams -= 1;
             if streams_of_key.streams == 0 {
@@ -319,10 +320,6 @@ fn insert<K: Eq + std::hash::Hash, V>(keys: &mut HashMap<K, V>, hash: K, value: 
         keys.clear();
     }
     keys.insert(hash, value);
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

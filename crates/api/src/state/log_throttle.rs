@@ -1,8 +1,8 @@
 //! Limits log lines about frequent events: one line per interval, with the number of events.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Minimum time between two log lines.
@@ -16,7 +16,7 @@ impl LogThrottle {
     /// Counts one event. If a log line is due, returns the number of events since the last line.
     pub(crate) fn count(&self) -> Option<u64> {
         let now = Instant::now();
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.0 += 1;
         let is_due = state.1.is_none_or(|last| now >= last + INTERVAL);
         is_due.then(|| {

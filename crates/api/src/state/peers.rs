@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::http::{Extensions, HeaderMap, HeaderName};
 use ipnet::{IpNet, Ipv6Net};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::error::{ApiError, Result};
@@ -101,7 +101,7 @@ impl Peers {
     /// Counts a connection until the returned guard is dropped; `None` if there are too many.
     pub(crate) fn connect(&self, address: IpAddr) -> Option<ConnectionGuard<'_>> {
         let peer = self.peer(address);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let own = state.addresses.get(&peer.0).map_or(0, |address| address.connections);
         let fits = state.connections < self.max_connections
             && (own < self.config.max_connections_per_address || self.is_proxy(peer));
@@ -123,7 +123,7 @@ impl Peers {
     /// [`ApiError::TooManyKeys`] when the address has sent too many wrong keys within a minute.
     pub(crate) fn attempt(&self, peer: &Peer) -> Result<KeyAttempt<'_>> {
         if !self.is_proxy(*peer) {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let address = state.address(*peer);
             if address.wrong_keys(Instant::now()) >= self.config.wrong_keys_per_minute {
                 return Err(ApiError::TooManyKeys);
@@ -158,10 +158,6 @@ impl Peers {
         };
         Peer(network.map_or(address, |network| IpNet::V6(network).network()))
     }
-
-    fn lock(&self) -> MutexGuard<'_, PeerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl PeerState {
@@ -184,7 +180,7 @@ pub(crate) struct ConnectionGuard<'p> {
 
 impl Drop for ConnectionGuard<'_> {
     fn drop(&mut self) {
-        let mut state = self.peers.lock();
+        let mut state = self.peers.state.lock();
         state.connections -= 1;
         if let Some(address) = state.addresses.get_mut(&self.peer.0) {
             address.connections -= 1;
@@ -205,7 +201,7 @@ pub(crate) struct KeyAttempt<'p> {
 impl KeyAttempt<'_> {
     /// Takes the count back: the key was valid, or could not be looked up.
     pub(crate) fn uncount(self) {
-        if let Some(address) = self.peers.lock().addresses.get_mut(&self.peer.0) {
+        if let Some(address) = self.peers.state.lock().addresses.get_mut(&self.peer.0) {
             address.wrong_keys = address.wrong_keys.saturating_sub(1);
         }
     }
@@ -287,7 +283,7 @@ mod tests {
             for number in from {
                 drop(peers.attempt(&Peer(IpAddr::V4(number.into()))));
             }
-            peers.lock().addresses.len()
+            peers.state.lock().addresses.len()
         };
         assert_eq!(guess(0..15_000), 15_000, "all are recent");
         tokio::time::advance(WINDOW).await;

@@ -28,7 +28,7 @@ impl Server {
             loop {
                 let (mut connection, _) = listener.accept().await.unwrap();
                 own.requests.fetch_add(1, Ordering::SeqCst);
-                let answer = lock(&own.answer).clone();
+                let answer = own.answer.lock().clone();
                 own.tasks.spawn(async move {
                     let _ = connection.read(&mut [0; 4096]).await;
                     match answer {
@@ -42,7 +42,7 @@ impl Server {
     }
 
     fn answers(&self, answer: String) {
-        *lock(&self.answer) = Some(answer);
+        *self.answer.lock() = Some(answer);
     }
 
     fn requests(&self) -> usize {

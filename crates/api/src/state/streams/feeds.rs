@@ -1,7 +1,7 @@
 //! The open streams of tenants and users, and the poll that reads new events for all of them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use houston_domain::event::topic::EventOwner;
 use houston_domain::id::TenantId;
@@ -9,6 +9,7 @@ use houston_protocol::cloud_event::CloudEvent;
 use houston_store::event::EventPosition;
 use houston_store::owned_event::{OwnedEvent, OwnedPage};
 use houston_store::{ApiStore, Error};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
@@ -109,7 +110,7 @@ impl Listener {
 
     /// How far the poll has read, if the stream has received everything up to there.
     pub(crate) fn position(&self) -> Option<EventPosition> {
-        let state = self.feeds.lock();
+        let state = self.feeds.state.lock();
         // Closed: it was too slow, and has missed some.
         state.position.clone().filter(|_| self.pages.is_empty() && !self.pages.is_closed())
     }
@@ -117,7 +118,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let mut state = self.feeds.lock();
+        let mut state = self.feeds.state.lock();
         if let Some(listeners) = state.listeners.get_mut(&self.tenant) {
             listeners.retain(|(id, _)| *id != self.id);
             if listeners.is_empty() {
@@ -131,7 +132,7 @@ impl Feeds {
     /// Receives the events of `tenant` that become visible from now on, at the latest.
     pub(crate) fn listen(self: &Arc<Self>, tenant: TenantId) -> Listener {
         let (sender, pages) = mpsc::channel(MAX_WAITING);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let id = state.next_id;
         state.next_id += 1;
         state.listeners.entry(tenant).or_default().push((id, sender));
@@ -158,13 +159,13 @@ impl Feeds {
 
     fn failed(&self, error: &str) -> Option<bool> {
         tracing::debug!(error, "new events could not be read for streams");
-        self.lock().has_failed = true;
+        self.state.lock().has_failed = true;
         Some(false)
     }
 
     /// Aborts all streams; their clients resume, or are refused.
     fn begin_anew(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.listeners.clear();
         (state.position, state.has_failed) = (None, false);
     }
@@ -172,7 +173,7 @@ impl Feeds {
     /// Reads one page. Returns whether there may be more; `None`: no stream is open.
     async fn poll_once(&self, store: &ApiStore) -> Result<Option<bool>, Error> {
         let (tenants, position) = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state.listeners.is_empty() {
                 state.position = None;
                 return Ok(None);
@@ -181,18 +182,18 @@ impl Feeds {
         };
         let Some(position) = position else {
             let position = store.event_position().await?;
-            self.lock().move_to(position, &[]);
+            self.state.lock().move_to(position, &[]);
             return Ok(Some(false));
         };
         match store.events_of_tenants(&position, PAGE, &tenants).await {
             Ok(page) => {
-                let has_failed = self.lock().has_failed;
+                let has_failed = self.state.lock().has_failed;
                 // Asked after the page was read: what is deleted from now on was still on it.
                 if has_failed && !store.keeps_events_since(&position).await? {
                     self.begin_anew();
                     return Ok(Some(false));
                 }
-                self.lock().has_failed = false;
+                self.state.lock().has_failed = false;
                 self.publish(&page, &tenants);
                 Ok(Some(page.has_more))
             }
@@ -210,15 +211,11 @@ impl Feeds {
         for event in &page.events {
             by_tenant.entry(event.tenant).or_default().push(FeedEvent::of(event));
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for (tenant, events) in by_tenant {
             let page = Arc::new(FeedPage { events, next: page.next.clone() });
             state.send(tenant, &Feed::Page(page));
         }
         state.move_to(page.next.clone(), tenants);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

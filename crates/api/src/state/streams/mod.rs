@@ -6,8 +6,8 @@ pub(crate) mod feeds;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -17,6 +17,7 @@ use houston_metrics::Metrics;
 use houston_metrics::streams::Dropped;
 use houston_store::{ApiStore, Error};
 use http_body::{Body, Frame};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, timeout};
 
@@ -115,7 +116,7 @@ impl StreamPermit {
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.streams.metrics.streams.connections.dec();
-        let mut counts = self.streams.counts();
+        let mut counts = self.streams.counts.lock();
         let tenant = self.caller.tenant();
         let left = counts.get(&tenant).copied().unwrap_or(0).saturating_sub(1);
         if left == 0 {
@@ -142,7 +143,7 @@ impl StreamRegistration {
 
 impl Drop for StreamRegistration {
     fn drop(&mut self) {
-        let mut open = self.streams.lock();
+        let mut open = self.streams.open.lock();
         if let Some(watches) = open.get_mut(&self.agentable) {
             watches.retain(|watch| !Arc::ptr_eq(watch, &self.watch));
             if watches.is_empty() {
@@ -171,7 +172,7 @@ impl Streams {
     /// [`ApiError::TooManyStreams`] when the process or the tenant has the maximum number of open streams.
     pub(crate) fn permit(self: &Arc<Self>, caller: Caller) -> Result<StreamPermit> {
         let tenant = caller.tenant();
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         let all: usize = counts.values().sum();
         let own = counts.get(&tenant).copied().unwrap_or(0);
         if all >= self.max {
@@ -208,7 +209,7 @@ impl Streams {
     pub(crate) fn register(self: &Arc<Self>, agentable: AgentableId, seq: i64) -> StreamRegistration {
         let (behind, gone) = (AtomicBool::new(false), AtomicBool::new(false));
         let watch = Arc::new(Watch { seq: AtomicI64::new(seq), behind, gone, waker: AtomicWaker::new() });
-        self.lock().entry(agentable).or_default().push(Arc::clone(&watch));
+        self.open.lock().entry(agentable).or_default().push(Arc::clone(&watch));
         StreamRegistration { streams: Arc::clone(self), agentable, watch }
     }
 
@@ -225,7 +226,7 @@ impl Streams {
     }
 
     async fn poll_once(&self, store: &ApiStore) {
-        let ids: Vec<uuid::Uuid> = self.lock().keys().map(|id| id.0).collect();
+        let ids: Vec<uuid::Uuid> = self.open.lock().keys().map(|id| id.0).collect();
         for batch in ids.chunks(POLL_BATCH) {
             match store.last_seqs(batch).await {
                 Ok(seqs) => {
@@ -246,21 +247,13 @@ impl Streams {
 
     /// Ends the streams of an agentable that was erased.
     pub(crate) fn end(&self, agentable: AgentableId) {
-        let open = self.lock();
+        let open = self.open.lock();
         open.get(&agentable).into_iter().flatten().for_each(|watch| watch.end());
     }
 
     fn notify(&self, agentable: AgentableId, last_seq: i64) {
-        let open = self.lock();
+        let open = self.open.lock();
         open.get(&agentable).into_iter().flatten().for_each(|watch| watch.notify(last_seq));
-    }
-
-    fn counts(&self) -> MutexGuard<'_, HashMap<TenantId, usize>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<AgentableId, Vec<Arc<Watch>>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
