@@ -28,7 +28,7 @@ pub const MAX_STORED_BYTES: usize = 8 * 1024;
 /// decide = "ask"
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "an object of the shape of jobs/guards.toml")]
 pub struct GuardSettings {
     /// The highest level a tool may need.
     #[serde(skip_serializing_if = "Option::is_none")]
