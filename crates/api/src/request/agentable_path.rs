@@ -7,8 +7,9 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use futures_util::FutureExt as _;
 use houston_domain::agentable::{AgentType, DoubleTexting, Urgency};
-use houston_domain::id::{AgentableId, UserId, parse_prefixed};
+use houston_domain::id::{AgentableId, parse_prefixed};
 pub(crate) use houston_protocol::owner::Owner;
+use houston_store::mcp_server::ServerOwner;
 
 use crate::error::{ApiError, Result};
 use crate::state::{App, Ctx};
@@ -21,6 +22,9 @@ pub(crate) fn param(parts: &mut Parts, name: &str) -> Option<String> {
     };
     params.iter().find(|(of, _)| *of == name).map(|(_, value)| value.to_owned())
 }
+
+/// What is wrong with a text that is no id of an agentable.
+pub(crate) const NO_AGENTABLE: &str = "must be the id of an agentable, as in `goal_…`";
 
 /// An agentable as named by a path, e.g. `/v1/goals/goal_0190…`, with the settings of its kind. Whether it exists and
 /// belongs to the caller's tenant is not checked.
@@ -59,6 +63,14 @@ impl AgentablePath {
         Self::of_kind(types, kind, uuid.into())
     }
 
+    /// As [`Self::of_public_id`], of an id at this place of the body.
+    ///
+    /// # Errors
+    /// [`ApiError::InvalidRequest`] when it is no id of an agentable.
+    pub(crate) fn of_field(types: &BTreeMap<String, AgentType>, pointer: &str, id: &str) -> Result<Self> {
+        Self::of_public_id(types, id).ok_or_else(|| ApiError::field(pointer, NO_AGENTABLE))
+    }
+
     /// The agentable with the parameters `kinds` and `id` of the path.
     pub(crate) fn of_params(types: &BTreeMap<String, AgentType>, parts: &mut Parts) -> Option<Self> {
         Self::find(types, &param(parts, "kinds")?, &param(parts, "id")?)
@@ -82,6 +94,17 @@ impl Ctx {
     /// [`ApiError::NotFound`] when it does not; the store's errors.
     pub(crate) async fn confirm(&self, path: &AgentablePath) -> Result<()> {
         self.store().agentable(&path.kind, path.id).await?;
+        Ok(())
+    }
+
+    /// Checks that the owner exists: a user who is being erased has skills and servers for a while.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] when it does not; the store's errors.
+    pub(crate) async fn confirm_owner(&self, owner: ServerOwner) -> Result<()> {
+        if let ServerOwner::User(user) = owner {
+            self.store().user(user).await?;
+        }
         Ok(())
     }
 }
@@ -122,17 +145,19 @@ impl<T: std::str::FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
     }
 }
 
-/// The user whom a path names, as in `/v1/users/{id}/skills`; `None`: it is one of the tenant, as `/v1/skills`.
+/// Whose things a path names: a user's, as `/v1/users/{id}/skills`, or the tenant's, as `/v1/skills`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PathUser(pub(crate) Option<UserId>);
+pub(crate) struct PathOwner(pub(crate) ServerOwner);
 
-impl<S: Send + Sync> FromRequestParts<S> for PathUser {
+impl<S: Send + Sync> FromRequestParts<S> for PathOwner {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
         match param(parts, "id") {
-            None => Ok(Self(None)),
-            Some(_) => Id::from_request_parts(parts, state).await.map(|Id(user)| Self(Some(user))),
+            None => Ok(Self(ServerOwner::Tenant)),
+            Some(_) => {
+                Id::from_request_parts(parts, state).await.map(|Id(user)| Self(ServerOwner::User(user)))
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use houston_domain::agentable::AgentType;
 use houston_domain::api_key::{RANDOM_BYTES, SecretKind};
-use houston_domain::id::{AgentableId, ApiKeyId, parse_prefixed, shard};
+use houston_domain::id::{AgentableId, ApiKeyId, shard};
 use houston_domain::scope::{Scope, Scopes};
 use houston_protocol::client_token::{ClientTokenResponse, CreateClientToken};
 use houston_store::Error;
@@ -96,20 +96,13 @@ fn lifetime(minutes: Option<u32>) -> Result<Duration> {
 /// The agentables with these public ids, of any kind.
 fn agentables(types: &BTreeMap<String, AgentType>, ids: &[String]) -> Result<Vec<AgentableId>> {
     if ids.is_empty() || ids.len() > MAX_AGENTABLES {
-        return Err(ApiError::field(
-            "/agentables",
-            format!("must have 1 to {MAX_AGENTABLES} ids; leave it out for all"),
-        ));
+        let detail = format!("must have 1 to {MAX_AGENTABLES} ids; leave it out for all");
+        return Err(ApiError::field("/agentables", detail));
     }
-    let parsed = ids.iter().enumerate().map(|(nth, id)| {
-        let kind = id.rsplit_once('_').map_or("", |(kind, _)| kind);
-        let parsed = types.get(kind).and_then(|_| parse_prefixed(kind, id).ok());
-        let wrong = || {
-            ApiError::field(&format!("/agentables/{nth}"), "must be the id of an agentable, as in `goal_…`")
-        };
-        parsed.map(AgentableId::from).ok_or_else(wrong)
-    });
-    parsed.collect()
+    let parsed = |(nth, id): (usize, &String)| {
+        AgentablePath::of_field(types, &format!("/agentables/{nth}"), id).map(|path| path.id)
+    };
+    ids.iter().enumerate().map(parsed).collect()
 }
 
 endpoint! {

@@ -8,7 +8,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
-use houston_domain::id::{AgentableId, InboundHookId, parse_prefixed, shard};
+use houston_domain::id::{InboundHookId, shard};
 use houston_domain::inbound_hook::{HookMessage, MAX_BYTES, MAX_ID, MAX_INSTRUCTIONS, name_problem};
 use houston_domain::masks::Masks;
 use houston_domain::scope::Scope;
@@ -24,6 +24,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use tokio::time::timeout;
 
+use crate::request::agentable_path::NO_AGENTABLE;
 use crate::request::body::OptionalBody;
 use crate::request::prelude::*;
 use crate::request::request_trace::Posting;
@@ -49,9 +50,9 @@ endpoint! {
 
 /// The inbound hooks of an agentable; there are at most 20.
 async fn list(ctx: Ctx, Query(Of { agentable_id }): Query<Of>) -> Result<Json<InboundHookList>> {
-    let wrong = || no_agentable(|why| ApiError::parameter("agentable_id", why));
-    let (agentable, _) = agentable(&ctx, &agentable_id).ok_or_else(wrong)?;
-    let hooks = cell_of(&ctx, agentable).store(ctx.caller).inbound_hooks(agentable).await?;
+    let path = AgentablePath::of_public_id(&ctx.state.agent_types, &agentable_id);
+    let agentable = path.ok_or_else(|| ApiError::parameter("agentable_id", NO_AGENTABLE))?.id;
+    let hooks = ctx.with_shard(shard(agentable)).store().inbound_hooks(agentable).await?;
     Ok(Json(InboundHookList { data: hooks.into_iter().map(|hook| response(&ctx, hook)).collect() }))
 }
 
@@ -74,25 +75,20 @@ async fn create(ctx: Ctx, Sent(body): Sent<CreateInboundHook>) -> Result<impl In
     }
     check_text("/instructions", &body.instructions)?;
     if body.instructions.chars().count() > MAX_INSTRUCTIONS {
-        return Err(ApiError::field(
-            "/instructions",
-            format!("must have at most {MAX_INSTRUCTIONS} characters"),
-        ));
+        let detail = format!("must have at most {MAX_INSTRUCTIONS} characters");
+        return Err(ApiError::field("/instructions", detail));
     }
-    let wrong = || no_agentable(|why| ApiError::field("/agentable_id", why));
-    let agentable = agentable(&ctx, &body.agentable_id).ok_or_else(wrong)?;
-    if !ctx.state.agent_types.get(&agentable.1).is_some_and(|kind| kind.conversational) {
-        return Err(ApiError::field(
-            "/agentable_id",
-            format!("agentables of kind `{}` take no messages", agentable.1),
-        ));
+    let path = AgentablePath::of_field(&ctx.state.agent_types, "/agentable_id", &body.agentable_id)?;
+    if !path.conversational {
+        let detail = format!("agentables of kind `{}` take no messages", path.kind);
+        return Err(ApiError::field("/agentable_id", detail));
     }
-    let id: InboundHookId = ctx.state.ids.beside(agentable.0);
+    let id: InboundHookId = ctx.state.ids.beside(path.id);
     let secret = secret::make(&ctx, ctx.caller.tenant(), &id.to_string())?;
     let hook = InboundHook {
         id,
         tenant: ctx.caller.tenant(),
-        agentable,
+        agentable: (path.id, path.kind),
         name: body.name,
         instructions: body.instructions,
         sealed: secret.sealed,
@@ -100,7 +96,7 @@ async fn create(ctx: Ctx, Sent(body): Sent<CreateInboundHook>) -> Result<impl In
         old_until: None,
         created_at: ctx.now(),
     };
-    cell_of(&ctx, hook.agentable.0).store(ctx.caller).create_inbound_hook(&hook).await?;
+    ctx.with_shard(shard(path.id)).store().create_inbound_hook(&hook).await?;
     let created = InboundHookWithSecret { hook: response(&ctx, hook), secret: secret.text };
     Ok((StatusCode::CREATED, Json(created)))
 }
@@ -239,21 +235,4 @@ fn response(app: &App, hook: InboundHook) -> InboundHookResponse {
         old_secret_until: hook.old_until.filter(|until| *until > now).map(Time),
         created_at: Time(hook.created_at),
     }
-}
-
-/// The agentable with a public id, and its kind.
-fn agentable(app: &App, id: &str) -> Option<(AgentableId, String)> {
-    let kind = id.rsplit_once('_').map_or("", |(kind, _)| kind);
-    let found = app.state.agent_types.get(kind)?;
-    Some((parse_prefixed(kind, id).ok()?.into(), found.kind.clone()))
-}
-
-/// The app of the cell of an agentable.
-fn cell_of(app: &Arc<App>, agentable: AgentableId) -> Arc<App> {
-    app.with_shard(shard(agentable))
-}
-
-/// An id that is no agentable's.
-fn no_agentable(wrong: impl FnOnce(&str) -> ApiError) -> ApiError {
-    wrong("must be the id of an agentable, as in `goal_…`")
 }

@@ -30,7 +30,7 @@ use serde_json::json;
 
 use self::login::begin;
 use crate::admission;
-use crate::request::agentable_path::{PathUser, param};
+use crate::request::agentable_path::{PathOwner, param};
 use crate::request::checks::truncated;
 use crate::request::prelude::*;
 use crate::resources::tool_sources::{check_kinds, seal};
@@ -64,7 +64,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ServerPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        let owner = owner(PathUser::from_request_parts(parts, state).await?);
+        let owner = PathOwner::from_request_parts(parts, state).await?.0;
         let name = param(parts, "name").unwrap_or_default();
         match name_problem(&name) {
             Some(problem) => {
@@ -75,19 +75,6 @@ impl<S: Send + Sync> FromRequestParts<S> for ServerPath {
     }
 }
 
-/// Whose servers a path names.
-fn owner(PathUser(user): PathUser) -> ServerOwner {
-    user.map_or(ServerOwner::Tenant, ServerOwner::User)
-}
-
-/// Checks that the user exists: one that is being erased has its servers for a while.
-async fn confirm(ctx: &Ctx, owner: ServerOwner) -> Result<()> {
-    if let ServerOwner::User(user) = owner {
-        ctx.store().user(user).await?;
-    }
-    Ok(())
-}
-
 endpoint! {
     LIST: get "/v1/mcp-servers" for TENANT => list, "list_mcp_servers": "List the MCP servers of the tenant, without their headers.",
     USER_LIST: "/v1/users/{id}/mcp-servers" for USER.change(Scope::ManageAgents), "list_mcp_servers_of_user": "List the MCP servers of a user, without their headers.",
@@ -95,9 +82,8 @@ endpoint! {
     200 "All servers, by name; at most 20." [McpServerList],
 }
 
-async fn list(ctx: Ctx, user: PathUser) -> Result<Json<McpServerList>> {
-    let owner = owner(user);
-    confirm(&ctx, owner).await?;
+async fn list(ctx: Ctx, PathOwner(owner): PathOwner) -> Result<Json<McpServerList>> {
+    ctx.confirm_owner(owner).await?;
     let servers = ctx.store().mcp_servers(owner).await?;
     let accounts = accounts(&ctx, owner, &servers).await?;
     let data = servers.into_iter().map(|server| response(server, &accounts)).collect();
@@ -112,7 +98,7 @@ endpoint! {
 }
 
 async fn get(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<Json<McpServerResponse>> {
-    confirm(&ctx, owner).await?;
+    ctx.confirm_owner(owner).await?;
     answer(&ctx, owner, ctx.store().mcp_server(owner, &name).await?).await
 }
 
@@ -159,7 +145,7 @@ async fn put(
     if let Some((at, why)) = ctx.state.foreign_servers.problem(&url, &secrets) {
         return Err(ApiError::field(at, why));
     }
-    confirm(&ctx, owner).await?;
+    ctx.confirm_owner(owner).await?;
     check_name(&ctx, owner, &name).await?;
     let what = headers_purpose(owner.id(ctx.caller.tenant()), &name);
     let sealed = headers.as_ref().map(|headers| seal(&ctx, &what, "/headers", headers)).transpose()?;
@@ -262,7 +248,7 @@ endpoint! {
 }
 
 async fn tools(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<Json<McpToolList>> {
-    confirm(&ctx, owner).await?;
+    ctx.confirm_owner(owner).await?;
     let server = ctx.store().mcp_server(owner, &name).await?;
     let listed = listed(&ctx, owner, &server).await?;
     Ok(Json(compared(&server, &listed)))
@@ -286,7 +272,7 @@ async fn approve(
     if tools.len() > MAX_NAMED_TOOLS {
         return Err(ApiError::field("/tools", format!("at most {MAX_NAMED_TOOLS} tools can be named")));
     }
-    confirm(&ctx, owner).await?;
+    ctx.confirm_owner(owner).await?;
     let server = ctx.store().mcp_server(owner, &name).await?;
     let listed = listed(&ctx, owner, &server).await?;
     match ctx.store().approve_mcp_tools(owner, &name, &server.url, &listed, &tools).await? {

@@ -10,7 +10,7 @@ use houston_protocol::page::Page;
 use houston_protocol::skill::{SkillEntryResponse, SkillRequest, SkillResponse, SkillTriggers};
 use houston_store::skill::{SkillEntry, SkillOwner, StoredSkill};
 
-use crate::request::agentable_path::{PathUser, param};
+use crate::request::agentable_path::{PathOwner, param};
 use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] =
@@ -27,7 +27,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SkillPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        let owner = owner(PathUser::from_request_parts(parts, state).await?);
+        let owner = PathOwner::from_request_parts(parts, state).await?.0;
         let name = param(parts, "name").unwrap_or_default();
         if is_name(&name) {
             return Ok(Self { owner, name });
@@ -40,19 +40,6 @@ impl<S: Send + Sync> FromRequestParts<S> for SkillPath {
     }
 }
 
-/// Whose skills a path names.
-fn owner(PathUser(user): PathUser) -> SkillOwner {
-    user.map_or(SkillOwner::Tenant, SkillOwner::User)
-}
-
-/// Checks that the user exists: one that is being erased has its skills for a while.
-async fn confirm(ctx: &Ctx, owner: SkillOwner) -> Result<()> {
-    if let SkillOwner::User(user) = owner {
-        ctx.store().user(user).await?;
-    }
-    Ok(())
-}
-
 endpoint! {
     LIST: get "/v1/skills" for TENANT => list, "list_skills_of_tenant": "List the skills of the tenant, by name.",
     USER_LIST: "/v1/users/{id}/skills" for USER, "list_skills_of_user": "List the skills of a user, by name.",
@@ -60,9 +47,8 @@ endpoint! {
     200 "All of them, on one page." [Page<SkillEntryResponse>],
 }
 
-async fn list(ctx: Ctx, user: PathUser) -> Result<Json<Page<SkillEntryResponse>>> {
-    let owner = owner(user);
-    confirm(&ctx, owner).await?;
+async fn list(ctx: Ctx, PathOwner(owner): PathOwner) -> Result<Json<Page<SkillEntryResponse>>> {
+    ctx.confirm_owner(owner).await?;
     let skills = ctx.store().skills(owner).await?;
     // There are so few that one page has all of them.
     Ok(Json(Page { data: skills.into_iter().map(entry).collect(), has_more: false, next_cursor: None }))
@@ -76,7 +62,7 @@ endpoint! {
 }
 
 async fn get(ctx: Ctx, SkillPath { owner, name }: SkillPath) -> Result<Json<SkillResponse>> {
-    confirm(&ctx, owner).await?;
+    ctx.confirm_owner(owner).await?;
     let stored = ctx.store().skill(owner, &name).await?;
     let text = stored.text.clone();
     let document = ctx.offload.compute(move || SkillDocument::read(&text, Some(&name))).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
-use houston_domain::id::{AgentableId, TriggerId, UserId, parse_prefixed};
+use houston_domain::id::{AgentableId, TriggerId, UserId};
 use houston_domain::mode::Mode;
 use houston_domain::plan::{Document, MAX_INPUT_BYTES, Offer};
 use houston_domain::setting::WrongSetting;
@@ -112,13 +112,12 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTrigger>
 
 /// The plans that an agentable may have. `None`: none, or the id is not one of an agentable.
 async fn plan_offer(ctx: &Ctx, (user, id): (UserId, &str)) -> Result<Option<PlanOffer>> {
-    let Some(kind) = id.rsplit_once('_').and_then(|(kind, _)| ctx.state.agent_types.get(kind)) else {
-        return Ok(None);
-    };
-    let Ok(id) = parse_prefixed(&kind.kind, id) else { return Ok(None) };
+    let kinds = &ctx.state.agent_types;
+    let Some(path) = AgentablePath::of_public_id(kinds, id) else { return Ok(None) };
+    let Some(kind) = kinds.get(&path.kind) else { return Ok(None) };
     // Before anything is said of what it may have.
-    check_owner(ctx, user, (id.into(), &kind.kind)).await?;
-    let parent = ctx.store().agentable(&kind.kind, id.into()).await?;
+    check_owner(ctx, user, (path.id, &path.kind)).await?;
+    let parent = ctx.store().agentable(&path.kind, path.id).await?;
     let Some((plans, tools)) = offer(ctx, kind, parent.tools.as_deref()).await? else {
         return Ok(None);
     };
@@ -223,59 +222,33 @@ fn new_trigger(
 ) -> Result<Trigger> {
     let CreateTrigger { name, when, then } = request;
     check_name(&name)?;
-    let (agentable_id, instructions, task) = match then {
-        TriggerThen::Tell { agentable_id, instructions } => (agentable_id, instructions, None),
-        TriggerThen::Task { agentable_id, kind, title, instructions } => {
-            (agentable_id, instructions, Some((kind, title)))
+    let plan = match &then {
+        TriggerThen::Tell { instructions, .. } | TriggerThen::Task { instructions, .. } => {
+            check_instructions("/then/instructions", instructions)?;
+            None
         }
-        TriggerThen::Plan { agentable_id, document, input } => {
-            let plan = plan_of(plans, Value::Object(document), Value::Object(input))?;
-            return started(types, (id, user), (name, when), (&agentable_id, plan), now);
+        TriggerThen::Plan { document, input, .. } => Some(plan_of(plans, document, input)?),
+    };
+    let next_at = check_when(&when, now)?;
+    let (TriggerThen::Tell { agentable_id, .. }
+    | TriggerThen::Task { agentable_id, .. }
+    | TriggerThen::Plan { agentable_id, .. }) = &then;
+    let path = AgentablePath::of_field(types, "/then/agentable_id", agentable_id)?;
+    let kind = types.get(&path.kind).ok_or(ApiError::NotFound { what: "kind" })?;
+    let (instructions, task) = match then {
+        TriggerThen::Tell { instructions, .. } => {
+            hears_triggers(kind)?;
+            (instructions, None)
         }
+        TriggerThen::Task { kind: of_task, title, instructions, .. } => {
+            (instructions, Some(task_of(types, kind, of_task.as_deref(), title)?))
+        }
+        TriggerThen::Plan { .. } => (String::new(), plan),
     };
-    check_instructions("/then/instructions", &instructions)?;
-    let next_at = check_when(&when, now)?;
-    let (found, agentable) = agentable(types, &agentable_id)?;
-    let task = match task {
-        None => hears_triggers(found).map(|()| None)?,
-        Some((kind, title)) => Some(task_of(types, found, kind.as_deref(), title)?),
-    };
-    let agentable = (agentable, found.kind.clone());
-    Ok(trigger((id, user), (name, instructions), agentable, task, Timing { when, next_at, now }))
-}
-
-/// A trigger that starts a plan.
-fn started(
-    types: &AgentTypes,
-    ids: (TriggerId, UserId),
-    (name, when): (String, When),
-    (agentable_id, plan): (&str, TriggerTask),
-    now: DateTime<Utc>,
-) -> Result<Trigger> {
-    let next_at = check_when(&when, now)?;
-    let (found, id) = agentable(types, agentable_id)?;
-    let agentable = (id, found.kind.clone());
-    Ok(trigger(ids, (name, String::new()), agentable, Some(plan), Timing { when, next_at, now }))
-}
-
-/// When a new trigger is due.
-struct Timing {
-    when: When,
-    next_at: Option<DateTime<Utc>>,
-    now: DateTime<Utc>,
-}
-
-fn trigger(
-    (id, user): (TriggerId, UserId),
-    (name, instructions): (String, String),
-    agentable: (AgentableId, String),
-    task: Option<TriggerTask>,
-    Timing { when, next_at, now }: Timing,
-) -> Trigger {
-    Trigger {
+    Ok(Trigger {
         id,
         user,
-        agentable,
+        agentable: (path.id, path.kind),
         name,
         instructions,
         task,
@@ -287,11 +260,16 @@ fn trigger(
         last_at: None,
         created_at: now,
         updated_at: now,
-    }
+    })
 }
 
 /// The plan, if its document and its input are allowed.
-fn plan_of(plans: Option<&PlanOffer>, document: Value, input: Value) -> Result<TriggerTask> {
+fn plan_of(
+    plans: Option<&PlanOffer>,
+    document: &Map<String, Value>,
+    input: &Map<String, Value>,
+) -> Result<TriggerTask> {
+    let (document, input) = (Value::Object(document.clone()), Value::Object(input.clone()));
     let offer = plans.ok_or_else(|| {
         ApiError::field("/then/type", "such an agentable has no plans here: its kind must have `creates = [\"plan\"]`, and a running server is asked")
     })?;
@@ -309,16 +287,6 @@ fn plan_of(plans: Option<&PlanOffer>, document: Value, input: Value) -> Result<T
         status,
         title,
         plan: Some(Box::new(TriggerPlan { document, input, tools, lasts_s })),
-    })
-}
-
-/// The agentable that gets the message or the task, and its kind.
-fn agentable<'a>(types: &'a AgentTypes, id: &str) -> Result<(&'a AgentType, AgentableId)> {
-    let kind = id.rsplit_once('_').map_or("", |(kind, _)| kind);
-    let found = types.get(kind);
-    let found = found.and_then(|found| Some((found, parse_prefixed(kind, id).ok()?.into())));
-    found.ok_or_else(|| {
-        ApiError::field("/then/agentable_id", "must be the id of an agentable, as in `goal_…`")
     })
 }
 

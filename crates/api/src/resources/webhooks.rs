@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use bytes::Bytes;
 use houston_domain::event::topic::{MAX_PATTERNS, TopicPattern};
-use houston_domain::id::{AgentableId, DeliveryId, WebhookId, parse_prefixed, shard};
+use houston_domain::id::{AgentableId, DeliveryId, WebhookId, shard};
 use houston_domain::scope::Scope;
 use houston_protocol::cloud_event::{CONTENT_TYPE, CloudEvent};
 use houston_protocol::webhook::{
@@ -95,14 +95,11 @@ fn agentable(app: &App, body: &CreateWebhook) -> Result<(Option<String>, Option<
         })?;
     }
     let Some(id) = &body.agentable_id else { return Ok((body.kind.clone(), None)) };
-    let kind = id.rsplit_once('_').map_or("", |(kind, _)| kind);
-    let parsed = app.state.agent_types.get(kind).and_then(|_| parse_prefixed(kind, id).ok());
-    let wrong = "must be the id of an agentable, as in `goal_…`";
-    let parsed = parsed.ok_or_else(|| ApiError::field("/agentable_id", wrong))?;
-    if body.kind.as_ref().is_some_and(|other| other != kind) {
-        return Err(ApiError::field("/kind", format!("the agentable has the kind `{kind}`")));
+    let path = AgentablePath::of_field(&app.state.agent_types, "/agentable_id", id)?;
+    if body.kind.as_ref().is_some_and(|other| *other != path.kind) {
+        return Err(ApiError::field("/kind", format!("the agentable has the kind `{}`", path.kind)));
     }
-    Ok((Some(kind.to_owned()), Some(parsed.into())))
+    Ok((Some(path.kind), Some(path.id)))
 }
 
 async fn check_exists(ctx: &Ctx, id: Uuid, what: &'static str) -> Result<()> {

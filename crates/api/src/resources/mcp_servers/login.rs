@@ -18,7 +18,7 @@ use houston_store::mcp_server::{McpServer, ServerOwner};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-use super::{ServerPath, confirm, foreign_of};
+use super::{ServerPath, foreign_of};
 use crate::admission;
 use crate::request::prelude::*;
 use crate::state::peers::Peer;
@@ -29,7 +29,7 @@ pub(super) async fn begin(
     ctx: Ctx,
     ServerPath { owner, name }: ServerPath,
 ) -> Result<Json<McpLoginResponse>> {
-    confirm(&ctx, owner).await?;
+    ctx.confirm_owner(owner).await?;
     let (owner_of_server, server) = find(&ctx, owner, &name).await?;
     let user = match owner {
         ServerOwner::Tenant => None,
