@@ -2,9 +2,8 @@
 
 use askama::Template;
 use futures_util::future::{join, join3};
-use houston_protocol::health::{
-    HealthChangeResponse, HealthCheckResponse, HealthResponse, ReadinessResponse, VersionResponse,
-};
+use houston_domain::health::HealthChange;
+use houston_protocol::health::{HealthCheckResponse, HealthResponse, ReadinessResponse, VersionResponse};
 use houston_protocol::page::Page;
 
 use crate::failure::{Answer, html};
@@ -21,7 +20,7 @@ struct Health {
     checked: When,
     checks: Vec<Check>,
     ready: Vec<Fact>,
-    changes: Vec<HealthChangeResponse>,
+    changes: Vec<HealthChange>,
     has_cells: bool,
     pages: Pages,
 }
@@ -38,7 +37,7 @@ pub(crate) struct Check {
 /// The checks, the worst first.
 pub(crate) fn checks(
     health: &HealthResponse,
-    changes: &[HealthChangeResponse],
+    changes: &[HealthChange],
     now: chrono::DateTime<chrono::Utc>,
 ) -> Vec<Check> {
     let mut checks: Vec<_> = health.checks.iter().collect();
@@ -53,7 +52,7 @@ pub(crate) fn checks(
 }
 
 /// What the check found when it came to its status, as far as the latest changes say.
-fn found(of: &HealthCheckResponse, changes: &[HealthChangeResponse]) -> String {
+fn found(of: &HealthCheckResponse, changes: &[HealthChange]) -> String {
     let change = changes.iter().find(|change| change.check == of.id && change.status == of.status);
     change.and_then(|change| change.detail.clone()).unwrap_or_default()
 }
@@ -64,7 +63,7 @@ pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) 
     let path = with_query("/v1/health/history", &[("limit", "50"), ("cursor", &cursor)]);
     let (health, page, ready) = join3(
         viewer.api.get::<HealthResponse>("/v1/health"),
-        viewer.api.get::<Page<HealthChangeResponse>>(&path),
+        viewer.api.get::<Page<HealthChange>>(&path),
         ready(&viewer),
     )
     .await;

@@ -4,8 +4,11 @@ use chrono::{DateTime, NaiveDateTime, SecondsFormat, TimeDelta, Utc};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
+use crate::id::CheckInId;
 use crate::local_time::{LocalTime, instant, within_hours};
+use crate::owner::Owner;
 use crate::setting::{WrongSetting, positive};
+use crate::time::Time;
 
 /// Maximum length of the reason of a check-in, in bytes: the agent reads it when it is woken.
 pub const MAX_REASON_BYTES: usize = 2_000;
@@ -193,6 +196,26 @@ impl Moment {
         }
         Ok(within_hours(zone, limits.earliest, limits.latest, wanted))
     }
+}
+
+/// A check-in.
+///
+/// ```json
+/// {"id": "check_in_0190…", "goal_id": "goal_0190…", "reason": "Ask whether the tickets arrived",
+///  "due_at": "2026-11-23T09:00:00.000Z", "created_at": "2026-11-22T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CheckInResponse))]
+pub struct CheckIn {
+    pub id: CheckInId,
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = std::collections::BTreeMap<String, String>))]
+    pub owner: Owner,
+    /// What to do then; the agent reads it.
+    pub reason: String,
+    /// When the agent is woken.
+    pub due_at: Time,
+    pub created_at: Time,
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::names::names;
+use crate::time::Time;
 
 names! {
     /// The severity of a check, in ascending order.
@@ -42,6 +43,25 @@ pub struct Check {
 #[must_use]
 pub fn worst(checks: &[Check]) -> HealthStatus {
     checks.iter().map(|check| check.status).max().unwrap_or(HealthStatus::Ok)
+}
+
+/// A check of the health monitor had another status than before, or its first.
+///
+/// ```json
+/// {"check": "stuck_runs", "cell": null, "status": "warn", "at": "2026-11-20T10:00:00.000Z", "detail": null}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = HealthChangeResponse))]
+pub struct HealthChange {
+    /// The name of the check, as in `stuck_runs`.
+    pub check: String,
+    /// The name of the cell that was checked, as in `0000-7fff`; null if there is only one.
+    pub cell: Option<String>,
+    /// The status from then on.
+    pub status: HealthStatus,
+    pub at: Time,
+    /// What was found. It is about all tenants: null for keys without the scope `installation`.
+    pub detail: Option<String>,
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //! If the task's agent has read what strangers wrote, result and notes are between `<untrusted source="task_…">` and
 //! `</untrusted>`, as such text is everywhere: the agent that reads the report has then read it, too.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::event::Event;
@@ -20,6 +21,7 @@ use crate::frame::{attribute, escape};
 use crate::id::{NoteId, RunId};
 use crate::run::RunStatus;
 use crate::setting::{positive, settings};
+use crate::time::Time;
 
 /// Maximum length of the instructions of a task, in bytes: they are the first message it reads.
 pub const MAX_INSTRUCTIONS_BYTES: usize = 32 * 1024;
@@ -190,6 +192,27 @@ impl TaskEnd {
 pub fn cancelled_tasks(titles: &[String]) -> String {
     let items: Vec<String> = titles.iter().map(|title| format!("<item>{}</item>", escape(title))).collect();
     format!("<tasks_cancelled>\n{}\n</tasks_cancelled>", items.join("\n"))
+}
+
+/// How a task ended.
+///
+/// ```json
+/// {"run_status": "completed", "reason": null, "message": null, "text": "Three hotels …", "ended_at": "2026-11-22T09:00:07.120Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TaskResultResponse))]
+pub struct TaskResult {
+    /// The status of its run: `completed`, a stop rule (`max_iterations`, …), `failed`, `dead_lettered`,
+    /// `cancelled`.
+    pub run_status: RunStatus,
+    /// What stopped it: a stop rule, an error code in lower case, or who cancelled it; null if its agent had
+    /// finished.
+    pub reason: Option<String>,
+    /// The error for people, if there was one.
+    pub message: Option<String>,
+    /// The last text that its agent wrote, also if the task was stopped.
+    pub text: Option<String>,
+    pub ended_at: Time,
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Agentables: goals, tasks, user agents, and all other kinds in `jobs/agents`.
 
 use houston_domain::id::{AgentId, RunId, TeamId, UserId};
-use houston_domain::run::RunStatus;
+use houston_domain::task::TaskResult;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -42,7 +42,7 @@ pub struct AgentableResponse {
     pub tools: Option<Vec<String>>,
     /// For a task: how it ended; absent while its run is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result: Option<TaskResultResponse>,
+    pub result: Option<TaskResult>,
     /// Known cost of its model calls, in US dollars; null if no cost is known, which is not 0.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
@@ -64,27 +64,6 @@ pub struct AgentableResponse {
     /// Only in the response to its creation: the first message, if it was created with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Box<AcceptedMessageResponse>>,
-}
-
-/// How a task ended.
-///
-/// ```json
-/// {"run_status": "completed", "reason": null, "message": null, "text": "Three hotels …", "ended_at": "2026-11-22T09:00:07.120Z"}
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TaskResultResponse {
-    /// The status of its run: `completed`, a stop rule (`max_iterations`, …), `failed`, `dead_lettered`,
-    /// `cancelled`.
-    pub run_status: RunStatus,
-    /// What stopped it: a stop rule, an error code in lower case, or who cancelled it; null if its agent had
-    /// finished.
-    pub reason: Option<String>,
-    /// The error for people, if there was one.
-    pub message: Option<String>,
-    /// The last text that its agent wrote, also if the task was stopped.
-    pub text: Option<String>,
-    pub ended_at: Time,
 }
 
 /// Creates an agentable; with a user and a first message, if they are given.

@@ -32,25 +32,6 @@ pub struct HealthCheckResponse {
     pub since: Time,
 }
 
-/// A check of the health monitor had another status than before, or its first.
-///
-/// ```json
-/// {"check": "stuck_runs", "cell": null, "status": "warn", "at": "2026-11-20T10:00:00.000Z", "detail": null}
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct HealthChangeResponse {
-    /// The name of the check, as in `stuck_runs`.
-    pub check: String,
-    /// The name of the cell that was checked, as in `0000-7fff`; null if there is only one.
-    pub cell: Option<String>,
-    /// The status from then on.
-    pub status: HealthStatus,
-    pub at: Time,
-    /// What was found. It is about all tenants: null for keys without the scope `installation`.
-    pub detail: Option<String>,
-}
-
 /// Whether the process accepts requests.
 ///
 /// ```json

@@ -131,23 +131,6 @@ pub struct PlanStepError {
     pub message: String,
 }
 
-/// A document of a plan.
-///
-/// ```json
-/// {"version": 2, "reason": "`find` failed: 404", "document": {"v": 1, "goal": "Compare hotels", "steps": []},
-///  "created_at": "2026-11-22T09:00:30.000Z"}
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct PlanVersionResponse {
-    pub version: i32,
-    /// Why there is this version; empty for the first.
-    pub reason: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
-    pub document: Value,
-    pub created_at: Time,
-}
-
 /// A plan to be made.
 ///
 /// ```json

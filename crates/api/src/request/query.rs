@@ -1,5 +1,7 @@
 //! Query strings. Errors name the parameter.
 
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
@@ -63,6 +65,28 @@ impl Window {
         };
         Ok((hours, Duration::from_secs(u64::from(hours) * 3600)))
     }
+}
+
+/// Checks that Postgres can store the text in a parameter.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when it cannot.
+pub(crate) fn check_parameter(name: &str, given: Option<&str>) -> Result<()> {
+    match given {
+        Some(given) if given.contains('\0') => {
+            Err(ApiError::parameter(name, "must not contain the character U+0000"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The id in a parameter.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when it is none.
+pub(crate) fn id<T: FromStr<Err: Display>>(name: &str, given: Option<&str>) -> Result<Option<T>> {
+    let id = given.map(str::parse::<T>).transpose();
+    id.map_err(|error| ApiError::parameter(name, error.to_string()))
 }
 
 /// The time in a parameter.

@@ -8,16 +8,15 @@ use std::collections::HashMap;
 
 use houston_domain::agentable::{AgentType, MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS};
 use houston_domain::id::{AgentId, AgentableId, TeamId, UserId};
+use houston_domain::read_mark::ReadMark;
 use houston_domain::run::RunStatus;
 use houston_domain::settable::StatusChange;
-use houston_protocol::agentable::{AgentableResponse, TaskResultResponse, UpdateAgentable};
+use houston_protocol::agentable::{AgentableResponse, UpdateAgentable};
 use houston_protocol::problem::ProblemCode;
 use houston_store::agentable::{Agentable, AgentableChange, AgentableFilter, StoredStatus};
 use houston_store::cancel::ARCHIVED;
 use houston_store::erasure::Target;
-use houston_store::read_mark::ReadMark;
 use houston_store::serving::{ServedBy, ServingChange};
-use houston_store::task_result::TaskResult;
 use serde::Deserialize;
 
 use crate::error::with_article;
@@ -167,7 +166,7 @@ endpoint! {
     DELETE: delete "/v1/{kinds}/{id}" for AGENTABLE => delete,
     "delete_agentable" in "agentables": "Erase an agentable with its tasks and everything that belongs to them.",
     params(OfAgentable),
-    202 "The agentable is no longer found; its rows are deleted in the background." [houston_protocol::erasure::ErasureResponse],
+    202 "The agentable is no longer found; its rows are deleted in the background." [houston_domain::erasure::Erasure],
 }
 
 /// From the 202 on the agentable is not found; workers delete the rows in the background, and the erasure reports the progress.
@@ -364,15 +363,11 @@ fn response(agentable: Agentable, kind: Option<&AgentType>) -> AgentableResponse
 async fn responses(ctx: &Ctx, agentables: Vec<Agentable>) -> Result<Vec<AgentableResponse>> {
     let tasks: Vec<AgentableId> =
         agentables.iter().filter(|one| one.parent.is_some()).map(|one| one.id).collect();
-    let mut results = HashMap::new();
-    if !tasks.is_empty() {
-        for result in ctx.store().task_results(&tasks).await? {
-            results.insert(result.task, result);
-        }
-    }
+    let results = if tasks.is_empty() { Vec::new() } else { ctx.store().task_results(&tasks).await? };
+    let mut results: HashMap<_, _> = results.into_iter().collect();
     let mut marks = read_marks(ctx, &agentables).await?;
     let with_result = |agentable: Agentable| {
-        let result = results.remove(&agentable.id).map(task_result);
+        let result = results.remove(&agentable.id);
         let kind = ctx.state.agent_types.get(&agentable.kind);
         let mark = marks.remove(&agentable.id);
         let (read_seq, unread) = (mark.as_ref().map(|mark| mark.read_seq), mark.map(|mark| mark.unread));
@@ -390,17 +385,7 @@ async fn read_marks(ctx: &Ctx, agentables: &[Agentable]) -> Result<HashMap<Agent
         return Ok(HashMap::new());
     }
     let marks = ctx.store().read_marks(&threads).await?;
-    Ok(marks.into_iter().map(|mark| (mark.agentable, mark)).collect())
-}
-
-fn task_result(result: TaskResult) -> TaskResultResponse {
-    TaskResultResponse {
-        run_status: result.status,
-        reason: result.reason,
-        message: result.message,
-        text: result.text,
-        ended_at: Time(result.ended_at),
-    }
+    Ok(marks.into_iter().map(|mark| (mark.owner.id, mark)).collect())
 }
 
 fn check_description(description: &str) -> Result<()> {

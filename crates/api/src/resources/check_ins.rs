@@ -1,15 +1,13 @@
 //! Check-ins: times at which an agent is woken, set by the agent itself or over REST.
 
-use houston_domain::check_in::{CheckInRequest, MAX_REASON_BYTES, Moment};
+use houston_domain::check_in::{CheckIn, CheckInRequest, MAX_REASON_BYTES, Moment};
 use houston_domain::id::CheckInId;
 use houston_domain::mode::Mode;
-use houston_protocol::check_in::{CheckInResponse, CreateCheckIn};
+use houston_protocol::check_in::CreateCheckIn;
 use houston_protocol::problem::ProblemCode;
-use houston_store::check_in::CheckIn;
 use houston_store::rate::Whose;
 
 use crate::error::with_article;
-use crate::request::agentable_path::Owner;
 use crate::request::prelude::*;
 use crate::request::rates::ask;
 
@@ -19,14 +17,14 @@ endpoint! {
     LIST: get "/v1/{kinds}/{id}/check-ins" for AGENTABLE => list,
     "list_check_ins" in "check-ins": "List the check-ins that have not started yet, newest first.",
     params(OfAgentable, Paged),
-    200 "A page of check-ins." [Page<houston_protocol::check_in::CheckInResponse>],
+    200 "A page of check-ins." [Page<CheckIn>],
 }
 
 async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, from) = (query.limit()?, query.id(List::CheckIns)?.map(Into::into));
     ctx.confirm(&path).await?;
     let rows = ctx.store().check_ins(path.id, from, rows(limit)).await?;
-    Ok(Json(Page::of(List::CheckIns, limit, rows, |row| row.id.0.as_u128(), response)))
+    Ok(Json(Page::of(List::CheckIns, limit, rows, |row| row.id.0.as_u128(), |row| row)))
 }
 
 endpoint! {
@@ -34,7 +32,7 @@ endpoint! {
     "create_check_in" in "check-ins": "Schedule a check-in: wake the agent once, at a time or after some minutes.",
     params(OfAgentable, Keyed),
     body [CreateCheckIn],
-    201 "The new check-in." [houston_protocol::check_in::CheckInResponse],
+    201 "The new check-in." [CheckIn],
     409 "`no_check_ins`: the kind has none; `archived`: the agentable is archived; `full`: too many are scheduled.",
     429 "`rate_limited`: the user sends too many requests.",
 }
@@ -60,7 +58,7 @@ async fn create(ctx: Ctx, path: AgentablePath, request: Creation<CreateCheckIn>)
     }
     ask(&ctx, Whose::Agentable(path.id), key.as_ref()).await?;
     let (id, wanted) = (ctx.state.ids.beside(path.id), CheckInRequest { when, reason });
-    let body = |set: &CheckIn| stored_body(&response(set.clone()));
+    let body = |set: &CheckIn| stored_body(set);
     let key = key.as_ref().map(Key::as_stored);
     let limits = &ctx.state.check_ins;
     let set = ctx.store().set_check_in((path.id, &path.kind), (id, &wanted), limits, key, body);
@@ -83,16 +81,4 @@ endpoint! {
 async fn cancel(ctx: Ctx, Id(id): Id<CheckInId>) -> Result<StatusCode> {
     ctx.store().cancel_check_in(id).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// The response for a check-in.
-fn response(check_in: CheckIn) -> CheckInResponse {
-    let CheckIn { id, agentable, kind, reason, due_at, created_at } = check_in;
-    CheckInResponse {
-        id,
-        owner: Owner { kind, id: agentable },
-        reason,
-        due_at: Time(due_at),
-        created_at: Time(created_at),
-    }
 }

@@ -2,9 +2,8 @@
 //! kept and has no content of what was erased.
 
 use axum::http::header;
-use houston_domain::id::{AgentableId, ErasureId};
-use houston_protocol::erasure::ErasureResponse;
-use houston_store::erasure::{Erasure, Target};
+use houston_domain::id::ErasureId;
+use houston_store::erasure::Target;
 
 use crate::request::prelude::*;
 
@@ -14,38 +13,24 @@ endpoint! {
     LIST: get "/v1/erasures" for TENANT => list,
     "list_erasures" in "erasures": "List the erasures of the tenant, newest first.",
     params(Paged),
-    200 "A page of erasures." [Page<houston_protocol::erasure::ErasureResponse>],
+    200 "A page of erasures." [Page<houston_domain::erasure::Erasure>],
 }
 
 async fn list(ctx: Ctx, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Erasures)?.map(Into::into));
     let erasures = ctx.store().erasures(before, rows(limit)).await?;
-    Ok(Json(Page::of(List::Erasures, limit, erasures, |row| row.id.0.as_u128(), response)))
+    Ok(Json(Page::of(List::Erasures, limit, erasures, |row| row.id.0.as_u128(), |row| row)))
 }
 
 endpoint! {
     GET: get "/v1/erasures/{id}" for TENANT => get,
     "get_erasure" in "erasures": "Get an erasure and its progress.",
     params(("id" = ErasureId, Path, description = "Id of the erasure.")),
-    200 "The erasure." [houston_protocol::erasure::ErasureResponse],
+    200 "The erasure." [houston_domain::erasure::Erasure],
 }
 
 async fn get(ctx: Ctx, Id(id): Id<ErasureId>) -> Result<impl IntoResponse> {
-    Ok(Json(response(ctx.store().erasure(id).await?)))
-}
-
-/// The response for an erasure.
-fn response(erasure: Erasure) -> ErasureResponse {
-    ErasureResponse {
-        id: erasure.id,
-        status: if erasure.completed_at.is_some() { "completed" } else { "running" }.to_owned(),
-        resource_id: AgentableId(erasure.resource).public_id(&erasure.kind),
-        resource: erasure.kind,
-        api_key_id: erasure.key,
-        deleted: erasure.deleted,
-        requested_at: Time(erasure.requested_at),
-        completed_at: erasure.completed_at.map(Time),
-    }
+    Ok(Json(ctx.store().erasure(id).await?))
 }
 
 /// Requests the erasure of `target` and returns 202 with the erasure; the same erasure if it was requested before.
@@ -59,6 +44,6 @@ pub(crate) async fn request(ctx: &Ctx, target: Target<'_>) -> Result<Response> {
         ctx.publish_cancel(agentable, run);
     }
     let location = [(header::LOCATION, format!("/v1/erasures/{}", requested.erasure.id))];
-    let body = Json(response(requested.erasure));
+    let body = Json(requested.erasure);
     Ok((StatusCode::ACCEPTED, location, body).into_response())
 }

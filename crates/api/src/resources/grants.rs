@@ -1,9 +1,6 @@
 //! Grants: the lasting yes of people for tools. Given with the answer to an approval (`remember`); listed and revoked here.
 
 use houston_domain::id::{GrantId, UserId};
-use houston_protocol::grant::GrantResponse;
-use houston_store::grants::StoredGrant;
-use serde_json::Value;
 
 use crate::request::prelude::*;
 
@@ -13,27 +10,14 @@ endpoint! {
     LIST: get "/v1/users/{id}/grants" for USER => list,
     "list_grants" in "guards": "List what a user has allowed for good, newest first.",
     params(OfUser, Paged),
-    200 "A page of grants." [Page<GrantResponse>],
+    200 "A page of grants." [Page<houston_domain::guard::GivenGrant>],
 }
 
 async fn list(ctx: Ctx, Id(user): Id<UserId>, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Grants)?.map(GrantId));
     ctx.store().user(user).await?;
     let grants = ctx.store().grants(user, before, rows(limit)).await?;
-    Ok(Json(Page::of(List::Grants, limit, grants, |row| row.id.0.as_u128(), response)))
-}
-
-fn response(stored: StoredGrant) -> GrantResponse {
-    let when = serde_json::to_value(stored.grant.when).unwrap_or_default();
-    GrantResponse {
-        id: stored.id,
-        user_id: stored.user,
-        agentable: stored.agentable.map(|(kind, id)| id.public_id(&kind)),
-        tool: stored.grant.tool,
-        when: if let Value::Object(when) = when { when } else { serde_json::Map::new() },
-        granted_by: stored.granted_by,
-        created_at: Time(stored.created_at),
-    }
+    Ok(Json(Page::of(List::Grants, limit, grants, |row| row.id.0.as_u128(), |row| row)))
 }
 
 endpoint! {

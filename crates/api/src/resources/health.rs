@@ -6,18 +6,18 @@ use std::time::Duration;
 use axum::extract::State;
 use chrono::{DateTime, SecondsFormat, Utc};
 use houston_domain::cell::CellName;
-use houston_domain::health::{Check, HealthStatus, worst};
+use houston_domain::health::{Check, HealthChange, HealthStatus, worst};
 use houston_protocol::health::{
-    HealthChangeResponse, HealthCheckResponse, HealthResponse, ReadinessChecks, ReadinessResponse,
-    VersionResponse,
+    HealthCheckResponse, HealthResponse, ReadinessChecks, ReadinessResponse, VersionResponse,
 };
 use houston_store::Error;
-use houston_store::health::check::{After, Change};
+use houston_store::health::check::After;
 use serde::Deserialize;
 
 use crate::request::missing_cells::across;
 use crate::request::page::HexText;
 use crate::request::prelude::*;
+use crate::request::query::check_parameter;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, LIST, LIVE, HEALTHY, READY, VERSION];
 
@@ -181,14 +181,12 @@ endpoint! {
     description = "The health monitor notes a change when it finds one; while no monitor runs, nothing is noted. The newest 200 changes of \
                    each check are kept, for 90 days. What was found is about all tenants: only keys with the scope `installation` see it.",
     params(("check" = Option<String>, Query, description = "Only this check.", example = "stuck_runs"), Paged),
-    200 "A page of changes." [Page<HealthChangeResponse>],
+    200 "A page of changes." [Page<HealthChange>],
 }
 
 async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
     let check = query.check;
-    if check.as_deref().is_some_and(|check| check.contains('\0')) {
-        return Err(ApiError::parameter("check", "must not contain the character U+0000"));
-    }
+    check_parameter("check", check.as_deref())?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let limit = page.limit()?;
     let last = page.text(List::HealthChanges)?.map(|text| Place::read(&text)).transpose()?;
@@ -199,23 +197,19 @@ async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse
         async move {
             let after = last.map(|last| last.after(name.as_deref()));
             let found = cell.api_store().health_changes(check, after.as_ref(), rows(limit)).await?;
-            Ok(found.into_iter().map(|change| (name.clone(), change)).collect::<Vec<_>>())
+            let named = |change| HealthChange { cell: name.clone(), ..change };
+            Ok(found.into_iter().map(named).collect::<Vec<_>>())
         }
     };
     let (found, missing) = across(&ctx, ask).await?;
-    let mut found: Vec<(Option<String>, Change)> = found.into_iter().flatten().collect();
-    found.sort_unstable_by(|(cell, one), (other_cell, other)| {
-        (other.at, &other.check, other_cell).cmp(&(one.at, &one.check, cell))
+    let mut found: Vec<HealthChange> = found.into_iter().flatten().collect();
+    found.sort_unstable_by(|one, other| {
+        (other.at, &other.check, &other.cell).cmp(&(one.at, &one.check, &one.cell))
     });
     let shows_detail = ctx.caller.operates_installation();
-    let show = |(cell, change)| change_response(cell, change, shows_detail);
-    let page = Page::of(
-        List::HealthChanges,
-        limit,
-        found,
-        |(cell, change)| Place::of(cell.as_deref(), change).position(),
-        show,
-    );
+    let show =
+        |change: HealthChange| HealthChange { detail: change.detail.filter(|_| shows_detail), ..change };
+    let page = Page::of(List::HealthChanges, limit, found, |change| Place::of(change).position(), show);
     Ok((missing, Json(page)))
 }
 
@@ -236,8 +230,9 @@ struct Place {
 }
 
 impl Place {
-    fn of(cell: Option<&str>, change: &Change) -> Self {
-        Self { at: change.at, check: change.check.clone(), cell: cell.unwrap_or_default().to_owned() }
+    fn of(change: &HealthChange) -> Self {
+        let (check, cell) = (change.check.clone(), change.cell.clone().unwrap_or_default());
+        Self { at: change.at.0, check, cell }
     }
 
     fn position(&self) -> HexText {
@@ -257,16 +252,6 @@ impl Place {
     fn after(&self, cell: Option<&str>) -> After {
         let is_inclusive = cell.unwrap_or_default() < self.cell.as_str();
         After { at: self.at, check: self.check.clone(), is_inclusive }
-    }
-}
-
-fn change_response(cell: Option<String>, change: Change, shows_detail: bool) -> HealthChangeResponse {
-    HealthChangeResponse {
-        check: change.check,
-        cell,
-        status: change.status,
-        at: Time(change.at),
-        detail: shows_detail.then_some(change.detail),
     }
 }
 

@@ -10,9 +10,9 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use houston_domain::id::{AgentableId, parse_prefixed};
 use houston_domain::plan::{Document, Heading, Offer, Patched, Problem, States, Status, checklist, patch};
-use houston_protocol::plan::{ChangePlan, PlanListItem, PlanResponse, PlanVersionResponse};
+use houston_protocol::plan::{ChangePlan, PlanListItem, PlanResponse};
 use houston_protocol::problem::FieldError;
-use houston_store::plan::{PlanChange, PlanRefusal, PlanStep, PlanVersion, StoredPlan, states};
+use houston_store::plan::{PlanChange, PlanRefusal, PlanStep, StoredPlan, states};
 use serde_json::{Value, json};
 
 use crate::admission;
@@ -212,21 +212,14 @@ endpoint! {
     LIST_VERSIONS: get "/v1/plans/{id}/versions" for ROW => list_versions,
     "list_plan_versions" in "plans": "List the documents that a plan has had, newest first, and why each was made.",
     params(("id" = AgentableId, Path, description = "Id of the plan."), Paged),
-    200 "A page of versions." [Page<PlanVersionResponse>],
+    200 "A page of versions." [Page<houston_domain::plan::PlanVersion>],
 }
 
 async fn list_versions(ctx: Ctx, PlanPath(id): PlanPath, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.position(List::PlanVersions)?);
     ctx.store().plan(id).await?;
     let versions = ctx.store().plan_versions(id, before, rows(limit)).await?;
-    let show = |version: PlanVersion| PlanVersionResponse {
-        version: version.version,
-        reason: version.reason,
-        document: version.document,
-        created_at: Time(version.created_at),
-    };
-    let position = |version: &PlanVersion| i64::from(version.version);
-    Ok(Json(Page::of(List::PlanVersions, limit, versions, position, show)))
+    Ok(Json(Page::of(List::PlanVersions, limit, versions, |row| i64::from(row.version), |row| row)))
 }
 
 /// The plan now.

@@ -1,10 +1,9 @@
 //! How far users have read their threads. A mark belongs to the thread, so it is the same on all devices of its user.
 
 use houston_domain::id::UserId;
-use houston_protocol::read_mark::{MarkRead, ReadMarkResponse, UnreadResponse};
-use houston_store::read_mark::{ReadMark, ReadUpTo};
+use houston_protocol::read_mark::{MarkRead, UnreadResponse};
+use houston_store::read_mark::ReadUpTo;
 
-use crate::request::agentable_path::Owner;
 use crate::request::body::OptionalBody;
 use crate::request::prelude::*;
 
@@ -25,7 +24,7 @@ async fn unread(ctx: Ctx, Id(id): Id<UserId>) -> Result<impl IntoResponse> {
     Ok(Json(UnreadResponse {
         user_id: id,
         unread: threads.iter().map(|thread| thread.unread).sum(),
-        threads: threads.into_iter().map(response).collect(),
+        threads,
         has_more,
     }))
 }
@@ -35,7 +34,7 @@ endpoint! {
     "mark_read" in "messages": "Mark a thread as read, up to a message, a position, or its end. A mark only moves forward.",
     params(OfAgentable),
     body [Option<MarkRead>],
-    200 "How far the thread was read." [houston_protocol::read_mark::ReadMarkResponse],
+    200 "How far the thread was read." [houston_domain::read_mark::ReadMark],
 }
 
 /// Marks only move forward, so what devices say late or twice changes nothing.
@@ -59,15 +58,5 @@ async fn set(
     ctx.confirm(&path).await?;
     ctx.store().mark_read(path.id, up_to).await?;
     let mark = ctx.store().read_marks(&[path.id]).await?.pop();
-    mark.map(response).map(Json).ok_or(ApiError::NotFound { what: "agentable" })
-}
-
-fn response(mark: ReadMark) -> ReadMarkResponse {
-    ReadMarkResponse {
-        owner: Owner { kind: mark.kind, id: mark.agentable },
-        last_seq: mark.last_seq,
-        read_seq: mark.read_seq,
-        unread: mark.unread,
-        read_at: mark.read_at.map(Time),
-    }
+    mark.map(Json).ok_or(ApiError::NotFound { what: "agentable" })
 }

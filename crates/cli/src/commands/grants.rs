@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use houston_domain::guard::GivenGrant;
 use houston_domain::id::GrantId;
-use houston_protocol::grant::GrantResponse;
 use serde_json::json;
 
 use super::agentable::{OfUser, at, one_line, print_rows};
@@ -46,7 +46,7 @@ impl Grants {
     }
 }
 
-fn show(grants: &[GrantResponse], json: bool) {
+fn show(grants: &[GivenGrant], json: bool) {
     if json {
         return print_json(&json!({"grants": grants}));
     }

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use houston_protocol::health::HealthChangeResponse;
-use houston_protocol::time::Time;
+use houston_domain::health::HealthChange;
 
 use super::agentable::{at, print_table};
 use super::{Context, Failure, runtime};
@@ -112,13 +111,7 @@ fn history(context: &Context, is_json: bool) -> Result<ExitCode, Failure> {
         for (cell, store) in stores.named() {
             let cell = (stores.count() > 1).then(|| cell.to_string());
             for change in store.api().health_changes(None, None, i64::from(LISTED)).await? {
-                changes.push(HealthChangeResponse {
-                    check: change.check,
-                    cell: cell.clone(),
-                    status: change.status,
-                    at: Time(change.at),
-                    detail: Some(change.detail),
-                });
+                changes.push(HealthChange { cell: cell.clone(), ..change });
             }
             store.close().await;
         }
@@ -135,7 +128,7 @@ fn history(context: &Context, is_json: bool) -> Result<ExitCode, Failure> {
     })
 }
 
-fn row(change: HealthChangeResponse) -> [String; 4] {
+fn row(change: HealthChange) -> [String; 4] {
     let check = match change.cell {
         Some(cell) => format!("{} ({cell})", change.check),
         None => change.check,

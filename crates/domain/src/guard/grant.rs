@@ -8,6 +8,8 @@ use serde_json::Value;
 use super::layer::{CALL_WORK, Matching, When};
 use super::pattern::{Patterns, Star};
 use super::{GuardError, LayerKind, Problem, Spot};
+use crate::id::{GrantId, UserId};
+use crate::time::Time;
 
 /// The lasting yes of a person. It lifts questions that allow one, and nothing else.
 ///
@@ -109,4 +111,26 @@ impl CompiledGrant {
             && self.equal.iter().all(|(pointer, value)| input.pointer(pointer) == Some(value))
             && self.when.is_met(input, &mut CALL_WORK.clone())
     }
+}
+
+/// A lasting yes: calls of the tool that it covers are not asked about, where a lasting yes is possible.
+///
+/// ```json
+/// {"id": "grant_0190…", "user_id": "user_0190…", "agentable": "goal_0190…", "tool": "send_mail",
+///  "when": {"/to": {"glob": "*@example.com"}}, "granted_by": "Ann", "created_at": "2026-11-22T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = GrantResponse))]
+pub struct GivenGrant {
+    pub id: GrantId,
+    pub user_id: UserId,
+    /// The agentable it is for; null: all of the user's.
+    pub agentable: Option<String>,
+    pub tool: String,
+    /// JSON pointers into the arguments, and what they must be.
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
+    pub when: BTreeMap<String, Granted>,
+    /// Who gave it, as the request said.
+    pub granted_by: Option<String>,
+    pub created_at: Time,
 }

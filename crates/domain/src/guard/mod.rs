@@ -41,7 +41,7 @@ pub use decide::{
     Call, DecidedBy, Decision, Explanation, Outcome, Situation, Step, StepTaken, Verdict, decide, explain,
 };
 pub use facts::{Category, Level, ToolFacts};
-pub use grant::{CompiledGrant, Grant, GrantScope, Granted};
+pub use grant::{CompiledGrant, GivenGrant, Grant, GrantScope, Granted};
 pub use intent::{INTENT_ARGUMENT, Intent, MAX_INTENTS, MAX_WHY_CHARS};
 pub use layer::{Layer, LayerKind, MAX_CONDITIONS, MAX_RULES};
 pub use outlook::{is_listed, is_open, limits_addresses, outlook, switched_off};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::parse;
@@ -12,6 +12,7 @@ use super::parse::Reader;
 use crate::autonomy::Autonomy;
 use crate::question::schema;
 use crate::setting::{positive, settings, within};
+use crate::time::Time;
 use crate::tool_call::EffectClass;
 
 /// Maximum size of a document as JSON, in bytes.
@@ -416,4 +417,21 @@ impl Templates {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// A document of a plan.
+///
+/// ```json
+/// {"version": 2, "reason": "`find` failed: 404", "document": {"v": 1, "goal": "Compare hotels", "steps": []},
+///  "created_at": "2026-11-22T09:00:30.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PlanVersionResponse))]
+pub struct PlanVersion {
+    pub version: i32,
+    /// Why there is this version; empty for the first.
+    pub reason: String,
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
+    pub document: Value,
+    pub created_at: Time,
 }

@@ -32,7 +32,7 @@ pub use checklist::{Checklist, Heading, Line, LineStatus, Shown, checklist, ende
 pub use deadline::{deadline, held_up, overdue_tasks, put_off, waits_until};
 pub use document::{
     Action, Approval, Document, Join, Limits, MAX_BYTES, MAX_INPUT_BYTES, MAX_STEPS, MAX_TURNS, Offer,
-    OnError, Problem, Retry, SMALL_BYTES, Step, Template, Templates, approval,
+    OnError, PlanVersion, Problem, Retry, SMALL_BYTES, Step, Template, Templates, approval,
 };
 pub use expression::{ExpressionError, condition, evaluate, render, value};
 pub(crate) use expression::{is_plain, names};

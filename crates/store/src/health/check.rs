@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use houston_domain::health::{Check, HealthStatus, NOT_MADE};
+use houston_domain::health::{Check, HealthChange, HealthStatus, NOT_MADE};
 use houston_domain::why::HealthFacts;
 
 use crate::error::Result;
@@ -132,19 +132,6 @@ impl ApiStore {
     }
 }
 
-/// A check had another status than before, or its first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// The check's id, as in `stuck_runs`.
-    pub check: String,
-    /// The status from then on.
-    pub status: HealthStatus,
-    /// What was found, for people.
-    pub detail: String,
-    /// When.
-    pub at: DateTime<Utc>,
-}
-
 /// Where a page of changes begins: after the change of this check at this time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct After {
@@ -163,7 +150,7 @@ impl ApiStore {
         check: Option<&str>,
         after: Option<&After>,
         limit: i64,
-    ) -> Result<Vec<Change>> {
+    ) -> Result<Vec<HealthChange>> {
         // The table is small, and so it is sorted when it is read.
         let changes = sqlx::query!(
             r#"-- store::health::history::list
@@ -178,11 +165,12 @@ impl ApiStore {
             after.is_some_and(|after| after.is_inclusive),
             limit
         )
-        .map(|row| Change {
+        .map(|row| HealthChange {
             check: row.check_id,
+            cell: None,
             status: HealthStatus::from_name(&row.status).unwrap_or(HealthStatus::Red),
-            detail: row.detail,
-            at: row.at,
+            at: row.at.into(),
+            detail: Some(row.detail),
         });
         Ok(changes.fetch_all(&self.pool).await?)
     }

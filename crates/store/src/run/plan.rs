@@ -30,7 +30,7 @@ use crate::task::{NewTask, insert_task};
 pub(crate) use self::insert::{NewPlans, insert_plan};
 pub(crate) use self::requests::announce;
 pub use self::requests::{
-    MAX_OPEN_PLANS, PlanChange, PlanRefusal, PlanStep, PlanVersion, StepsChange, StoredPlan, states,
+    MAX_OPEN_PLANS, PlanChange, PlanRefusal, PlanStep, StepsChange, StoredPlan, states,
 };
 pub(crate) use self::requests::{change, find, plans_of, steps_of};
 

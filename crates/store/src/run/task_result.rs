@@ -1,33 +1,16 @@
 //! How tasks ended, for REST. What the agentables that created them read: [`houston_domain::task`].
 
-use chrono::{DateTime, Utc};
 use houston_domain::id::AgentableId;
 use houston_domain::run::RunStatus;
+use houston_domain::task::TaskResult;
 use uuid::Uuid;
 
 use crate::error::Result;
 use crate::handle::TenantStore;
 
-/// How the latest run of a task ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskResult {
-    /// The task's id.
-    pub task: AgentableId,
-    /// The final status of the run.
-    pub status: RunStatus,
-    /// What cut off the run: who cancelled it, a stop rule, or an error code; `None`: it completed.
-    pub reason: Option<String>,
-    /// The error text for people, if there was an error.
-    pub message: Option<String>,
-    /// The last text its agent wrote; for a run that was cut off, the last it had.
-    pub text: Option<String>,
-    /// When the run ended.
-    pub ended_at: DateTime<Utc>,
-}
-
 impl TenantStore<'_> {
     /// The results of these tasks of the tenant. Tasks with an open run have none and are left out.
-    pub async fn task_results(self, tasks: &[AgentableId]) -> Result<Vec<TaskResult>> {
+    pub async fn task_results(self, tasks: &[AgentableId]) -> Result<Vec<(AgentableId, TaskResult)>> {
         let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
         let rows = sqlx::query!(
             r#"-- store::task_result::of
@@ -51,14 +34,14 @@ impl TenantStore<'_> {
             let status = RunStatus::from_name(&row.status).unwrap_or(RunStatus::Failed);
             let by =
                 if row.cancelled_with_parent { Some("parent") } else { row.cancel_reason.as_deref() };
-            TaskResult {
-                task: AgentableId(row.id),
-                status,
+            let result = TaskResult {
+                run_status: status,
                 reason: status.stopped_by(row.error_code.as_deref(), by),
                 message: row.error_message,
                 text: row.text,
-                ended_at: row.ended_at,
-            }
+                ended_at: row.ended_at.into(),
+            };
+            (AgentableId(row.id), result)
         });
         Ok(rows.fetch_all(&self.pool).await?)
     }

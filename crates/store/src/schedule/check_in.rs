@@ -3,10 +3,11 @@
 //! look.
 
 use chrono::{DateTime, Utc};
-use houston_domain::check_in::{CheckInLimits, CheckInRequest, InvalidMoment};
+use houston_domain::check_in::{CheckIn, CheckInLimits, CheckInRequest, InvalidMoment};
 use houston_domain::id::{AgentableId, CheckInId, MessageId, RunId, TenantId, UserId};
 use houston_domain::local_time::parse_zone;
 use houston_domain::mode::Mode;
+use houston_domain::owner::Owner;
 use houston_domain::schedule::{CheckInConfig, check_in_message};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -18,23 +19,6 @@ use crate::idempotency::{self, Created, IdempotencyKey, earlier};
 use crate::record::RecordTx;
 use crate::row_security::with_connection;
 use crate::system_message::{NewSystemMessage, post_system_message};
-
-/// A pending check-in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckIn {
-    /// The check-in's id.
-    pub id: CheckInId,
-    /// The agentable it wakes.
-    pub agentable: AgentableId,
-    /// The kind of that agentable.
-    pub kind: String,
-    /// Why, in the agent's or the client's words.
-    pub reason: String,
-    /// When it is due.
-    pub due_at: DateTime<Utc>,
-    /// When it was set.
-    pub created_at: DateTime<Utc>,
-}
 
 /// The result of starting a check-in that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -251,11 +235,10 @@ impl TenantStore<'_> {
         };
         let response = answer(&CheckIn {
             id,
-            agentable,
-            kind: kind.to_owned(),
+            owner: Owner { kind: kind.to_owned(), id: agentable },
             reason: wanted.reason.clone(),
-            due_at: set.due_at,
-            created_at: set.created_at,
+            due_at: set.due_at.into(),
+            created_at: set.created_at.into(),
         });
         idempotency::answer(&mut tx, self.tenant, key, &response).await?;
         tx.commit().await?;
@@ -269,8 +252,7 @@ impl TenantStore<'_> {
         before: Option<CheckInId>,
         limit: i64,
     ) -> Result<Vec<CheckIn>> {
-        let rows = sqlx::query_as!(
-            CheckIn,
+        let rows = sqlx::query!(
             "-- store::check_in::list
             select c.id, c.agentable_id as agentable, a.kind, c.reason, c.due_at, c.created_at
               from houston.check_ins c join houston.agentables a on a.id = c.agentable_id
@@ -280,7 +262,14 @@ impl TenantStore<'_> {
             agentable.0,
             before.map(|before| before.0),
             limit
-        );
+        )
+        .map(|row| CheckIn {
+            id: CheckInId(row.id),
+            owner: Owner { kind: row.kind, id: AgentableId(row.agentable) },
+            reason: row.reason,
+            due_at: row.due_at.into(),
+            created_at: row.created_at.into(),
+        });
         Ok(rows.fetch_all(&self.pool).await?)
     }
 

@@ -8,12 +8,11 @@ pub mod sweep;
 
 use std::collections::{BTreeMap, HashSet};
 
-use chrono::{DateTime, Utc};
+use houston_domain::erasure::Erasure;
 use houston_domain::id::{AgentableId, ApiKeyId, ErasureId, RunId, TenantId, UserId};
 use houston_domain::knowledge::KnowledgeKind;
 use houston_domain::run::RunStatus;
 use houston_domain::task::TaskEnd;
-use serde_json::Value;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -63,25 +62,6 @@ impl Target<'_> {
     }
 }
 
-/// A request for erasure and its progress.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Erasure {
-    /// The request's id.
-    pub id: ErasureId,
-    /// `user`, or the kind of an agentable.
-    pub kind: String,
-    /// The id of the erased user or agentable.
-    pub resource: Uuid,
-    /// The API key that requested it; `None`: it was not requested over the API.
-    pub key: Option<ApiKeyId>,
-    /// When it was requested: since then it cannot be found.
-    pub requested_at: DateTime<Utc>,
-    /// When the last row was deleted.
-    pub completed_at: Option<DateTime<Utc>>,
-    /// Number of deleted rows by table.
-    pub deleted: BTreeMap<String, i64>,
-}
-
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Requested {
@@ -93,22 +73,18 @@ pub struct Requested {
     pub stopped: Vec<(AgentableId, RunId)>,
 }
 
-/// Decodes the counts by table.
-fn counts(deleted: Value) -> BTreeMap<String, i64> {
-    serde_json::from_value(deleted).unwrap_or_default()
-}
-
 macro_rules! erasure {
     ($row:expr) => {{
         let row = $row;
         Erasure {
             id: ErasureId(row.id),
-            kind: row.kind,
-            resource: row.resource_id,
-            key: row.api_key_id.map(ApiKeyId),
-            requested_at: row.requested_at,
-            completed_at: row.completed_at,
-            deleted: counts(row.deleted),
+            status: if row.completed_at.is_some() { "completed" } else { "running" }.to_owned(),
+            resource_id: AgentableId(row.resource_id).public_id(&row.kind),
+            resource: row.kind,
+            api_key_id: row.api_key_id.map(ApiKeyId),
+            deleted: serde_json::from_value(row.deleted).unwrap_or_default(),
+            requested_at: row.requested_at.into(),
+            completed_at: row.completed_at.map(Into::into),
         }
     }};
 }

@@ -1,7 +1,6 @@
 //! Grants: the lasting yes of people. Written with the answer that gives one.
 
-use chrono::{DateTime, Utc};
-use houston_domain::guard::{Grant, GrantScope, Granted};
+use houston_domain::guard::{GivenGrant, Grant, GrantScope, Granted};
 use houston_domain::id::{AgentableId, GrantId, QuestionId, UserId};
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -11,23 +10,6 @@ use crate::handle::{RunStore, TenantStore};
 
 /// Maximum number of grants of a user: a run that would ask reads them all.
 pub const MAX_GRANTS: i64 = 200;
-
-/// A grant as people see it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StoredGrant {
-    /// The id of the grant: that of the question, as a grant.
-    pub id: GrantId,
-    /// The user.
-    pub user: UserId,
-    /// The agentable it is for, with its kind; `None`: all of the user's.
-    pub agentable: Option<(String, AgentableId)>,
-    /// What is granted.
-    pub grant: Grant,
-    /// Who gave it, as the answer said.
-    pub granted_by: Option<String>,
-    /// When.
-    pub created_at: DateTime<Utc>,
-}
 
 type Conditions = Json<std::collections::BTreeMap<String, Granted>>;
 
@@ -49,7 +31,7 @@ impl RunStore {
 
 impl TenantStore<'_> {
     /// The grants of a user of the tenant, newest first, older than `before` if given.
-    pub async fn grants(self, user: UserId, before: Option<GrantId>, limit: i64) -> Result<Vec<StoredGrant>> {
+    pub async fn grants(self, user: UserId, before: Option<GrantId>, limit: i64) -> Result<Vec<GivenGrant>> {
         let grants = sqlx::query!(
             r#"-- store::grants::list
             select g.id, g.agentable_id, a.kind as "kind?", g.tool, g.conditions as "conditions: Conditions", g.pin,
@@ -62,13 +44,14 @@ impl TenantStore<'_> {
             before.map(|before| before.0),
             limit
         )
-        .map(|row| StoredGrant {
+        .map(|row| GivenGrant {
             id: GrantId(row.id),
-            user,
-            agentable: row.kind.zip(row.agentable_id.map(AgentableId)),
-            grant: Grant { tool: row.tool, when: row.conditions.0, pin: row.pin },
+            user_id: user,
+            agentable: row.kind.zip(row.agentable_id).map(|(kind, id)| AgentableId(id).public_id(&kind)),
+            tool: row.tool,
+            when: row.conditions.0,
             granted_by: row.granted_by,
-            created_at: row.created_at,
+            created_at: row.created_at.into(),
         });
         Ok(grants.fetch_all(&self.pool).await?)
     }

@@ -1,7 +1,8 @@
 //! How far users have read their threads, and what is unread: counted from the positions of messages when it is asked for.
 
-use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, MessageId, UserId};
+use houston_domain::owner::Owner;
+use houston_domain::read_mark::ReadMark;
 
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
@@ -20,23 +21,6 @@ pub enum ReadUpTo {
     Seq(i64),
     /// To this message, which is one of the thread.
     Message(MessageId),
-}
-
-/// How far a thread was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadMark {
-    /// The agentable whose thread it is.
-    pub agentable: AgentableId,
-    /// Its kind.
-    pub kind: String,
-    /// The position of its newest event.
-    pub last_seq: i64,
-    /// Messages up to this position were read.
-    pub read_seq: i64,
-    /// When that was said; `None`: never.
-    pub read_at: Option<DateTime<Utc>>,
-    /// Unread texts of agents and errors among the newest [`COUNTED_MESSAGES`] of the thread.
-    pub unread: i64,
 }
 
 impl TenantStore<'_> {
@@ -85,8 +69,7 @@ impl TenantStore<'_> {
     /// How far these threads of the tenant were read. Those that do not exist are left out.
     pub async fn read_marks(self, agentables: &[AgentableId]) -> Result<Vec<ReadMark>> {
         let ids: Vec<_> = agentables.iter().map(|agentable| agentable.0).collect();
-        let marks = sqlx::query_as!(
-            ReadMark,
+        let marks = sqlx::query!(
             r#"-- store::read_mark::of_agentables
             select a.id as agentable, a.kind, l.last_seq, coalesce(k.seq, 0) as "read_seq!", k.read_at as "read_at?", n.unread as "unread!"
               from houston.agentables a
@@ -101,7 +84,14 @@ impl TenantStore<'_> {
             self.tenant.0,
             &ids,
             COUNTED_MESSAGES
-        );
+        )
+        .map(|row| ReadMark {
+            owner: Owner { kind: row.kind, id: AgentableId(row.agentable) },
+            last_seq: row.last_seq,
+            read_seq: row.read_seq,
+            unread: row.unread,
+            read_at: row.read_at.map(Into::into),
+        });
         Ok(marks.fetch_all(&self.pool).await?)
     }
 
@@ -138,12 +128,11 @@ impl TenantStore<'_> {
         // The newest thread is always among the rows, to say whether there are more.
         let has_more = rows.first().is_some_and(|row| row.has_more);
         let marks = rows.into_iter().filter(|row| row.unread > 0).map(|row| ReadMark {
-            agentable: AgentableId(row.id),
-            kind: row.kind,
+            owner: Owner { kind: row.kind, id: AgentableId(row.id) },
             last_seq: row.last_seq,
             read_seq: row.read_seq,
-            read_at: row.read_at,
             unread: row.unread,
+            read_at: row.read_at.map(Into::into),
         });
         Ok((marks.collect(), has_more))
     }

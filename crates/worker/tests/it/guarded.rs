@@ -193,7 +193,7 @@ async fn lasting_yes_answers_later_calls_until_revoked() {
     }
     assert_eq!(executed.load(Ordering::SeqCst), 2);
     let [grant] = cluster.requests().grants(user, None, 10).await.unwrap().try_into().unwrap();
-    assert_eq!((grant.grant.tool.as_str(), grant.granted_by.as_deref()), ("wipe", Some("Ann")));
+    assert_eq!((grant.tool.as_str(), grant.granted_by.as_deref()), ("wipe", Some("Ann")));
     cluster.requests().revoke_grant(grant.id).await.unwrap();
     cluster.asks().await;
     assert_eq!(executed.load(Ordering::SeqCst), 2);

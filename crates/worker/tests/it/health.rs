@@ -73,7 +73,7 @@ async fn since_changes_with_the_status_and_old_results_are_red() {
     assert_eq!(noted[0].check, "clock");
     // Another cell may have a change of the same check at the same time: then this one is still to be listed.
     for (is_inclusive, left) in [(false, 1), (true, 2)] {
-        let newest = After { at: noted[0].at, check: noted[0].check.clone(), is_inclusive };
+        let newest = After { at: noted[0].at.0, check: noted[0].check.clone(), is_inclusive };
         let of_clock = cluster.store.api().health_changes(Some("clock"), Some(&newest), 100).await.unwrap();
         assert_eq!(of_clock.len(), left, "{of_clock:?}");
     }

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId, RunId, TenantId, UserId};
-use houston_domain::plan::{Document, Heading, MAX_STEPS, Offer, SKIPPED_BY_HAND, State, States, checklist};
+use houston_domain::plan::{
+    Document, Heading, MAX_STEPS, Offer, PlanVersion, SKIPPED_BY_HAND, State, States, checklist,
+};
 use houston_domain::run::RunStatus;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -135,19 +137,6 @@ pub struct PlanStep {
     pub started_at: Option<DateTime<Utc>>,
     /// When it settled.
     pub ended_at: Option<DateTime<Utc>>,
-}
-
-/// A document of a plan.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlanVersion {
-    /// Its number, from 1.
-    pub version: i32,
-    /// The document.
-    pub document: Value,
-    /// Why there is one; empty for the first.
-    pub reason: String,
-    /// When it was made.
-    pub created_at: DateTime<Utc>,
 }
 
 macro_rules! plan {

@@ -9,7 +9,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
 use super::{
-    OpenRequest, account_user_data, counts, delete_attachments_of_agentables, delete_attachments_of_user,
+    OpenRequest, account_user_data, delete_attachments_of_agentables, delete_attachments_of_user,
     delete_user_data, wait_for_objects,
 };
 use crate::error::Result;
@@ -73,7 +73,7 @@ async fn take(connection: &mut PgConnection) -> Result<Option<OpenRequest>> {
         agentables: row.agentables,
         phase: row.phase,
         after_key: row.after_key,
-        deleted: counts(row.deleted),
+        deleted: serde_json::from_value(row.deleted).unwrap_or_default(),
         folders: None,
         waits: false,
     });

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use houston_domain::id::{ApiKeyId, ErasureId};
 use serde::{Deserialize, Serialize};
 
+use crate::id::{ApiKeyId, ErasureId};
 use crate::time::Time;
 
 /// An erasure. It is stored permanently, and contains nothing of what was erased.
@@ -15,8 +15,8 @@ use crate::time::Time;
 ///  "completed_at": "2026-11-22T09:00:01.000Z"}
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ErasureResponse {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ErasureResponse))]
+pub struct Erasure {
     pub id: ErasureId,
     /// `running` while rows are deleted, then `completed`.
     pub status: String,
