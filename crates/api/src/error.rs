@@ -412,6 +412,14 @@ impl ApiError {
         StatusCode::from_u16(self.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
+    /// Converts an error of the store; a value of this field that another resource has becomes [`Self::AlreadyExists`].
+    pub(crate) fn taken(field: &'static str) -> impl FnOnce(houston_store::Error) -> Self {
+        move |error| match error {
+            houston_store::Error::Exists { what, existing } => Self::AlreadyExists { what, field, existing },
+            error => error.into(),
+        }
+    }
+
     /// [`Self::InvalidRequest`] for one query parameter.
     pub(crate) fn parameter(name: &str, detail: impl Into<String>) -> Self {
         Self::InvalidRequest { errors: vec![FieldError::parameter(name, detail)] }

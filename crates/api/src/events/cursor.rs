@@ -19,8 +19,7 @@ use houston_domain::question::NewQuestion;
 use houston_domain::run::RunStatus;
 use houston_domain::shared_state;
 use houston_protocol::agui::{
-    EntityId, Event, Fact, Outcome, PROTOCOL_VERSION, Role, RunResult, SnapshotMessage, SnapshotMetadata,
-    Timestamp,
+    EntityId, Event, Fact, Outcome, PROTOCOL_VERSION, Role, SnapshotMessage, SnapshotMetadata, Timestamp,
 };
 use houston_store::event::OpenIteration;
 use serde_json::Value;
@@ -478,13 +477,7 @@ fn interrupted_end<'a>(
         timestamp: Some(event.at.timestamp_millis()),
         thread_id: thread.into(),
         run_id: event.run_id,
-        result: RunResult {
-            status: RunStatus::Waiting,
-            cancelled_by: None,
-            stop_reason: None,
-            cost: None,
-            output: None,
-        },
+        result: render::bare_result(RunStatus::Waiting),
         outcome: Outcome::Interrupt { interrupts: questions.iter().map(Into::into).collect() },
         usage: None,
     })

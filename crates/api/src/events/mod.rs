@@ -14,7 +14,7 @@ pub(crate) mod snapshot;
 pub(crate) mod stream;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use houston_store::event::StreamHead;
 use serde::Deserialize;
 
@@ -26,6 +26,12 @@ use crate::resources::shared_state;
 use crate::state::streams::Aborted;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
+/// The headers of a stream.
+pub(crate) const STREAM: [(HeaderName, &str); 3] = [
+    (header::CONTENT_TYPE, "text/event-stream"),
+    (header::CACHE_CONTROL, "no-cache, no-transform"),
+    (HeaderName::from_static("x-accel-buffering"), "no"),
+];
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -140,14 +146,13 @@ pub(crate) async fn open_as<D: Dialect>(
     let cursor = if options.interrupts { cursor.with_interrupts(interrupted) } else { cursor };
     let written = (dialect, options.follow);
     let stream = EventStream::new(ctx, path.id, (subscription, permit), cursor, first, written);
-    let location = location(at);
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
-        (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
-        (header::LOCATION, HeaderValue::try_from(location).unwrap_or(HeaderValue::from_static(""))),
-    ];
-    Ok((headers, Body::new(stream)).into_response())
+    Ok(answer(Body::new(stream), &location(at)))
+}
+
+/// The response with a stream. `location`: from where it can be resumed.
+fn answer(stream: Body, location: &str) -> Response {
+    let location = HeaderValue::try_from(location).unwrap_or(HeaderValue::from_static(""));
+    (STREAM, [(header::LOCATION, location)], stream).into_response()
 }
 
 /// Where the stream begins. A position beyond the end of the log means that a failover has truncated the log; then the

@@ -141,19 +141,18 @@ fn within_latest_run<'a>(
     event: Event<'a>,
 ) -> Vec<Event<'a>> {
     let (thread_id, run_id) = (Cow::from(context.thread), committed.run_id);
-    let result = RunResult {
-        status: RunStatus::Completed,
-        cancelled_by: None,
-        stop_reason: None,
-        cost: None,
-        output: None,
-    };
+    let result = bare_result(RunStatus::Completed);
     let (protocol_version, outcome) = (PROTOCOL_VERSION.into(), Outcome::Success);
     vec![
         Event::RunStarted { timestamp, thread_id: thread_id.clone(), run_id, protocol_version },
         event,
         Event::RunFinished { timestamp, thread_id, run_id, result, outcome, usage: None },
     ]
+}
+
+/// The result of a run that says nothing but its status.
+pub(crate) fn bare_result(status: RunStatus) -> RunResult<'static> {
+    RunResult { status, cancelled_by: None, stop_reason: None, cost: None, output: None }
 }
 
 /// The rest and the end of a message of which `sent` characters were sent.
@@ -221,7 +220,7 @@ fn posted(timestamp: Timestamp, id: MessageId, committed: &Committed) -> Option<
         seq: committed.seq,
         created_at: Time(committed.at),
     };
-    Some(Event::Custom { timestamp, fact: Fact::MessagePosted { message: Box::new(message) } })
+    Some(custom(timestamp, Fact::MessagePosted { message: Box::new(message) }))
 }
 
 fn tool_called<'a>(
@@ -360,14 +359,8 @@ fn message_metadata(body: &MessageBody) -> Option<Metadata<'_>> {
 
 /// The `CUSTOM` event for `event`; `None` if it is rendered otherwise.
 fn fact(timestamp: Timestamp, event: &Durable) -> Option<Event<'_>> {
-    let fact =
-        let_go(event).or_else(|| asked(event)).or_else(|| answered_by(event)).or_else(|| past(event))?;
-    Some(Event::Custom { timestamp, fact })
-}
-
-/// The worker let go of the run.
-fn let_go(event: &Durable) -> Option<Fact<'_>> {
-    Some(match event {
+    let fact = match event {
+        // The worker let go of the run.
         Durable::RetryScheduled { attempt, of, retry_at, code, message, .. } => Fact::RetryScheduled {
             attempt: *attempt,
             of: *of,
@@ -379,13 +372,7 @@ fn let_go(event: &Durable) -> Option<Fact<'_>> {
         Durable::RateLimited { retry_at } => Fact::RateLimited { retry_at: Time(*retry_at) },
         Durable::RunWaiting { until, .. } => Fact::RunWaiting { until: until.map(Time) },
         Durable::HandedOver { iteration } => Fact::HandedOver { iteration: *iteration },
-        _ => return None,
-    })
-}
-
-/// Questions.
-fn asked(event: &Durable) -> Option<Fact<'_>> {
-    Some(match event {
+        // Questions.
         Durable::QuestionAsked(question) => Fact::QuestionAsked {
             question_id: question.id,
             kind: question.kind,
@@ -401,13 +388,7 @@ fn asked(event: &Durable) -> Option<Fact<'_>> {
             state: closed.state,
             answer: closed.answer.as_ref().map(Cow::Borrowed),
         },
-        _ => return None,
-    })
-}
-
-/// Which model or agent answers.
-fn answered_by(event: &Durable) -> Option<Fact<'_>> {
-    Some(match event {
+        // Which model or agent answers.
         Durable::ModelFallback { from, to, code, message } => Fact::ModelFallback {
             from: from.into(),
             to: to.into(),
@@ -421,13 +402,7 @@ fn answered_by(event: &Durable) -> Option<Fact<'_>> {
             by: *by,
             reason: reason.into(),
         },
-        _ => return None,
-    })
-}
-
-/// What the model is sent of the past.
-fn past(event: &Durable) -> Option<Fact<'_>> {
-    Some(match event {
+        // What the model is sent of the past.
         Durable::SessionArchived { session_id, number, reason, started_at, completed_at } => {
             Fact::SessionArchived {
                 session_id: *session_id,
@@ -458,17 +433,17 @@ fn past(event: &Durable) -> Option<Fact<'_>> {
             model: model.as_deref().map(Into::into),
         },
         _ => return None,
-    })
+    };
+    Some(custom(timestamp, fact))
 }
 
 /// The AG-UI events for an event of a plan; none for another event.
 fn plan(timestamp: Timestamp, event: &Durable) -> Vec<Event<'_>> {
-    let step = plan_step(event).map(|fact| Event::Custom { timestamp, fact });
-    let reported = plan_fact(event).map(|fact| Event::Custom { timestamp, fact });
-    step.into_iter().chain(reported).chain(plan_steps(timestamp, event)).collect()
+    let reported = plan_fact(event).map(|fact| custom(timestamp, fact));
+    reported.into_iter().chain(plan_steps(timestamp, event)).collect()
 }
 
-/// What happened to a plan as a whole.
+/// What happened to a plan as a whole, or, in its own stream, to a step.
 fn plan_fact(event: &Durable) -> Option<Fact<'_>> {
     Some(match event {
         Durable::PlanCreated { plan_id, goal, .. } => {
@@ -483,13 +458,6 @@ fn plan_fact(event: &Durable) -> Option<Fact<'_>> {
             code: code.as_deref().map(Cow::from),
             message: message.as_deref().map(Cow::from),
         },
-        _ => return None,
-    })
-}
-
-/// What happened to a step, in the plan's own stream.
-fn plan_step(event: &Durable) -> Option<Fact<'_>> {
-    Some(match event {
         Durable::PlanStepStarted { path, title, step, attempt, task_id } => Fact::PlanStepStarted {
             path: path.into(),
             title: title.into(),

@@ -22,7 +22,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
@@ -34,10 +34,11 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::rest::Rest;
+use crate::caller::Authority;
 use crate::deadline::Deadline;
 use crate::envelope::envelope;
 use crate::error::{ApiError, Result};
-use crate::request::auth::ValidKey;
+use crate::events::STREAM;
 use crate::request::body::Creation;
 use crate::request::endpoint::erase;
 use crate::state::App;
@@ -67,7 +68,7 @@ pub(crate) fn over(app: &Arc<App>, api: Router) -> Router {
 
 async fn serve(
     State(app): State<Arc<App>>,
-    key: ValidKey,
+    Authority { caller, .. }: Authority,
     Extension(Api(api)): Extension<Api>,
     Extension(deadline): Extension<Deadline>,
     head: Parts,
@@ -100,7 +101,7 @@ async fn serve(
     let progress = wants_progress(&head.headers, &method, &params);
     let rest = Rest::new(api, head);
     let outcome = async move {
-        let call = tools::Call { app: &app, key: &key, rest: &rest, deadline: &deadline };
+        let call = tools::Call { app: &app, caller, rest: &rest, deadline: &deadline };
         let outcome = answer(call, &method, params).await;
         if is_stateless { outcome.map(|result| complete(&method, result)) } else { outcome }
     };
@@ -126,10 +127,10 @@ async fn answer(
             Ok(described(json!({"supportedVersions": versions})))
         }
         "ping" => Ok(json!({})),
-        "tools/list" => Ok(json!({"tools": tools::listed(|scope| call.key.allows(scope))})),
+        "tools/list" => Ok(json!({"tools": tools::listed(|scope| call.caller.scopes().allow(scope))})),
         "tools/call" => {
             let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
-            let Some(tool) = tools::find(name).filter(|tool| call.key.allows(tool.scope)) else {
+            let Some(tool) = tools::find(name).filter(|tool| call.caller.scopes().allow(tool.scope)) else {
                 let message =
                     format!("there is no tool `{name}` for this key; `tools/list` lists those there are");
                 return Err(McpError::new(McpError::INVALID_PARAMS, message));
@@ -251,12 +252,7 @@ fn with_progress(token: Value, answer: impl Future<Output = McpAnswer> + Send + 
             }
         }
     });
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
-        (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
-    ];
-    (headers, Body::from_stream(frames)).into_response()
+    (STREAM, Body::from_stream(frames)).into_response()
 }
 
 /// How many seconds the call has waited.

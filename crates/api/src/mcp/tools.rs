@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::rest::{Refused, Rest};
+use crate::caller::Caller;
 use crate::deadline::Deadline;
 use crate::error::ApiError;
-use crate::request::auth::ValidKey;
 use crate::request::body::parse;
 use crate::state::App;
 
@@ -70,7 +70,7 @@ const ANSWERS: usize = 100;
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
     pub(super) app: &'a Arc<App>,
-    pub(super) key: &'a ValidKey,
+    pub(super) caller: Caller,
     pub(super) rest: &'a Rest,
     pub(super) deadline: &'a Deadline,
 }
@@ -172,7 +172,7 @@ impl Call<'_> {
     async fn start_thread(self, arguments: &Value) -> Result<Value, Refused> {
         let StartThread { message, title, user_id, kind, idempotency_key } = read(arguments)?;
         let kind = self.kind(kind)?;
-        let own = self.key.user().map(|user| user.to_string());
+        let own = self.caller.user().map(|user| user.to_string());
         let user = user_id.or(own).ok_or_else(|| Refused::argument("user_id", "is needed with this key"))?;
         let mut body = json!({"user_id": user, "message": {"content": message}});
         if let Some(title) = title {

@@ -181,29 +181,14 @@ async fn accept(app: &App, jwt: Unverified<'_>) -> Result<Authority> {
 }
 
 /// A valid key, of the user whom the request names, if it does. What it may do has not been checked.
-#[derive(Debug, Clone)]
-pub(crate) struct ValidKey(Authority);
-
-impl FromRequestParts<Arc<App>> for ValidKey {
+impl FromRequestParts<Arc<App>> for Authority {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
         let authority = authenticate(parts, app).await?;
-        let Some(name) = named_user::in_header(&parts.headers)? else { return Ok(Self(authority)) };
+        let Some(name) = named_user::in_header(&parts.headers)? else { return Ok(authority) };
         let caller = named_user::narrowed(app, authority.caller, &name).await?;
-        Ok(Self(Authority { caller, ..authority }))
-    }
-}
-
-impl ValidKey {
-    /// Whether the key has the scope.
-    pub(crate) fn allows(&self, scope: Scope) -> bool {
-        self.0.caller.scopes().allow(scope)
-    }
-
-    /// The only user that the request reads and writes for.
-    pub(crate) fn user(&self) -> Option<UserId> {
-        self.0.caller.user()
+        Ok(Self { caller, ..authority })
     }
 }
 

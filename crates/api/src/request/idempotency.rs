@@ -57,12 +57,7 @@ impl Key {
         let key = value.to_str().map_err(|_| ApiError::InvalidIdempotencyKey)?.trim();
         // Either a quoted string (RFC 9651), or bare as most clients send it.
         let key = key.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(key);
-        if key.is_empty()
-            || key.len() > MAX_KEY_CHARS
-            || !key.bytes().all(|byte| (0x20..0x7f).contains(&byte))
-        {
-            return Err(ApiError::InvalidIdempotencyKey);
-        }
+        check(key)?;
         let key = Self { key: key.to_owned(), request_sha256: hash(parts, body), sdk: None };
         Ok(Some(key.of_caller(parts)))
     }
@@ -117,10 +112,7 @@ impl Key {
         images: &[MessageImage],
     ) -> Result<Self> {
         let key = format!("ag-ui {agentable} {id}");
-        if id.is_empty() || key.len() > MAX_KEY_CHARS || !key.bytes().all(|byte| (0x20..0x7f).contains(&byte))
-        {
-            return Err(ApiError::InvalidIdempotencyKey);
-        }
+        check(id).and(check(&key))?;
         let mut hash = Sha256::new().chain_update(content);
         for MessageImage { data, url } in images {
             for text in [data, url] {
@@ -141,6 +133,12 @@ impl Key {
     pub(crate) fn as_stored(&self) -> IdempotencyKey<'_> {
         IdempotencyKey { key: &self.key, request_sha256: &self.request_sha256 }
     }
+}
+
+fn check(key: &str) -> Result<()> {
+    let is_printable = key.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+    let is_valid = !key.is_empty() && key.len() <= MAX_KEY_CHARS && is_printable;
+    if is_valid { Ok(()) } else { Err(ApiError::InvalidIdempotencyKey) }
 }
 
 /// Whether a `POST` of an SDK of OpenAI to the path would do something twice when it is repeated: it begins a run, or adds items.

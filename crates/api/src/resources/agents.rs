@@ -12,7 +12,6 @@ use houston_domain::agentable::AgentType;
 use houston_domain::id::AgentId;
 use houston_protocol::agent::{AgentResponse, AgentSettingsRequest, ResyncResponse};
 use houston_protocol::problem::ProblemCode;
-use houston_store::Error;
 use houston_store::agent::{Agent, AgentChange, Changed, DefaultAgent, Deletion, Synced, UsedBy};
 
 use crate::request::checks::{suggestion, truncated};
@@ -80,7 +79,7 @@ async fn create(ctx: Ctx, request: Creation<AgentSettingsRequest>) -> Result<Res
     ensure_defaults(&ctx).await?;
     let body = stored_body(&response(agent.clone()));
     let key = key.as_ref().map(Key::as_stored);
-    let done = ctx.store().create_agent(&agent, key, &body).await.map_err(name_taken)?;
+    let done = ctx.store().create_agent(&agent, key, &body).await.map_err(ApiError::taken("name"))?;
     created(unless_key_reused(done)?, "/v1/agents")
 }
 
@@ -161,7 +160,7 @@ async fn change_once(ctx: &Ctx, id: AgentId, mut body: AgentSettingsRequest) -> 
     };
     let change =
         AgentChange { name: name.as_deref(), enabled, settings: settings.as_ref(), changed, version };
-    ctx.store().change_agent(id, &change).await.map_err(name_taken)
+    ctx.store().change_agent(id, &change).await.map_err(ApiError::taken("name"))
 }
 
 /// Whether `name` is the name of a kind, and so reserved for the default agent of that kind.
@@ -225,7 +224,7 @@ async fn reset(ctx: Ctx, Id(id): Id<AgentId>) -> Result<impl IntoResponse> {
         changed: false,
         version: None,
     };
-    let reset = || async { ctx.store().change_agent(id, &change).await.map_err(name_taken) };
+    let reset = || async { ctx.store().change_agent(id, &change).await.map_err(ApiError::taken("name")) };
     Ok(Json(response(retry_on_conflict(None, reset).await?)))
 }
 
@@ -311,14 +310,6 @@ pub(crate) async fn ensure_defaults(ctx: &Ctx) -> Result<()> {
 /// [`ApiError::UnreadableFiles`] when a file is missing or invalid.
 fn read_files(app: &App) -> Result<BTreeMap<String, AgentType>> {
     (app.state.agents.read_files)().map_err(|reason| ApiError::UnreadableFiles { reason })
-}
-
-/// Converts a store error; a duplicate name becomes [`ApiError::AlreadyExists`].
-pub(crate) fn name_taken(error: Error) -> ApiError {
-    match error {
-        Error::Exists { what, existing } => ApiError::AlreadyExists { what, field: "name", existing },
-        error => error.into(),
-    }
 }
 
 /// The error for a name that is reserved for the default agent of a kind.

@@ -30,7 +30,7 @@ use crate::error::ResponseError;
 use crate::request::endpoint::DOCUMENT;
 use crate::request::missing_cells::across;
 use crate::request::prelude::*;
-use crate::request::query::time;
+use crate::request::query::{check_parameter, time};
 use crate::resources::conversation::EARLIER_PATH;
 
 /// Routes of the data: what the traffic of applications changes; and those that only compute an answer.
@@ -272,9 +272,7 @@ endpoint! {
 async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
     for (name, given) in [("operation", &query.operation), ("actor", &query.actor), ("target", &query.target)]
     {
-        if given.as_deref().is_some_and(|given| given.contains('\0')) {
-            return Err(ApiError::parameter(name, "must not contain the character U+0000"));
-        }
+        check_parameter(name, given.as_deref())?;
     }
     let filter = RecordFilter {
         operation: query.operation,

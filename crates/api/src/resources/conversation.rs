@@ -9,12 +9,12 @@ use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::conversation::{ResetConversation, ResetConversationResponse};
 use houston_store::agentable::NewAgentable;
 use houston_store::conversation::{ExportOptions, NewConversation, Origin};
-use rust_decimal::Decimal;
 use serde::Deserialize;
 
 use crate::request::agentable_path::KindPath;
 use crate::request::body::{OptionalBody, ReceivedDocument};
 use crate::request::prelude::*;
+use crate::resources::agentables::create::made;
 use crate::resources::agentables::tools;
 use crate::state::documents::{DocumentBody, DocumentPermit};
 
@@ -42,26 +42,7 @@ async fn create(
         created_at: ctx.now(),
     };
     let served_by = origin.map(|origin| origin.served_by).unwrap_or_default();
-    let response = AgentableResponse {
-        result: None,
-        message: None,
-        cost: Some(Decimal::ZERO),
-        unpriced_calls: 0,
-        last_seq: None,
-        read_seq: None,
-        unread: None,
-        id: id.public_id(&kind.kind),
-        user_id: user,
-        title: conversation.title.clone(),
-        description: conversation.description.clone(),
-        status: kind.initial_status().map(str::to_owned),
-        run_id: Some(run),
-        parent_id: None,
-        agent_id: served_by.agent,
-        team_id: served_by.team,
-        tools: conversation.tools.clone(),
-        created_at: Time(agentable.created_at),
-    };
+    let response = AgentableResponse { run_id: Some(run), ..made(&agentable, served_by) };
     let body = stored_body(&response);
     let new = NewConversation { agentable, conversation, digest, run, origin };
     let key = key.as_ref().map(Key::as_stored);

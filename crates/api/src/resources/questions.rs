@@ -1,6 +1,6 @@
 //! `/v1/questions`: what runs ask people. An answer wakes the run.
 
-use houston_domain::id::{QuestionId, UserId};
+use houston_domain::id::QuestionId;
 use houston_domain::question::approval;
 use houston_domain::question::{MAX_ANSWERED_BY_CHARS, Question, QuestionKind, QuestionState};
 use houston_domain::storable::storable_value;
@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::request::agentable_path::Owner;
 use crate::request::prelude::*;
+use crate::request::query::id;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, ANSWER, CREATE_LINK];
 
@@ -38,10 +39,7 @@ endpoint! {
 
 async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
     let Filter { user_id, kind, limit, cursor } = query;
-    let user = user_id
-        .map(|id| id.parse::<UserId>().map_err(|error| ApiError::parameter("user_id", error.to_string())))
-        .transpose()?;
-    let user = ctx.caller.list_of(user)?;
+    let user = ctx.caller.list_of(id("user_id", user_id.as_deref())?)?;
     let kind = kind
         .map(|name| {
             let unknown = || ApiError::parameter("kind", "must be approval, input or budget".to_owned());

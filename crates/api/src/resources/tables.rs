@@ -6,7 +6,6 @@ use houston_domain::custom_table::{
 use houston_domain::id::{TableId, UserId};
 use houston_protocol::problem::FieldError;
 use houston_protocol::table::{AddFields, AggregateGroup, AggregateResponse, CreateTable, TableResponse};
-use houston_store::Error;
 use houston_store::custom_record::{Group, RecordFilter};
 use houston_store::custom_table::{CustomTable, NewCustomTable};
 use serde::Deserialize;
@@ -81,11 +80,7 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTable>) 
     };
     let done =
         store.create_table(&new, key.as_ref().map(Key::as_stored), &stored_body(&response(table))).await;
-    let done = done.map_err(|error| match error {
-        Error::Exists { what, existing } => ApiError::AlreadyExists { what, field: "name", existing },
-        error => error.into(),
-    })?;
-    created(unless_key_reused(done)?, "/v1/tables")
+    created(unless_key_reused(done.map_err(ApiError::taken("name"))?)?, "/v1/tables")
 }
 
 endpoint! {

@@ -11,7 +11,7 @@ use houston_store::agent::{Agent, Changed};
 
 use crate::request::prelude::*;
 use crate::resources::agents::settings::check_output;
-use crate::resources::agents::{check_deleted, ensure_defaults, name_taken, retry_on_conflict};
+use crate::resources::agents::{check_deleted, ensure_defaults, retry_on_conflict};
 use crate::resources::fields::Change;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, CHANGE, DELETE];
@@ -60,7 +60,7 @@ async fn create(ctx: Ctx, request: Creation<TeamSettingsRequest>) -> Result<Resp
     let team = apply(body, &ctx, empty).await?;
     let answered = stored_body(&team);
     let key = key.as_ref().map(Key::as_stored);
-    let done = ctx.store().create_team(&team, key, &answered).await.map_err(name_taken)?;
+    let done = ctx.store().create_team(&team, key, &answered).await.map_err(ApiError::taken("name"))?;
     created(unless_key_reused(done)?, "/v1/teams")
 }
 
@@ -113,7 +113,7 @@ async fn change_once(ctx: &Ctx, id: TeamId, body: TeamSettingsRequest) -> Result
             format!("must be of the kind `{kind}`, as the team is; create another team for another kind");
         return Err(ApiError::field("/agents", detail));
     }
-    ctx.store().change_team(&team, version).await.map_err(name_taken)
+    ctx.store().change_team(&team, version).await.map_err(ApiError::taken("name"))
 }
 
 endpoint! {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use houston_domain::id::{AgentableId, Shard, UserId, shard};
 use houston_protocol::user::{CreateUser, DayCostResponse, UpdateUser, UserCostsResponse, UserResponse};
-use houston_store::Error;
 use houston_store::agentable::NewAgentable;
 use houston_store::erasure::Target;
 use houston_store::idempotency::IdempotencyKey;
@@ -13,6 +12,7 @@ use houston_store::user::{User, UserChange};
 use serde::Deserialize;
 
 use crate::request::prelude::*;
+use crate::request::query::check_parameter;
 use crate::resources::erasures::request;
 use crate::resources::fields::Change;
 
@@ -36,9 +36,7 @@ endpoint! {
 
 async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
     let Filter { external_id, limit, cursor } = query;
-    if external_id.as_deref().is_some_and(|id| id.contains('\0')) {
-        return Err(ApiError::parameter("external_id", "must not contain the character U+0000"));
-    }
+    check_parameter("external_id", external_id.as_deref())?;
     let page = PageQuery { limit, cursor };
     let (limit, before) = (page.limit()?, page.id(List::Users)?.map(Into::into));
     let users = ctx.store().users(external_id.as_deref(), before, rows(limit)).await?;
@@ -73,7 +71,7 @@ async fn create(ctx: Ctx, request: Creation<CreateUser>) -> Result<Response> {
     let user_response = response(user.clone(), own.iter().map(|own| (own.kind, own.id)));
     let body = stored_body(&user_response);
     let done = ctx.store().create_user(&user, &own, key, &body).await;
-    created(unless_key_reused(done.map_err(external_id_taken)?)?, "/v1/users")
+    created(unless_key_reused(done.map_err(ApiError::taken("external_id"))?)?, "/v1/users")
 }
 
 /// The user to be created. `at`: the JSON pointer of the user in the request; `key`: the idempotency key of the request,
@@ -171,7 +169,7 @@ async fn change(
         }
     }
     let change = UserChange { name, time_zone, external_id };
-    ctx.store().change_user(id, &change).await.map_err(external_id_taken)?;
+    ctx.store().change_user(id, &change).await.map_err(ApiError::taken("external_id"))?;
     Ok(Json(read(&ctx, id).await?))
 }
 
@@ -179,7 +177,7 @@ endpoint! {
     DELETE: delete "/v1/users/{id}" for USER.delete(Scope::Admin) => delete,
     "delete_user" in "users": "Erase a user with everything that belongs to them.",
     params(OfUser),
-    202 "The user is no longer found; the rows are deleted in the background." [houston_protocol::erasure::ErasureResponse],
+    202 "The user is no longer found; the rows are deleted in the background." [houston_domain::erasure::Erasure],
 }
 
 /// From the 202 on the user is not found; workers delete the rows in the background, and the erasure reports the progress.
@@ -252,13 +250,5 @@ fn check_time_zone(at: &str, zone: &str) -> Result<()> {
             let detail = "must be an IANA time zone, e.g. `Europe/Berlin`";
             Err(ApiError::field(&format!("{at}/time_zone"), detail))
         }
-    }
-}
-
-/// Converts a store error; a duplicate external id becomes [`ApiError::AlreadyExists`].
-pub(crate) fn external_id_taken(error: Error) -> ApiError {
-    match error {
-        Error::Exists { what, existing } => ApiError::AlreadyExists { what, field: "external_id", existing },
-        error => error.into(),
     }
 }

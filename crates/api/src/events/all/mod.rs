@@ -14,7 +14,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::HeaderMap;
 use houston_domain::cell::{CellName, ShardRange};
 use houston_domain::event::topic::{EventFilter, MAX_PATTERNS, TopicPattern};
 use houston_domain::id::{UserId, shard};
@@ -23,7 +23,9 @@ use houston_store::event::EventPosition;
 use serde::Deserialize;
 
 use self::stream::{AllEvents, Source};
+use crate::events::answer;
 use crate::request::prelude::*;
+use crate::request::query::id;
 use crate::state::streams::Aborted;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[OF_TENANT, OF_USER];
@@ -55,9 +57,7 @@ endpoint! {
 }
 
 async fn of_tenant(ctx: Ctx, headers: HeaderMap, Query(options): Query<Options>) -> Result<Response> {
-    let parse =
-        |id: &String| id.parse::<UserId>().map_err(|error| ApiError::parameter("user_id", error.to_string()));
-    let user = ctx.caller.list_of(options.user_id.as_ref().map(parse).transpose()?)?;
+    let user = ctx.caller.list_of(id("user_id", options.user_id.as_deref())?)?;
     open(&ctx, user, "/v1/events", &headers, &options).await
 }
 
@@ -129,13 +129,7 @@ async fn open(
     let location = sources.iter().map(Source::place).collect();
     let location = format!("{path}?after={}{types}{of_user}", Positions(location));
     let stream = AllEvents::new(ctx, sources, filter, permit, path.to_owned());
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
-        (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
-        (header::LOCATION, HeaderValue::try_from(location).unwrap_or(HeaderValue::from_static(""))),
-    ];
-    Ok((headers, Body::new(stream)).into_response())
+    Ok(answer(Body::new(stream), &location))
 }
 
 /// Where a stream goes on in a cell: behind what its client has of it. If that is of another cell, where the user was before,

@@ -25,7 +25,6 @@ use crate::request::rates::ask;
 use crate::request::request_trace::Posting;
 use crate::resources::agentables::{check_description, check_serving, tools};
 use crate::resources::messages::{accepted, check_content, check_metadata};
-use crate::resources::users::external_id_taken;
 use crate::resources::users::{new_user, own_agentables};
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE];
@@ -103,7 +102,7 @@ pub(crate) async fn create(
         }
         made = new.create(&ctx, &owner, message.as_ref(), key).await;
     }
-    let (path, done) = made.map_err(external_id_taken)?;
+    let (path, done) = made.map_err(ApiError::taken("external_id"))?;
     let (stored, replayed) = unless_key_reused(done)?;
     if let (false, Some(message)) = (replayed, message) {
         ctx.publish_events(path.id, message.events(&message.opened(NewPost::FIRST_SEQ, new.created_at)));
@@ -220,27 +219,41 @@ fn response(
 ) -> AgentableResponse {
     let run_status = message.map(|_| RunStatus::Queued);
     let status = app.state.agent_types.get(&path.kind).map(|kind| kind.status(agentable.status, run_status));
+    let made = made(agentable, served_by);
     AgentableResponse {
-        result: None,
-        cost: Some(Decimal::ZERO),
-        unpriced_calls: 0,
         last_seq: Some(message.map_or(0, |_| NewPost::FIRST_SEQ)),
         read_seq: path.conversational.then_some(0),
         unread: path.conversational.then_some(0),
-        id: path.public_id(),
-        user_id: agentable.user,
-        parent_id: None,
-        title: agentable.title.to_owned(),
-        description: agentable.description.to_owned(),
-        status: status.unwrap_or_else(|| agentable.status.map(str::to_owned)),
+        status: status.unwrap_or(made.status),
         run_id: message.map(|message| message.run),
-        agent_id: served_by.agent,
-        team_id: served_by.team,
-        tools: agentable.tools.map(<[String]>::to_vec),
-        created_at: Time(agentable.created_at),
         message: message.map(|message| {
             let posted = message.opened(NewPost::FIRST_SEQ, agentable.created_at);
             Box::new(accepted(path, &posted, message.clone()))
         }),
+        ..made
+    }
+}
+
+/// The response for an agentable that is created, as far as it follows from what is stored of it.
+pub(crate) fn made(agentable: &NewAgentable<'_>, served_by: ServedBy) -> AgentableResponse {
+    AgentableResponse {
+        id: agentable.id.public_id(agentable.kind),
+        user_id: agentable.user,
+        parent_id: None,
+        title: agentable.title.to_owned(),
+        description: agentable.description.to_owned(),
+        status: agentable.status.map(str::to_owned),
+        run_id: None,
+        agent_id: served_by.agent,
+        team_id: served_by.team,
+        tools: agentable.tools.map(<[String]>::to_vec),
+        result: None,
+        message: None,
+        cost: Some(Decimal::ZERO),
+        unpriced_calls: 0,
+        last_seq: None,
+        read_seq: None,
+        unread: None,
+        created_at: Time(agentable.created_at),
     }
 }

@@ -7,6 +7,7 @@ use houston_domain::plan::{Document, MAX_INPUT_BYTES, MAX_STEPS, Offer, SMALL_BY
 use houston_domain::run::RunStatus;
 use houston_protocol::plan::CreatePlan;
 use houston_protocol::problem::FieldError;
+use houston_store::idempotency::Created;
 use houston_store::plan::{NewPlan, StoredPlan};
 use serde_json::{Map, Value};
 
@@ -54,37 +55,63 @@ pub(crate) async fn create(
     };
     let checked = checked.map_err(|problems| invalid(at, problems))?;
     try_expressions(ctx.caller, at, &document).await?;
-    let title = title(&checked.goal);
-    let posting = Posting::begin(kind.urgency);
-    let new = NewPlan {
-        id: ctx.state.ids.beside(parent.user),
-        run: ctx.state.ids.beside(parent.user),
-        message: ctx.state.ids.beside(parent.user),
-        kind: &kind.kind,
-        status: kind.initial_status(),
-        title: &title,
-        tools: &tools,
-        document: &document,
-        input: &input,
-        attached: false,
-        deadline: ctx.now() + TimeDelta::seconds(limits.detached_s.into()),
-        traceparent: posting.traceparent.as_deref(),
-    };
-    let body = stored_body(&response(stored(&new, &path, parent.user, &ctx), &checked, &[]));
-    let stored_key = key.as_ref().map(Key::as_stored);
-    let done = ctx.store().make_plan((&path.kind, path.id), (&new, None), stored_key, &body).await;
+    let plan =
+        Made { path: &path, user: parent.user, kind, tools: &tools, document: &document, input: &input };
+    let done = plan.make(&ctx, &checked, None, key.as_ref()).await;
     let done = done.map_err(|error| match error {
         houston_store::Error::Archived => ApiError::Archived { id: path.public_id() },
         error => error.into(),
     })?;
-    let (stored, replayed) = unless_key_reused(done)?;
-    if !replayed {
-        ctx.publish_nudge(path.id);
-        ctx.send_hint(new.id, kind.urgency);
-        let (message, run) = (new.message, new.run);
-        posting.end(message, run);
+    created(unless_key_reused(done)?, "/v1/plans")
+}
+
+/// A plan to be made for the agentable of `path`.
+struct Made<'a> {
+    path: &'a AgentablePath,
+    user: UserId,
+    kind: &'a AgentType,
+    tools: &'a [String],
+    document: &'a Value,
+    input: &'a Value,
+}
+
+impl Made<'_> {
+    /// Makes it, and lets workers begin. `again`: the plan that it repeats.
+    async fn make(
+        &self,
+        ctx: &Ctx,
+        checked: &Document,
+        again: Option<AgentableId>,
+        key: Option<&Key>,
+    ) -> Result<Created<Value>, houston_store::Error> {
+        let Self { path, user, kind, .. } = *self;
+        let title = title(&checked.goal);
+        let posting = Posting::begin(kind.urgency);
+        let new = NewPlan {
+            id: ctx.state.ids.beside(user),
+            run: ctx.state.ids.beside(user),
+            message: ctx.state.ids.beside(user),
+            kind: &kind.kind,
+            status: kind.initial_status(),
+            title: &title,
+            tools: self.tools,
+            document: self.document,
+            input: self.input,
+            attached: false,
+            deadline: ctx.now() + TimeDelta::seconds(ctx.state.plans.detached_s.into()),
+            traceparent: posting.traceparent.as_deref(),
+        };
+        let body = stored_body(&response(stored(&new, path, user, ctx), checked, &[]));
+        let key = key.map(Key::as_stored);
+        let done = ctx.store().make_plan((&path.kind, path.id), (&new, again), key, &body).await?;
+        if let Created::New(_) = done {
+            ctx.publish_nudge(path.id);
+            ctx.send_hint(new.id, kind.urgency);
+            let (message, run) = (new.message, new.run);
+            posting.end(message, run);
+        }
+        Ok(done)
     }
-    created((stored, replayed), "/v1/plans")
 }
 
 /// Makes a plan that has failed again, once for each run of it: what it has done stays done, and no run waits for it. Its deadline
@@ -99,36 +126,12 @@ pub(crate) async fn make_again(ctx: &Ctx, failed: AgentableId, key: &Key) -> Res
     let offer = Offer { tools: &tools, steps: MAX_STEPS };
     let checked = Document::parse(&old.document.to_string(), offer);
     let Ok(checked) = checked else { return Ok(None) };
-    let title = title(&checked.goal);
-    let posting = Posting::begin(kind.urgency);
-    let new = NewPlan {
-        id: ctx.state.ids.beside(old.user),
-        run: ctx.state.ids.beside(old.user),
-        message: ctx.state.ids.beside(old.user),
-        kind: &kind.kind,
-        status: kind.initial_status(),
-        title: &title,
-        tools: &old.tools,
-        document: &old.document,
-        input: &old.input,
-        attached: false,
-        deadline: ctx.now() + TimeDelta::seconds(ctx.state.plans.detached_s.into()),
-        traceparent: posting.traceparent.as_deref(),
-    };
-    let body = stored_body(&response(stored(&new, &path, old.user, ctx), &checked, &[]));
-    let plan = (&new, Some(failed));
-    let made = ctx.store().make_plan((&path.kind, path.id), plan, Some(key.as_stored()), &body).await;
-    let (_, replayed) = match made {
-        Err(houston_store::Error::Archived | houston_store::Error::Full { .. }) => return Ok(None),
-        made => unless_key_reused(made?)?,
-    };
-    if !replayed {
-        ctx.publish_nudge(path.id);
-        ctx.send_hint(new.id, kind.urgency);
-        let (message, run) = (new.message, new.run);
-        posting.end(message, run);
+    let (tools, document, input) = (&old.tools, &old.document, &old.input);
+    let plan = Made { path: &path, user: old.user, kind, tools, document, input };
+    match plan.make(ctx, &checked, Some(failed), Some(key)).await {
+        Err(houston_store::Error::Archived | houston_store::Error::Full { .. }) => Ok(None),
+        made => unless_key_reused(made?).map(|_| Some(())),
     }
-    Ok(Some(()))
 }
 
 /// The document of a request, and where the request has it.

@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::caller::Caller;
 use crate::request::missing_cells::across;
 use crate::request::prelude::*;
-use crate::request::query::{clamped, time};
+use crate::request::query::{check_parameter, clamped, id, time};
 use crate::resources::messages::{new_post, store_offering};
 use crate::resources::plans::create::make_again;
 use crate::resources::runs::response;
@@ -123,9 +123,7 @@ impl FilterQuery {
         let read = |names: &str| names.split(',').map(status).collect::<Result<Vec<_>, _>>();
         let statuses = self.status.as_deref().map(read);
         for (name, given) in [("kind", &self.kind), ("error_code", &self.error_code)] {
-            if given.as_deref().is_some_and(|given| given.contains('\0')) {
-                return Err(ApiError::parameter(name, "must not contain the character U+0000"));
-            }
+            check_parameter(name, given.as_deref())?;
         }
         if self.fingerprint.as_deref().is_some_and(|given| !is_fingerprint(given)) {
             return Err(ApiError::parameter("fingerprint", NO_FINGERPRINT));
@@ -156,11 +154,6 @@ fn status(name: &str) -> Result<RunStatus> {
         let allowed: Vec<&str> = RunStatus::ALL.into_iter().map(RunStatus::as_str).collect();
         ApiError::parameter("status", format!("must be statuses with commas between: {}", allowed.join(", ")))
     })
-}
-
-fn id<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str, given: Option<&str>) -> Result<Option<T>> {
-    let id = given.map(str::parse::<T>).transpose();
-    id.map_err(|error| ApiError::parameter(name, error.to_string()))
 }
 
 /// The filter of the store.
