@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "struct Body")]
 pub struct ImportConversation {
     /// The user that the new agentable works for.
     pub user_id: UserId,
@@ -28,7 +28,7 @@ pub struct ImportConversation {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "struct Body")]
 pub struct ForkConversation {
     /// Position of the last history entry that is copied; all entries if absent.
     pub position: Option<i64>,

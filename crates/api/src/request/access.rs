@@ -16,7 +16,7 @@ pub(crate) struct Access {
     change: Scope,
     delete: Scope,
     /// Whether a client token may stand in the query, for clients that cannot send headers.
-    query_token: bool,
+    pub(crate) query_token: bool,
     /// Whether it answers with what is never shown to users: client tokens and JWTs are refused, whatever their scopes.
     pub(crate) unshown: bool,
 }
@@ -95,10 +95,6 @@ impl Access {
     /// Whether the path names what belongs to a user.
     pub(crate) fn is_of_user(self) -> bool {
         !matches!(self.subject, Subject::Tenant | Subject::Installation)
-    }
-
-    pub(crate) fn takes_query_token(self) -> bool {
-        self.query_token
     }
 
     /// The scope that a request with this method needs.

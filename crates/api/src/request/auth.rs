@@ -71,7 +71,7 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &App) -> Result<Authori
     if let Some(authority) = parts.extensions.get::<Authority>() {
         return Ok(authority.clone());
     }
-    let takes_query_token = parts.extensions.get::<Access>().is_some_and(|access| access.takes_query_token());
+    let takes_query_token = parts.extensions.get::<Access>().is_some_and(|access| access.query_token);
     let from_query = || query_token(&parts.uri).filter(|_| takes_query_token).map(Credential::Key);
     let credential = bearer(&parts.headers).or_else(from_query).ok_or(ApiError::Unauthorized)?;
     let hash = api_key::hash(credential.text());

@@ -6,10 +6,11 @@ use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::conversation::Conversation;
 use houston_domain::id::{AgentableId, RunId, UserId, shard};
 use houston_protocol::agentable::AgentableResponse;
-use houston_protocol::conversation::{ResetConversation, ResetConversationResponse};
+use houston_protocol::conversation::{
+    ForkConversation, ImportConversation, ResetConversation, ResetConversationResponse,
+};
 use houston_store::agentable::NewAgentable;
 use houston_store::conversation::{ExportOptions, NewConversation, Origin};
-use serde::Deserialize;
 
 use crate::request::agentable_path::KindPath;
 use crate::request::body::{OptionalBody, ReceivedDocument};
@@ -87,20 +88,11 @@ async fn export(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
 /// The path that it has had before. In a document it would be ambiguous: `/v1/agents/{id}` could be the same.
 pub(crate) const EARLIER_PATH: &str = "/v1/{kinds}/import";
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "struct Body")]
-struct Import {
-    user_id: UserId,
-    /// Title of the agentable; that of the document if not given.
-    title: Option<String>,
-    conversation: Conversation,
-}
-
 endpoint! {
     IMPORT: post "/v1/import/{kinds}" for NAMED => import,
     "import_conversation" in "conversations": "Create an agentable from an exported document.",
     params(("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"), Keyed),
-    body [houston_protocol::conversation::ImportConversation],
+    body [ImportConversation],
     201 "The new agentable." [houston_protocol::agentable::AgentableResponse],
     409 "`not_creatable`: agentables of this kind are created by agents or with their user.",
 }
@@ -116,7 +108,8 @@ pub(crate) async fn import(
 }
 
 async fn parse_and_create(ctx: &Ctx, kind: &AgentType, received: ReceivedDocument) -> Result<Response> {
-    let (Creation { value: Import { user_id, title, mut conversation }, key }, _permit) = received.read()?;
+    let (Creation { value: ImportConversation { user_id, title, mut conversation }, key }, _permit) =
+        received.read()?;
     ctx.caller.check_user(user_id)?;
     let ctx = &ctx.with_shard(shard(user_id));
     if conversation.kind != kind.kind {
@@ -142,28 +135,11 @@ async fn parse_and_create(ctx: &Ctx, kind: &AgentType, received: ReceivedDocumen
     create(ctx, kind, user_id, (&conversation.upgraded(), Some(digest)), None, key).await
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "struct Body")]
-struct Fork {
-    /// Position of the last history entry to copy; the whole history if not given.
-    position: Option<i64>,
-    /// Title of the copy; that of the original if not given.
-    title: Option<String>,
-    /// Whether the notes and learnings of that time are copied, too.
-    knowledge: bool,
-}
-
-impl Default for Fork {
-    fn default() -> Self {
-        Self { position: None, title: None, knowledge: true }
-    }
-}
-
 endpoint! {
     FORK: post "/v1/{kinds}/{id}/fork" for AGENTABLE => fork,
     "fork_conversation" in "conversations": "Copy a conversation, up to a position if one is given.",
     params(OfAgentable, Keyed),
-    body [Option<houston_protocol::conversation::ForkConversation>],
+    body [Option<ForkConversation>],
     201 "The copy." [houston_protocol::agentable::AgentableResponse],
     409 "`not_creatable`: agentables of this kind are created by agents or with their user.",
 }
@@ -172,9 +148,9 @@ async fn fork(
     ctx: Ctx,
     KindPath(kind): KindPath,
     path: AgentablePath,
-    OptionalBody(request): OptionalBody<Fork>,
+    OptionalBody(request): OptionalBody<ForkConversation>,
 ) -> Result<Response> {
-    let Creation { value: Fork { position, title, knowledge }, key } = request;
+    let Creation { value: ForkConversation { position, title, knowledge }, key } = request;
     check_kind(&kind)?;
     title.as_deref().map_or(Ok(()), |title| check_line("/title", title, MAX_TITLE_CHARS))?;
     let original = ctx.store().agentable(&path.kind, path.id).await?;

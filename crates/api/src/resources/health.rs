@@ -257,23 +257,23 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use houston_domain::health::HealthStatus;
-
     use super::*;
 
     #[test]
     fn cursor_goes_on_after_its_change_in_each_cell() {
-        let at = DateTime::from_timestamp_micros(1_793_523_600_000_001).unwrap();
-        let change =
-            Change { check: "redis".to_owned(), status: HealthStatus::Warn, detail: String::new(), at };
+        let at = Time(DateTime::from_timestamp_micros(1_793_523_600_000_001).unwrap());
+        let of = |cell: Option<&str>| {
+            let (check, cell) = ("redis".to_owned(), cell.map(str::to_owned));
+            Place::of(&HealthChange { check, cell, status: HealthStatus::Warn, at, detail: None })
+        };
         for cell in [None, Some("8000-ffff")] {
-            let place = Place::of(cell, &change);
+            let place = of(cell);
             assert_eq!(Place::read(&place.position().0).unwrap(), place);
         }
-        let last = Place::of(Some("8000-ffff"), &change);
+        let last = of(Some("8000-ffff"));
         let rest = ["0000-7fff", "8000-ffff", "added"].map(|cell| last.after(Some(cell)).is_inclusive);
         assert_eq!(rest, [true, false, false], "only the first cell has yet to list its change of that time");
-        assert!(!Place::of(None, &change).after(None).is_inclusive);
+        assert!(!of(None).after(None).is_inclusive);
         let earlier = Place::read("2026-11-01T09:00:00.000001Z redis").unwrap();
         assert_eq!((earlier.check.as_str(), earlier.cell.as_str()), ("redis", ""));
         for bad in ["", "redis", "now redis "] {
