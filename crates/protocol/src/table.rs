@@ -1,40 +1,12 @@
 //! Custom tables and their records.
 
-use houston_domain::custom_table::{Field, Fields};
-use houston_domain::id::{RecordId, TableId, UserId};
+use houston_domain::custom_table::Field;
+pub use houston_domain::custom_table::{CustomRecord as RecordResponse, CustomTable as TableResponse};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::time::Time;
-
-/// A custom table of a user.
-///
-/// ```json
-/// {"id": "table_0190…", "user_id": "user_0190…", "name": "expenses", "description": "What was spent",
-///  "fields": [{"name": "amount", "type": "number", "required": true}], "schema": {"type": "object", …},
-///  "records": 12, "bytes": 1840, "untrusted": false, "created_at": "2026-11-22T09:00:00.000Z"}
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TableResponse {
-    pub id: TableId,
-    pub user_id: UserId,
-    /// Unique among the tables of the user.
-    pub name: String,
-    pub description: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<houston_domain::custom_table::Field>))]
-    pub fields: Fields,
-    /// The JSON Schema of a record.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
-    pub schema: Value,
-    /// How many records it has.
-    pub records: i64,
-    /// Bytes of its records as JSON.
-    pub bytes: i64,
-    /// Whether an agent made it after it had read what strangers wrote.
-    pub untrusted: bool,
-    pub created_at: Time,
-}
+#[cfg(feature = "openapi")]
+use crate::schema;
 
 /// Creates a table, with fields or by the name of a preset: `{"preset": "expenses"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,33 +43,13 @@ pub struct ImportedRecords {
     pub records: usize,
 }
 
-/// A record of a custom table.
-///
-/// ```json
-/// {"id": "record_0190…", "table_id": "table_0190…", "values": {"amount": 12.5}, "untrusted": false,
-///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct RecordResponse {
-    pub id: RecordId,
-    pub table_id: TableId,
-    /// By the names of the fields.
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
-    pub values: Map<String, Value>,
-    /// Whether an agent wrote it after it had read what strangers wrote.
-    pub untrusted: bool,
-    pub created_at: Time,
-    pub updated_at: Time,
-}
-
 /// Adds records to a table, all or none: `{"records": [{"amount": 12.5}]}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AddRecords {
     /// 1 to 100 records, each with its values by the names of the fields.
-    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100, value_type = Vec<BTreeMap<String, crate::schema::AnyJson>>))]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100, value_type = Vec<BTreeMap<String, schema::AnyJson>>))]
     pub records: Vec<Map<String, Value>>,
 }
 
@@ -114,7 +66,7 @@ pub struct AddedRecords {
 #[serde(deny_unknown_fields)]
 pub struct UpdateRecord {
     /// By the names of the fields.
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
     pub values: Map<String, Value>,
 }
 
@@ -136,9 +88,9 @@ pub struct AggregateResponse {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AggregateGroup {
     /// The value that its records have in common; null: none.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub group: Value,
     /// A count as a number, a sum or mean as a decimal in a text, the least or greatest value as it is; null: no value.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub value: Value,
 }

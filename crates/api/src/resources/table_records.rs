@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use houston_domain::custom_table::{CsvFault, MAX_ADDED, Order, Part, TableLimits};
 use houston_domain::id::{RecordId, TableId};
 use houston_protocol::problem::FieldError;
-use houston_protocol::table::{AddRecords, AddedRecords, ImportedRecords, RecordResponse, UpdateRecord};
+use houston_protocol::table::{AddRecords, AddedRecords, ImportedRecords, UpdateRecord};
 use houston_store::custom_record::{CustomRecord, RecordData, RecordSearch};
 use houston_store::custom_table::CustomTable;
 use serde::Deserialize;
@@ -59,7 +59,7 @@ async fn list(ctx: Ctx, Id(id): Id<TableId>, Query(query): Query<RecordsQuery>) 
     let (records, _) = ctx.store().search_records(&table, &search).await?;
     // The order may be that of values, so the next page is found by the number of records before it.
     let next = offset.saturating_add(rows(limit) - 1);
-    Ok(Json(Page::of(List::Records, limit, records, |_| next, response)))
+    Ok(Json(Page::of(List::Records, limit, records, |_| next, |record| record)))
 }
 
 endpoint! {
@@ -87,15 +87,10 @@ async fn add(ctx: Ctx, Id(id): Id<TableId>, request: Creation<AddRecords>) -> Re
         new.push(RecordData { id, data });
     }
     let now = ctx.now();
+    let (created_at, updated_at) = (Time(now), Time(now));
     let made = |RecordData { id, data }: &RecordData| {
-        response(CustomRecord {
-            id: *id,
-            table: table.id,
-            data: data.clone(),
-            untrusted: false,
-            created_at: now,
-            updated_at: now,
-        })
+        let data = data.clone();
+        CustomRecord { id: *id, table: table.id, data, untrusted: false, created_at, updated_at }
     };
     let body = stored_body(&AddedRecords { data: new.iter().map(made).collect() });
     let key = key.as_ref().map(Key::as_stored);
@@ -112,7 +107,7 @@ endpoint! {
 
 async fn get(ctx: Ctx, Id(id): Id<RecordId>) -> Result<impl IntoResponse> {
     let (_, record) = ctx.store().record(id).await?;
-    Ok(Json(response(record)))
+    Ok(Json(record))
 }
 
 endpoint! {
@@ -131,7 +126,7 @@ async fn change(
     let (table, record) = ctx.store().record(id).await?;
     let checked = table.fields.check(&values, None, Part::Changes);
     let changes = checked.map_err(|faults| refused("/values", faults))?;
-    Ok(Json(response(ctx.store().change_record((&table, record.id), &changes).await?)))
+    Ok(Json(ctx.store().change_record((&table, record.id), &changes).await?))
 }
 
 endpoint! {
@@ -242,15 +237,4 @@ async fn import(ctx: Ctx, Id(id): Id<TableId>, request: Request<Body>) -> Result
 fn csv_refused(faults: Vec<CsvFault>) -> ApiError {
     let errors = faults.iter().map(|fault| FieldError::at("", fault.to_string())).collect();
     ApiError::InvalidRequest { errors }
-}
-
-fn response(record: CustomRecord) -> RecordResponse {
-    RecordResponse {
-        id: record.id,
-        table_id: record.table,
-        values: record.data,
-        untrusted: record.untrusted,
-        created_at: Time(record.created_at),
-        updated_at: Time(record.updated_at),
-    }
 }

@@ -5,9 +5,9 @@ use houston_domain::custom_table::{
 };
 use houston_domain::id::{TableId, UserId};
 use houston_protocol::problem::FieldError;
-use houston_protocol::table::{AddFields, AggregateGroup, AggregateResponse, CreateTable, TableResponse};
+use houston_protocol::table::{AddFields, AggregateGroup, AggregateResponse, CreateTable};
 use houston_store::custom_record::{Group, RecordFilter};
-use houston_store::custom_table::{CustomTable, NewCustomTable};
+use houston_store::custom_table::CustomTable;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -29,7 +29,7 @@ async fn list(ctx: Ctx, Id(user): Id<UserId>, query: PageQuery) -> Result<impl I
     ctx.store().user(user).await?;
     let tables = ctx.store().tables(user, after.as_deref(), rows(limit)).await?;
     let position = |table: &CustomTable| HexText(table.name.clone());
-    Ok(Json(Page::of(List::Tables, limit, tables, position, response)))
+    Ok(Json(Page::of(List::Tables, limit, tables, position, |table| table)))
 }
 
 endpoint! {
@@ -64,22 +64,9 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTable>) 
     let limits = store.knowledge_limits().tables;
     let fields = Fields::new(fields, &limits).map_err(|faults| refused("/fields", faults))?;
     store.user(user).await?;
-    let (id, created_at) = (ctx.state.ids.beside(user), ctx.now());
-    let (name, description, fields) = (name.as_str(), description.as_str(), &fields);
-    let new = NewCustomTable { id, user, name, description, fields, untrusted: false, created_at };
-    let table = CustomTable {
-        id,
-        user,
-        name: name.to_owned(),
-        description: description.to_owned(),
-        fields: fields.clone(),
-        records: 0,
-        bytes: 0,
-        untrusted: false,
-        created_at,
-    };
-    let done =
-        store.create_table(&new, key.as_ref().map(Key::as_stored), &stored_body(&response(table))).await;
+    let id = ctx.state.ids.beside(user);
+    let table = CustomTable::new(id, user, (name, description), fields, ctx.now());
+    let done = store.create_table(&table, key.as_ref().map(Key::as_stored), &stored_body(&table)).await;
     created(unless_key_reused(done.map_err(ApiError::taken("name"))?)?, "/v1/tables")
 }
 
@@ -91,7 +78,7 @@ endpoint! {
 }
 
 async fn get(ctx: Ctx, Id(id): Id<TableId>) -> Result<impl IntoResponse> {
-    Ok(Json(response(ctx.store().table(id).await?)))
+    Ok(Json(ctx.store().table(id).await?))
 }
 
 endpoint! {
@@ -108,7 +95,7 @@ async fn add_fields(
     Sent(AddFields { fields }): Sent<AddFields>,
 ) -> Result<impl IntoResponse> {
     let done = ctx.store().add_fields(id, &fields).await?;
-    Ok(Json(response(done.map_err(|faults| refused("/fields", faults))?)))
+    Ok(Json(done.map_err(|faults| refused("/fields", faults))?))
 }
 
 endpoint! {
@@ -174,21 +161,6 @@ fn value(function: Function, group: &Group) -> Value {
         Function::Avg => group.avg.clone().into(),
         Function::Min => group.min.clone().unwrap_or_default(),
         Function::Max => group.max.clone().unwrap_or_default(),
-    }
-}
-
-fn response(table: CustomTable) -> TableResponse {
-    TableResponse {
-        id: table.id,
-        user_id: table.user,
-        name: table.name,
-        description: table.description,
-        schema: table.fields.schema(),
-        fields: table.fields,
-        records: table.records,
-        bytes: table.bytes,
-        untrusted: table.untrusted,
-        created_at: Time(table.created_at),
     }
 }
 

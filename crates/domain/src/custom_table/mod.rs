@@ -14,8 +14,11 @@ mod query;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
+use crate::id::{RecordId, TableId, UserId};
 use crate::setting::settings;
+use crate::time::Time;
 
 pub use csv::CsvFault;
 pub use fields::{Fault, Field, FieldType, Fields, MAX_NAME_CHARS, Part, check_name, texts};
@@ -41,6 +44,84 @@ pub const MAX_ADDED: usize = 100;
 
 /// Maximum number of groups of an aggregate.
 pub const MAX_GROUPS: usize = 100;
+
+/// A custom table of a user.
+///
+/// ```json
+/// {"id": "table_0190…", "user_id": "user_0190…", "name": "expenses", "description": "What was spent",
+///  "fields": [{"name": "amount", "type": "number", "required": true}], "schema": {"type": "object", …},
+///  "records": 12, "bytes": 1840, "untrusted": false, "created_at": "2026-11-22T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TableResponse))]
+pub struct CustomTable {
+    pub id: TableId,
+    #[serde(rename = "user_id")]
+    pub user: UserId,
+    /// Unique among the tables of the user.
+    pub name: String,
+    pub description: String,
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Field>))]
+    pub fields: Fields,
+    /// The JSON Schema of a record.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
+    pub schema: Value,
+    /// How many records it has.
+    pub records: i64,
+    /// Bytes of its records as JSON.
+    pub bytes: i64,
+    /// Whether an agent made it after it had read what strangers wrote.
+    pub untrusted: bool,
+    pub created_at: Time,
+}
+
+/// A record of a custom table.
+///
+/// ```json
+/// {"id": "record_0190…", "table_id": "table_0190…", "values": {"amount": 12.5}, "untrusted": false,
+///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = RecordResponse))]
+pub struct CustomRecord {
+    pub id: RecordId,
+    #[serde(rename = "table_id")]
+    pub table: TableId,
+    /// By the names of the fields.
+    #[serde(rename = "values")]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::AnyJson>))]
+    pub data: Map<String, Value>,
+    /// Whether an agent wrote it after it had read what strangers wrote.
+    pub untrusted: bool,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+
+impl CustomTable {
+    /// A table without records that a request makes.
+    #[must_use]
+    pub fn new(
+        id: TableId,
+        user: UserId,
+        (name, description): (String, String),
+        fields: Fields,
+        created_at: impl Into<Time>,
+    ) -> Self {
+        let (schema, created_at) = (fields.schema(), created_at.into());
+        Self {
+            id,
+            user,
+            name,
+            description,
+            fields,
+            schema,
+            records: 0,
+            bytes: 0,
+            untrusted: false,
+            created_at,
+        }
+    }
+}
 
 settings! {
     /// `[tables]` of `jobs/knowledge.toml`.

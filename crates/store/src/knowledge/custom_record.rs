@@ -3,6 +3,7 @@
 //! conditions as parameters of one fixed statement.
 
 use chrono::{DateTime, Utc};
+pub use houston_domain::custom_table::CustomRecord;
 use houston_domain::custom_table::{Aggregate, Condition, MAX_GROUPS, Order, TableLimits};
 use houston_domain::id::{RecordId, TableId, TenantId};
 use serde_json::{Map, Value};
@@ -15,23 +16,6 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::row_security::with_connection;
-
-/// A record.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CustomRecord {
-    /// The record's id.
-    pub id: RecordId,
-    /// The table it is in.
-    pub table: TableId,
-    /// Its values by the names of their fields.
-    pub data: Map<String, Value>,
-    /// Whether a session wrote it that had read what strangers wrote.
-    pub untrusted: bool,
-    /// When it was added.
-    pub created_at: DateTime<Utc>,
-    /// When it was last changed.
-    pub updated_at: DateTime<Utc>,
-}
 
 /// The values of a record, which have been checked, under its id.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,8 +119,8 @@ pub(crate) async fn find(
         table: TableId(row.table_id),
         data: data(row.data),
         untrusted: row.untrusted,
-        created_at: row.created_at,
-        updated_at: row.updated_at,
+        created_at: row.created_at.into(),
+        updated_at: row.updated_at.into(),
     });
     Ok(row.fetch_optional(connection).await?)
 }
@@ -196,6 +180,7 @@ pub(crate) async fn change(
         return Err(too_large("record", limits.max_record_bytes));
     };
     let (data, untrusted) = (data(changed), row.untrusted.unwrap_or_default());
+    let (created_at, updated_at) = (created_at.into(), updated_at.into());
     Ok(Some(CustomRecord { id, table: table.id, data, untrusted, created_at, updated_at }))
 }
 
@@ -453,8 +438,8 @@ pub(crate) async fn search(
         table: table.id,
         data: data(row.data),
         untrusted: row.untrusted,
-        created_at: row.created_at,
-        updated_at: row.updated_at,
+        created_at: row.created_at.into(),
+        updated_at: row.updated_at.into(),
     });
     Ok((records.collect(), all))
 }

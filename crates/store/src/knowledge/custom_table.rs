@@ -1,6 +1,6 @@
 //! Custom tables of users. Their records are in [`custom_record`](crate::custom_record).
 
-use chrono::{DateTime, Utc};
+pub use houston_domain::custom_table::CustomTable;
 use houston_domain::custom_table::{Fault, Field, Fields, TableLimits};
 use houston_domain::id::{TableId, TenantId, UserId};
 use serde_json::Value;
@@ -13,48 +13,6 @@ use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::row_security::with_connection;
 
-/// A table.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CustomTable {
-    /// The table's id.
-    pub id: TableId,
-    /// The user it belongs to.
-    pub user: UserId,
-    /// Its name, unique among the tables of the user.
-    pub name: String,
-    /// What it is for; may be empty.
-    pub description: String,
-    /// Its fields.
-    pub fields: Fields,
-    /// How many records it has.
-    pub records: i64,
-    /// Bytes of its records, as JSON.
-    pub bytes: i64,
-    /// Whether a session made it that had read what strangers wrote.
-    pub untrusted: bool,
-    /// When it was created.
-    pub created_at: DateTime<Utc>,
-}
-
-/// A table to be created.
-#[derive(Debug, Clone, Copy)]
-pub struct NewCustomTable<'a> {
-    /// The id of the table.
-    pub id: TableId,
-    /// The user it belongs to.
-    pub user: UserId,
-    /// Its name.
-    pub name: &'a str,
-    /// What it is for.
-    pub description: &'a str,
-    /// Its fields.
-    pub fields: &'a Fields,
-    /// Whether what strangers wrote was read before.
-    pub untrusted: bool,
-    /// When it is created.
-    pub created_at: DateTime<Utc>,
-}
-
 macro_rules! table {
     ($row:expr) => {{
         let row = $row;
@@ -64,11 +22,12 @@ macro_rules! table {
             user: UserId(row.user_id),
             name: row.name,
             description: row.description,
+            schema: fields.schema(),
             fields,
             records: row.records.into(),
             bytes: row.bytes,
             untrusted: row.untrusted,
-            created_at: row.created_at,
+            created_at: row.created_at.into(),
         }
     }};
 }
@@ -81,11 +40,11 @@ macro_rules! table {
 pub(crate) async fn insert(
     connection: &mut PgConnection,
     tenant: TenantId,
-    new: &NewCustomTable<'_>,
+    new: &CustomTable,
     limits: &TableLimits,
 ) -> Result<()> {
     bound::lock(connection, "custom tables", new.user.0).await?;
-    if let Some(table) = find_named(connection, tenant, new.user, new.name).await? {
+    if let Some(table) = find_named(connection, tenant, new.user, &new.name).await? {
         return Err(Error::Exists { what: "table", existing: Some(table.id.to_string()) });
     }
     let done = sqlx::query!(
@@ -102,9 +61,9 @@ pub(crate) async fn insert(
         new.id.0,
         new.name,
         new.description,
-        Json(new.fields) as _,
+        Json(&new.fields) as _,
         new.untrusted,
-        new.created_at,
+        new.created_at.0,
         i64::from(limits.max_tables)
     )
     .fetch_one(connection)
@@ -207,7 +166,7 @@ pub(crate) async fn add_fields(
     .execute(connection)
     .await?;
     let untrusted = table.untrusted || untrusted;
-    Ok(Some(Ok(CustomTable { fields, untrusted, ..table })))
+    Ok(Some(Ok(CustomTable { schema: fields.schema(), fields, untrusted, ..table })))
 }
 
 /// Deletes a table with its records. Returns whether it existed.
@@ -247,7 +206,7 @@ impl TenantStore<'_> {
     /// name, [`Error::Full`] when there are too many.
     pub async fn create_table(
         self,
-        new: &NewCustomTable<'_>,
+        new: &CustomTable,
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {

@@ -106,9 +106,10 @@ impl Access for Create {
             Err(faults) => return Ok(refused(texts(&faults))),
         };
         let description = self.description.clone().unwrap_or(about);
-        let done = tx.create_table(&name, &description, &fields, self.now).await;
+        let schema = fields.schema();
+        let done = tx.create_table(name.clone(), description, fields, self.now).await;
         written(done, |()| {
-            let (id, schema) = (TableId(tx.ids().row), fields.schema());
+            let id = TableId(tx.ids().row);
             ToolResponse::success(format!("Created {name} ({id}). A record: {schema}"))
         })
     }
@@ -134,8 +135,7 @@ impl Access for AddFields {
         let Some(table) = tx.table(&self.table).await? else { return Ok(missing(&self.table)) };
         Ok(match tx.add_fields(&table, &self.fields).await? {
             Some(Ok(table)) => {
-                let schema = table.fields.schema();
-                ToolResponse::success(format!("Added to {}. A record: {schema}", table.name))
+                ToolResponse::success(format!("Added to {}. A record: {}", table.name, table.schema))
             }
             Some(Err(faults)) => refused(Self::NAME, &table, &faults),
             None => missing(&self.table),

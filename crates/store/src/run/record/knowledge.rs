@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::{Owner, RecordTx};
 use crate::custom_record::{self, CustomRecord, Group, RecordData, RecordFilter, RecordSearch};
-use crate::custom_table::{self, CustomTable, NewCustomTable};
+use crate::custom_table::{self, CustomTable};
 use crate::error::Result;
 use crate::skill::{self, SkillText};
 use crate::snippet::{self, Snippet, SnippetEntry};
@@ -41,14 +41,15 @@ impl RecordTx<'_> {
     /// there are too many.
     pub async fn create_table(
         &mut self,
-        name: &str,
-        description: &str,
-        fields: &Fields,
+        name: String,
+        description: String,
+        fields: Fields,
         created_at: DateTime<Utc>,
     ) -> Result<()> {
         let (owner, limits) = (self.owner, self.table_limits());
         let (id, user, untrusted) = (TableId(self.ids.row), owner.user, owner.untrusted);
-        let new = NewCustomTable { id, user, name, description, fields, untrusted, created_at };
+        let new =
+            CustomTable { untrusted, ..CustomTable::new(id, user, (name, description), fields, created_at) };
         custom_table::insert(self.tx.connection(), owner.tenant, &new, &limits).await
     }
 
