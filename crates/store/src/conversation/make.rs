@@ -498,9 +498,7 @@ impl Owner {
         .await?;
         Ok(())
     }
-}
 
-impl Owner {
     async fn questions(
         &self,
         connection: &mut PgConnection,

@@ -46,6 +46,20 @@ pub struct ExportOptions {
     pub max_bytes: usize,
 }
 
+/// Reads pages with the query, whose parameters say what the page before ended with, until one is not full.
+macro_rules! for_each_row {
+    ($reader:ident, $page:expr, $query:expr, |$row:ident| $each:block) => {
+        loop {
+            let rows = $query.fetch_all(&mut *$reader.connection).await?;
+            let is_last = i64::try_from(rows.len()).is_ok_and(|count| count < $page);
+            for $row in rows $each
+            if is_last {
+                break;
+            }
+        }
+    };
+}
+
 /// Reads one conversation and counts its bytes.
 struct Reader<'t> {
     connection: &'t mut PgConnection,
@@ -206,9 +220,10 @@ impl Reader<'_> {
 
     async fn entries(&mut self, until: i64) -> Result<Vec<PositionedEntry>> {
         let mut entries: Vec<PositionedEntry> = Vec::new();
-        loop {
-            let after = entries.last().map_or(0, |entry| entry.position);
-            let rows = sqlx::query!(
+        for_each_row!(
+            self,
+            PAGE,
+            sqlx::query!(
                 r#"-- store::conversation::read::history
                 select h.position as "position!", h.role as "role!", h.content as "content!: Json<Vec<Block>>",
                        h.created_at as "created_at!", octet_length(h.content::text) as "bytes!", coalesce(r.first_seq, 0) as "first_seq!"
@@ -220,30 +235,27 @@ impl Reader<'_> {
                  order by h.position"#,
                 self.tenant.0,
                 self.agentable.id.0,
-                after,
+                entries.last().map_or(0, |entry| entry.position),
                 until,
                 PAGE
-            )
-            .fetch_all(&mut *self.connection)
-            .await?;
-            let is_last = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
-            for row in rows {
+            ),
+            |row| {
                 self.count(usize::try_from(row.bytes).unwrap_or(0))?;
                 let (role, content) = (role(&row.role), row.content.0);
                 let entry = HistoryEntry { role, content, created_at: row.created_at };
                 entries.push(PositionedEntry { position: row.position, first_seq: row.first_seq, entry });
             }
-            if is_last {
-                return Ok(entries);
-            }
-        }
+        );
+        Ok(entries)
     }
 
     async fn messages(&mut self, read_seq: i64, end: End) -> Result<Vec<ThreadMessage>> {
         let mut messages: Vec<ThreadMessage> = Vec::new();
         let mut after = 0;
-        loop {
-            let rows = sqlx::query!(
+        for_each_row!(
+            self,
+            PAGE,
+            sqlx::query!(
                 r#"-- store::conversation::read::messages
                 select m.seq, m.source, m.message_type, m.content, m.metadata as "metadata: Json<Value>", m.created_at
                   from houston.messages m join houston.runs r on r.id = m.run_id
@@ -258,11 +270,8 @@ impl Reader<'_> {
                 end.at,
                 end.first_seq,
                 PAGE
-            )
-            .fetch_all(&mut *self.connection)
-            .await?;
-            let is_last = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
-            for row in rows {
+            ),
+            |row| {
                 self.count(row.content.len())?;
                 after = row.seq;
                 messages.push(ThreadMessage {
@@ -273,17 +282,17 @@ impl Reader<'_> {
                     created_at: row.created_at,
                 });
             }
-            if is_last {
-                return Ok(messages);
-            }
-        }
+        );
+        Ok(messages)
     }
 
     async fn notes(&mut self, end: End) -> Result<Vec<ExportedNote>> {
         let mut notes: Vec<ExportedNote> = Vec::new();
         let mut after = Uuid::nil();
-        loop {
-            let rows = sqlx::query!(
+        for_each_row!(
+            self,
+            NOTES_PAGE,
+            sqlx::query!(
                 r#"-- store::conversation::read::notes
                 select id, title as "title!", content, created_at, updated_at from houston.knowledge_items
                  where tenant_id = $1 and owner_id = $2 and kind = 'note' and id > $3
@@ -294,25 +303,21 @@ impl Reader<'_> {
                 after,
                 end.at,
                 NOTES_PAGE
-            )
-            .fetch_all(&mut *self.connection)
-            .await?;
-            let is_last = rows.len() < usize::try_from(NOTES_PAGE).unwrap_or(usize::MAX);
-            for row in rows {
+            ),
+            |row| {
                 self.count(row.content.len())?;
                 after = row.id;
                 let (title, content) = (row.title, row.content);
                 let (created_at, updated_at) = (row.created_at, row.updated_at);
                 notes.push(ExportedNote { title, content, created_at, updated_at });
             }
-            if is_last {
-                return Ok(notes);
-            }
-        }
+        );
+        Ok(notes)
     }
 
     async fn learnings(&mut self, end: End) -> Result<Vec<ExportedLearning>> {
-        let rows = sqlx::query!(
+        let learnings = sqlx::query_as!(
+            ExportedLearning,
             "-- store::conversation::read::learnings
             select content, created_at, updated_at from houston.knowledge_items
              where tenant_id = $1 and owner_id = $2 and kind = 'learning' and ($3::timestamptz is null or created_at <= $3)
@@ -323,11 +328,8 @@ impl Reader<'_> {
         )
         .fetch_all(&mut *self.connection)
         .await?;
-        let mut learnings = Vec::with_capacity(rows.len());
-        for row in rows {
-            self.count(row.content.len())?;
-            let (content, created_at, updated_at) = (row.content, row.created_at, row.updated_at);
-            learnings.push(ExportedLearning { content, created_at, updated_at });
+        for learning in &learnings {
+            self.count(learning.content.len())?;
         }
         Ok(learnings)
     }
@@ -389,8 +391,10 @@ impl Reader<'_> {
 
     async fn files_of_rows(&mut self, end: End) -> Result<Vec<ExportedFile>> {
         let mut files: Vec<ExportedFile> = Vec::new();
-        loop {
-            let rows = sqlx::query_as!(
+        for_each_row!(
+            self,
+            FILES_PAGE,
+            sqlx::query_as!(
                 ExportedFile,
                 "-- store::conversation::read::files::page
                 select path, content, created_at, updated_at from houston.workspace_files
@@ -402,18 +406,13 @@ impl Reader<'_> {
                 files.last().map_or("", |last| last.path.as_str()),
                 end.at,
                 FILES_PAGE
-            )
-            .fetch_all(&mut *self.connection)
-            .await?;
-            let is_last = rows.len() < usize::try_from(FILES_PAGE).unwrap_or(usize::MAX);
-            for file in rows {
+            ),
+            |file| {
                 self.count(file.content.len())?;
                 files.push(file);
             }
-            if is_last {
-                return Ok(files);
-            }
-        }
+        );
+        Ok(files)
     }
 }
 
@@ -428,8 +427,10 @@ impl Reader<'_> {
     async fn questions(&mut self, end: End) -> Result<Vec<ExportedQuestion>> {
         let mut questions: Vec<ExportedQuestion> = Vec::new();
         let mut after = Uuid::nil();
-        loop {
-            let rows = sqlx::query!(
+        for_each_row!(
+            self,
+            PAGE,
+            sqlx::query!(
                 r#"-- store::conversation::read::questions::questions
                 select id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by, created_at,
                        closed_at as "closed_at!", approval,
@@ -443,11 +444,8 @@ impl Reader<'_> {
                 after,
                 end.at,
                 PAGE
-            )
-            .fetch_all(&mut *self.connection)
-            .await?;
-            let is_last = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
-            for row in rows {
+            ),
+            |row| {
                 self.count(usize::try_from(row.bytes).unwrap_or(0))?;
                 after = row.id;
                 questions.push(ExportedQuestion {
@@ -465,10 +463,8 @@ impl Reader<'_> {
                     approval: row.approval.and_then(exported),
                 });
             }
-            if is_last {
-                return Ok(questions);
-            }
-        }
+        );
+        Ok(questions)
     }
 }
 
@@ -497,8 +493,10 @@ impl Reader<'_> {
     ) -> Result<Vec<ClosedSession>> {
         let mut sessions: Vec<ClosedSession> = Vec::new();
         let mut after = 0;
-        loop {
-            let rows = sqlx::query!(
+        for_each_row!(
+            self,
+            PAGE,
+            sqlx::query!(
                 r#"-- store::conversation::read::past::sessions
                 select number, last_position, started_at, completed_at, completion_reason, summary, summarised_by,
                        summary_due_at is not null as "pending!", message_count, token_count
@@ -510,11 +508,8 @@ impl Reader<'_> {
                 after,
                 until,
                 PAGE
-            )
-            .fetch_all(&mut *self.connection)
-            .await?;
-            let is_last = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
-            for row in rows {
+            ),
+            |row| {
                 self.count(row.summary.len())?;
                 after = row.number;
                 let before = sessions.last();
@@ -544,10 +539,7 @@ impl Reader<'_> {
                     completed_at: row.completed_at.max(started_at),
                 });
             }
-            if is_last {
-                break;
-            }
-        }
+        );
         let closed = positions.through(session_position);
         if sessions.is_empty() && closed > 0 && until.is_none() {
             sessions.push(ClosedSession::pending(1, &history[..closed]));
@@ -560,8 +552,10 @@ impl Reader<'_> {
         let last = positions.0.last().copied().unwrap_or(0);
         let mut compressions: Vec<ExportedCompression> = Vec::new();
         let mut after = Uuid::nil();
-        loop {
-            let rows = sqlx::query!(
+        for_each_row!(
+            self,
+            PAGE,
+            sqlx::query!(
                 "-- store::conversation::read::past::compressions
                 select c.id, c.through_position, c.summary, c.reason, c.entries_before, c.entries_after, c.tokens_before,
                        c.tokens_after, c.model, c.cost, c.created_at
@@ -576,11 +570,8 @@ impl Reader<'_> {
                 after,
                 last,
                 PAGE
-            )
-            .fetch_all(&mut *self.connection)
-            .await?;
-            let is_last = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
-            for row in rows {
+            ),
+            |row| {
                 self.count(row.summary.len())?;
                 after = row.id;
                 let through_position = positions.through(row.through_position);
@@ -602,10 +593,8 @@ impl Reader<'_> {
                     created_at: row.created_at,
                 });
             }
-            if is_last {
-                return Ok(compressions);
-            }
-        }
+        );
+        Ok(compressions)
     }
 
     /// The large results that the texts name and the agentable may read: its own, its tasks', and those of the

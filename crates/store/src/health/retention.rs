@@ -408,9 +408,7 @@ impl RunStore {
         }
         Ok(ids.len())
     }
-}
 
-impl RunStore {
     /// Deletes idempotency keys older than `after`, the oldest first, at most `batch`. A request repeated under one
     /// of them counts as new. What the requests created stays. Returns the number of deleted keys.
     pub async fn delete_idempotency_keys(&self, after: Duration, batch: i64) -> Result<u64> {
@@ -429,9 +427,7 @@ impl RunStore {
         .await?;
         Ok(done.rows_affected())
     }
-}
 
-impl RunStore {
     /// Deletes what was noted of messages that agents posted and of conversations that they made, longer than `after` ago, at
     /// most `batch` of each. What an open run has posted or made stays, and so does a message that an open run reads: they
     /// count until it ends. The messages and conversations themselves stay. Returns how many were deleted.

@@ -67,9 +67,7 @@ impl RunStore {
         );
         Ok(rows.fetch_all(&self.pool).await?)
     }
-}
 
-impl RunStore {
     /// Cancels runs whose row is open although their agentable's lock refers to another run, at most `batch`. No write of
     /// Houston's causes this. Returns how many.
     pub async fn cancel_zombies(&self, batch: i64) -> Result<u64> {
@@ -94,9 +92,7 @@ impl RunStore {
         .await?;
         Ok(done.rows_affected())
     }
-}
 
-impl RunStore {
     /// Why `run` is to end; `None` when the health monitor does not want it to.
     pub async fn intervention(&self, run: RunId) -> Result<Option<Intervention>> {
         let reason = sqlx::query_scalar!(

@@ -205,9 +205,7 @@ impl RunStore {
         });
         Ok(rows.fetch_all(&self.pool).await?)
     }
-}
 
-impl RunStore {
     /// Marks runs of tasks to be ended whose next attempt has been due for longer than `after`, at most `batch`. `tasks`
     /// are kinds that do not chat, and whose lane was served all that time.
     pub async fn stop_expired(&self, tasks: &[String], after: Duration, batch: i64) -> Result<Vec<Due>> {
@@ -306,9 +304,7 @@ impl RunStore {
         );
         Ok(rows.fetch_all(&self.pool).await?)
     }
-}
 
-impl RunStore {
     /// Wakes plans whose run has waited for longer than `after` although no executor works, no question is open, no step
     /// has a time, and none is paused; at most `batch`. Every write that something can come of wakes the plan
     /// itself, so there should be none. Their run looks again at what is next, and waits again if that is nothing.

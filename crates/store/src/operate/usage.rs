@@ -65,9 +65,7 @@ impl TenantStore<'_> {
     pub async fn usage(self, window: Duration) -> Result<Usage> {
         self.shared.usage_of_ended(self.tenant.0, window).await
     }
-}
 
-impl TenantStore<'_> {
     /// What each of these users has spent today (UTC), as far as there are prices, with what open runs have spent so far.
     pub async fn spent_today(self, users: &[UserId]) -> Result<Vec<(UserId, Decimal)>> {
         let ids: Vec<Uuid> = users.iter().map(|user| user.0).collect();

@@ -248,9 +248,7 @@ impl CreationRow {
             response: key.map(|(_, response)| json(response)).transpose()?,
         })
     }
-}
 
-impl CreationRow {
     /// The bytes of its texts.
     fn bytes(&self) -> usize {
         let agentable = |of: &AgentableRow| {

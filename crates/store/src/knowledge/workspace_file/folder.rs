@@ -460,9 +460,7 @@ impl Folders {
             None => Ok(!is_last),
         }
     }
-}
 
-impl Folders {
     /// Removes the folders of agentables that are being deleted, once others have the files that were handed over to them.
     ///
     /// # Errors
