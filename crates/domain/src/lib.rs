@@ -118,4 +118,5 @@ mod updatable;
 pub mod visible;
 pub mod webhook;
 pub mod why;
+pub mod worker;
 pub mod workspace;

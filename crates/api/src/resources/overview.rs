@@ -79,11 +79,11 @@ fn response(whole: bool, work: LaneWork, workers: &[RegisteredWorker], all: &[En
 }
 
 fn counts(workers: &[RegisteredWorker]) -> WorkerCounts {
-    let count = |wanted: bool| {
-        let found = workers.iter().filter(|worker| worker.is_alive && worker.claims() == wanted).count();
+    let count = |wanted: &str| {
+        let found = workers.iter().filter(|worker| worker.status == wanted).count();
         i64::try_from(found).unwrap_or(i64::MAX)
     };
-    WorkerCounts { alive: count(true), draining: count(false) }
+    WorkerCounts { alive: count("alive"), draining: count("draining") }
 }
 
 /// The hours of all cells together.

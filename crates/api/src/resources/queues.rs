@@ -138,8 +138,8 @@ fn lane_named(name: &str) -> Result<Urgency> {
 /// The slots for a lane of workers that claim.
 pub(crate) fn slots(workers: &[RegisteredWorker], lane: Urgency) -> i64 {
     let slots_of = |worker: &RegisteredWorker| match lane {
-        Urgency::Interactive => worker.slots,
-        Urgency::Background => worker.background_slots,
+        Urgency::Interactive => worker.slots.total,
+        Urgency::Background => worker.slots.background,
     };
     workers.iter().filter(|worker| worker.claims()).filter_map(slots_of).map(i64::from).sum()
 }

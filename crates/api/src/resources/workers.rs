@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use houston_domain::agentable::Urgency;
 use houston_domain::id::WorkerId;
-use houston_protocol::worker::{WorkerResponse, WorkerSlots, WorkersResponse};
-use houston_queue::Lane;
-use houston_store::worker_list::RegisteredWorker;
+use houston_protocol::worker::WorkersResponse;
 
 use crate::request::missing_cells::across;
 use crate::request::prelude::*;
@@ -23,7 +20,7 @@ endpoint! {
 async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
     let ask = |cell: Arc<App>| async move { Ok(cell.api_store().list_workers().await?) };
     let (found, missing) = across(&ctx, ask).await?;
-    let data = found.into_iter().flatten().map(response).collect();
+    let data = found.into_iter().flatten().collect();
     Ok((missing, Json(WorkersResponse { data })))
 }
 
@@ -46,34 +43,9 @@ async fn drain(ctx: Ctx, Id(id): Id<WorkerId>) -> Result<impl IntoResponse> {
                 asked?;
                 let workers = cell.api_store().list_workers().await?;
                 let found = workers.into_iter().find(|worker| worker.id == id).ok_or(NOT_FOUND)?;
-                return Ok((StatusCode::ACCEPTED, Json(response(found))));
+                return Ok((StatusCode::ACCEPTED, Json(found)));
             }
         }
     }
     Err(NOT_FOUND)
-}
-
-fn response(worker: RegisteredWorker) -> WorkerResponse {
-    let status = match () {
-        () if !worker.is_alive => "dead",
-        () if worker.claims() => "alive",
-        () => "draining",
-    };
-    WorkerResponse {
-        id: worker.id,
-        name: worker.name,
-        host: worker.host,
-        pid: worker.pid,
-        version: worker.version,
-        status: status.to_owned(),
-        lanes: [Urgency::Interactive, Urgency::Background]
-            .map(|lane| Lane::from(lane).as_str().to_owned())
-            .to_vec(),
-        slots: WorkerSlots { total: worker.slots, background: worker.background_slots, busy: worker.busy },
-        started_at: Time(worker.started_at),
-        beat_at: Time(worker.beat_at),
-        lease_until: Time(worker.lease_until),
-        drain_requested_at: worker.drain_requested_at.map(Time),
-        draining_since: worker.draining_since.map(Time),
-    }
 }
