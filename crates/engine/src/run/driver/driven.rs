@@ -114,7 +114,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     pub(super) async fn wait_for_plans(&mut self) -> Flow {
         let run = self.journal.run();
         let has_read = self.oversight.has_read;
-        if has_read || !self.journal.retrying(|storage| storage.has_attached_plans(run)).await? {
+        if has_read || !self.journal.of_postgres(|store| store.has_attached_plans(run)).await? {
             return Ok(ControlFlow::Continue(()));
         }
         self.wait_for(None, Vec::new()).await

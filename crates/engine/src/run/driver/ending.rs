@@ -143,7 +143,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     pub(super) async fn cancel_with(&mut self, open: OpenCalls) -> Result<DriveOutcome, Interrupted> {
         let run = self.journal.run();
         self.acquit_others().await?;
-        match self.journal.retrying(|storage| storage.intervention(run)).await? {
+        match self.journal.of_postgres(|store| store.intervention(run)).await? {
             Some(intervention) => self.intervene(intervention, open).await,
             None => self.end_with(RunStatus::Cancelled, open).await,
         }
@@ -154,7 +154,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     pub(super) async fn acquit_others(&self) -> Result<(), Interrupted> {
         if self.attempt.deaths > 0 {
             let agentable = self.journal.agentable();
-            self.journal.retrying(|storage| storage.acquit_others(agentable)).await?;
+            self.journal.of_postgres(|store| store.acquit_others(agentable)).await?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::TryFutureExt as _;
 use houston_domain::agent::AgentRun;
 use houston_domain::agent::Next;
 use houston_domain::agentable::cache_key;
@@ -13,6 +14,7 @@ use houston_domain::history::Role;
 use houston_domain::local_time::parse_zone;
 use houston_domain::model_policy::Latency;
 use houston_domain::tool_source::SourceSummary;
+use houston_store::cost::Cost;
 use houston_store::record::Owner;
 use houston_store::run_context::RunContext;
 
@@ -78,7 +80,7 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
     /// Reads the run's state from Postgres again, after a commit whose response was lost.
     pub(super) async fn reload(&mut self) -> Result<(), Interrupted> {
         let agentable = self.journal.agentable();
-        if let Some(open) = self.journal.retrying(|storage| storage.open_message(agentable)).await? {
+        if let Some(open) = self.journal.of_postgres(|store| store.open_message_at(agentable, i64::MAX)).await? {
             self.journal.next_message = open;
         }
         let kind = self.journal.services.setup(&self.attempt.kind).unwrap_or(&self.setup).clone();
@@ -120,7 +122,7 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
         let patience = Duration::from_secs(timeout_s * 2);
         self.wants_title = self
             .journal
-            .retrying(|storage| storage.request_title(agentable, i64::from(after_messages), patience))
+            .of_postgres(|store| store.request_title(agentable, i64::from(after_messages), patience))
             .await?;
         Ok(())
     }
@@ -146,8 +148,8 @@ async fn load<S: RunStorage>(
     }
     let (answered_by, setup) = answering_agent(journal, attempt, &context, kind).await?;
     if attempt.number > 1 {
-        let cost = journal.retrying(|storage| storage.cost_of_run(run)).await?;
-        journal.set_cost(cost);
+        let cost = journal.of_postgres(|store| store.cost_of_run(run).map_ok(Some)).await?;
+        journal.set_cost(cost.unwrap_or(Cost::NOTHING));
     }
     let most = setup.policy.limits.max_duration_s + journal.services.config.watchdog.grace_s;
     journal.signals.watchdog = journal.claimed_at() + Duration::from_secs(most);
@@ -162,7 +164,7 @@ async fn load<S: RunStorage>(
     setup = match setup.agent_type.state.clone() {
         None => setup,
         Some(declared) => {
-            let state = journal.retrying(|storage| storage.shared_state(tenant, agentable)).await?;
+            let state = journal.of_postgres(|store| store.shared_state(tenant, agentable)).await?;
             reads_state = state.is_some();
             with_state(setup, &declared, state.as_ref())
         }
@@ -233,7 +235,7 @@ async fn own_tools<'c, S: RunStorage>(
         let tools = match own_tools.cached(tenant, summary) {
             Some(tools) => tools,
             None => {
-                let stored = journal.retrying(|storage| storage.tool_source(tenant, summary)).await?;
+                let stored = journal.of_postgres(|store| store.tool_source(tenant, summary)).await?;
                 let Some(stored) = stored else { continue };
                 own_tools.compile(tenant, summary, stored).await
             }

@@ -202,7 +202,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     async fn go_on_without(&mut self, files: Vec<Uuid>, why: String) -> Flow {
         tracing::warn!(run = %self.journal.run(), ?files, why, "a provider refused files: they are left out");
         let tenant = self.journal.owner.tenant;
-        self.journal.retrying(|storage| storage.refuse_files(tenant, &files, &why)).await?;
+        self.journal.of_postgres(|store| store.tenant(tenant).refuse_files(&files, &why)).await?;
         let mut step = self.journal.next_step();
         show_error(&mut step, &ErrorMessage::left_out(self.journal.run(), files.len()));
         self.commit(step).await?;

@@ -8,6 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use futures_util::FutureExt as _;
+use futures_util::future::OptionFuture;
 use houston_domain::budget::{Budget, Spent};
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Event, Live};
@@ -23,6 +25,7 @@ use houston_domain::step::{Ending, ModelCall, NewMessage, RunTransition, Step};
 use houston_llm::{Description, Ledger, Switch};
 use houston_queue::{Hint, Lane};
 use houston_spans::Span;
+use houston_store::RunStore;
 use houston_store::claim::{ClaimedRun, Fence};
 use houston_store::context_cache::ContextCache;
 use houston_store::cost::Cost;
@@ -296,6 +299,21 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         }
     }
 
+    /// As [`Self::retrying`], for what only Postgres has: in memory there is none of it.
+    pub(crate) fn of_postgres<'j, T, F>(
+        &'j self,
+        ask: impl Fn(&'e RunStore) -> F + Send + Sync + 'j,
+    ) -> impl Future<Output = Result<T, Interrupted>> + Send
+    where
+        T: Default + Send,
+        F: Future<Output = houston_store::Result<T>> + Send,
+    {
+        self.retrying(move |storage| {
+            let asked = OptionFuture::from(storage.postgres().map(&ask));
+            asked.map(|answer| answer.unwrap_or_else(|| Ok(T::default())))
+        })
+    }
+
     /// Waits before the next attempt at a request.
     async fn wait_for_postgres(
         &self,
@@ -336,12 +354,12 @@ impl<'e, S: RunStorage> Journal<'e, S> {
 
     /// What providers have answered; `None`: nothing is kept.
     pub(crate) fn context_cache(&self) -> Option<ContextCache> {
-        self.storage.context_cache()
+        self.storage.postgres().map(RunStore::context_cache)
     }
 
     /// The folder of the agentable's files; `None`: they are rows.
     pub(crate) fn command_files(&self) -> Option<CommandFiles> {
-        self.storage.command_files(self.owner.tenant, self.agentable())
+        self.storage.postgres()?.command_files(self.owner.tenant, self.agentable())
     }
 
     /// Commits a step, with retries while Postgres is unreachable: each sends the same step, which Postgres commits once.

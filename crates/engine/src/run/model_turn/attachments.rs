@@ -9,11 +9,12 @@ use houston_domain::attachment::{
     shares,
 };
 use houston_domain::history::{Block, Entry, Role};
-use houston_domain::id::{AttachmentId, ImageId};
+use houston_domain::id::{AttachmentId, ImageId, TenantId};
 use houston_domain::image::{
     self, ContextImages, ImageHeader, MAX_IMAGE_BYTES, SentImage, is_sent, to_base64, unseen,
 };
-use houston_store::attachment::StoredAttachment;
+use houston_store::attachment::{PART_BYTES, StoredAttachment};
+use houston_store::{Error, RunStore};
 
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
@@ -153,7 +154,7 @@ impl Attachments {
         if !unknown.is_empty() {
             let ids: Vec<AttachmentId> = unknown.into_iter().collect();
             let (tenant, user) = (journal.owner.tenant, journal.owner.user);
-            let files = journal.retrying(|storage| storage.attachments(tenant, user, &ids)).await?;
+            let files = journal.of_postgres(|store| store.tenant(tenant).attachments(user, &ids)).await?;
             self.found.extend(ids.into_iter().map(|id| (id, Read::default())));
             let read = |file: StoredAttachment| (file.id, Read { file: Some(file), sent: None });
             self.found.extend(files.into_iter().map(read));
@@ -221,7 +222,7 @@ async fn read_one<S: RunStorage>(
     if let (Share::AsText, Some((text, is_cut))) = (share, &file.text) {
         return Ok(Block::text(fenced(file.id, &file.name, text, *is_cut)));
     }
-    let bytes = journal.retrying(|storage| storage.attachment_bytes(tenant, file, most)).await?;
+    let bytes = journal.of_postgres(|store| read_bytes(store, tenant, file, most)).await?;
     let Some(bytes) = bytes else { return Ok(away("It cannot be read now.")) };
     Ok(match (file.kind, file.header) {
         (AttachmentType::Image(_), Some(header)) => {
@@ -249,6 +250,30 @@ async fn read_one<S: RunStorage>(
     })
 }
 
+/// The first bytes of a file, at least `most` if it has so many; `None`: it was deleted, or the object store cannot be used.
+///
+/// # Errors
+/// As the methods of the store.
+async fn read_bytes(
+    store: &RunStore,
+    tenant: TenantId,
+    file: &StoredAttachment,
+    most: usize,
+) -> houston_store::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::with_capacity(file.bytes.min(most + PART_BYTES));
+    for nth in 0..file.bytes.min(most).div_ceil(PART_BYTES) {
+        match store.tenant(tenant).attachment_part(file, nth).await {
+            Ok(part) => bytes.extend_from_slice(&part),
+            Err(error @ (Error::NotFound { .. } | Error::Objects(_) | Error::NoObjects)) => {
+                tracing::warn!(%error, id = %file.id, "a file cannot be read for a model");
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(bytes))
+}
+
 fn document(file: &StoredAttachment, bytes: &[u8], unread: String) -> SentDocument {
     SentDocument { id: file.id, name: file.name.clone(), base64: to_base64(bytes).into(), unread }
 }
@@ -271,7 +296,7 @@ async fn pdf_text<S: RunStorage>(
         Ok((text, is_cut)) => {
             let text = text.replace('\0', "");
             let (tenant, id) = (journal.owner.tenant, file.id);
-            journal.retrying(|storage| storage.keep_pdf_text(tenant, id, &text, is_cut)).await?;
+            journal.of_postgres(|store| store.tenant(tenant).keep_pdf_text(id, &text, is_cut)).await?;
             Ok(fenced(file.id, &file.name, &text, is_cut))
         }
         Err(why) => {
@@ -345,7 +370,7 @@ impl Images {
         let newest = self.mentions.iter().rev().take(most).map(|mention| mention.file);
         let newest: Vec<ImageId> = newest.filter(|image| ids.contains(image)).collect();
         let (tenant, user) = (journal.owner.tenant, journal.owner.user);
-        let found = journal.retrying(|storage| storage.images(tenant, user, &ids, &newest)).await?;
+        let found = journal.of_postgres(|store| store.tenant(tenant).images(user, &ids, &newest)).await?;
         // Those that are not found may have been deleted since they were read.
         self.found.extend(ids.into_iter().map(|id| (id, ReadImage::default())));
         for stored in found {

@@ -215,7 +215,7 @@ impl ModelTurn {
             let tenant = journal.owner.tenant;
             self.frame
                 .refused
-                .extend(journal.retrying(|storage| storage.refused_files(tenant, &sent)).await?);
+                .extend(journal.of_postgres(|store| store.tenant(tenant).refused_files(&sent)).await?);
         }
         Ok(())
     }

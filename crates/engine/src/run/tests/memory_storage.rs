@@ -2,15 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use chrono::DateTime;
 use houston_domain::budget::Spent;
 use houston_domain::frame::{FrameMark, MessageBlock};
-use houston_domain::guard::Grant;
 use houston_domain::history::{Block, Entry};
-use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId, TenantId, UserId, WriteId};
-use houston_domain::intervention::Intervention;
+use houston_domain::id::{AgentableId, QuestionId, RunId, WriteId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::Source;
 use houston_domain::question::{Question, QuestionState, budget};
@@ -22,7 +19,6 @@ use houston_domain::submission::Submission;
 use houston_domain::unread::{ReadLimits, Unread};
 use houston_faults::ConnectionBroken;
 use houston_store::claim::Fence;
-use houston_store::cost::Cost;
 use houston_store::history::CommittedIntent;
 use houston_store::question::UnreadMessages;
 use houston_store::record::Owner;
@@ -30,7 +26,6 @@ use houston_store::run_context::RunContext;
 use houston_store::skill::SkillText;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Result};
-use houston_tools::ask::{SourceText, TextSource};
 use serde_json::Value;
 
 use super::memory_transaction::{MemoryTransaction, framed};
@@ -59,7 +54,6 @@ pub(super) struct Rows {
     /// Whether another worker holds the lock, or the run was released.
     lock_is_lost: bool,
     submission: Option<Submission>,
-    grants: Vec<Grant>,
     history: Vec<Entry>,
     /// How many of its first entries belong to earlier runs.
     earlier: usize,
@@ -324,10 +318,6 @@ impl RunStorage for MemoryStorage {
         Ok(self.rows().committed.last().is_some_and(|last| last.write == write))
     }
 
-    async fn grants(&self, _: AgentableId, _: UserId) -> Result<Vec<Grant>> {
-        Ok(self.rows().grants.clone())
-    }
-
     async fn is_held(&self, _: &Fence) -> Result<bool> {
         Ok(!self.rows().lock_is_lost)
     }
@@ -337,10 +327,6 @@ impl RunStorage for MemoryStorage {
         let run_entries = history.len() - self.rows().earlier;
         let (mark, skills) = (FrameMark::new("1234"), self.rows().summaries.clone());
         Ok(RunContext { mark, history, run_entries, skills, ..RunContext::default() })
-    }
-
-    async fn open_message(&self, _: AgentableId) -> Result<Option<MessageId>> {
-        Ok(None)
     }
 
     async fn driven(&self, _: AgentableId, _: RunId) -> Result<(Option<Value>, Vec<Question>)> {
@@ -371,18 +357,6 @@ impl RunStorage for MemoryStorage {
         Ok(UnreadMessages { count, from_user: count > 0 })
     }
 
-    async fn intervention(&self, _: RunId) -> Result<Option<Intervention>> {
-        Ok(None)
-    }
-
-    async fn acquit_others(&self, _: AgentableId) -> Result<()> {
-        Ok(())
-    }
-
-    async fn cost_of_run(&self, _: RunId) -> Result<Cost> {
-        Ok(Cost::NOTHING)
-    }
-
     async fn keep_submission(&self, _: RunId, submission: &Submission) -> Result<()> {
         self.rows().submission = Some(submission.clone());
         Ok(())
@@ -392,16 +366,7 @@ impl RunStorage for MemoryStorage {
         Ok(self.rows().spent)
     }
 
-    async fn source_text(&self, _: TenantId, _: AgentableId, of: &TextSource) -> Result<Option<SourceText>> {
-        let TextSource::Given(text) = of else { return Ok(None) };
-        Ok(Some(SourceText::new(text.clone(), false)))
-    }
-
     async fn skill_text(&self, _: &Owner, _: SkillSource, name: &str) -> Result<Option<SkillText>> {
         Ok(self.rows().skills.get(name).map(|text| SkillText { text: text.clone(), files: Vec::new() }))
-    }
-
-    async fn request_title(&self, _: AgentableId, _: i64, _: Duration) -> Result<bool> {
-        Ok(false)
     }
 }

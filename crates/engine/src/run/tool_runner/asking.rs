@@ -4,13 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::TryFutureExt as _;
 use futures_util::future::BoxFuture;
 use houston_domain::budget::Spent;
 use houston_domain::id::ImageId;
 use houston_domain::image::MAX_TOKENS;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_llm::Image as SentImage;
-use houston_tools::ask::{Ask, Image, Material, SourceText};
+use houston_store::Error;
+use houston_tools::ask::{Ask, Image, Material, SourceText, TextSource};
 use rust_decimal::Decimal;
 
 use super::ToolRunner;
@@ -67,10 +69,7 @@ impl ToolRunner {
                 (Ready { ask, text, source: id.to_string(), untrusted: true }, Some(load))
             }
             Material::Text(source) => {
-                let (tenant, agentable) = (journal.owner.tenant, journal.agentable());
-                let read =
-                    journal.retrying(|storage| storage.source_text(tenant, agentable, &source)).await?;
-                let Some(SourceText { text, untrusted }) = read else { return Ok(Err(ask.missing(&source))) };
+                let Some(SourceText { text, untrusted }) = source_text(journal, &source).await? else { return Ok(Err(ask.missing(&source))) };
                 match ask.question(&source.name(), &text) {
                     Ok(text) => (Ready { ask, text, source: source.name(), untrusted }, None),
                     Err(refused) => return Ok(Err(refused)),
@@ -150,6 +149,31 @@ impl Ready {
     }
 }
 
+/// The text of a file or a large result that the agentable may read; `None`: there is none.
+async fn source_text<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    source: &TextSource,
+) -> Result<Option<SourceText>, Interrupted> {
+    let (tenant, agentable) = (journal.owner.tenant, journal.agentable());
+    let read = match source {
+        TextSource::Given(text) => return Ok(Some(SourceText::new(text.clone(), false))),
+        TextSource::File(path) => {
+            let file = journal.of_postgres(|store| store.tenant(tenant).file(agentable, path).map_ok(Some));
+            file.await.map(|file| file.map(|file| SourceText::new(file.content, file.untrusted)))
+        }
+        TextSource::Result(id) => {
+            let result =
+                journal.of_postgres(|store| store.tenant(tenant).tool_result(agentable, *id).map_ok(Some));
+            result.await.map(|result| result.map(|result| SourceText::new(result.content, false)))
+        }
+    };
+    match read {
+        // A file that cannot be read is none that the agent may read.
+        Err(Interrupted::Store(Error::NotFound { .. } | Error::Folder(_))) => Ok(None),
+        read => read,
+    }
+}
+
 /// An image that the user has posted, or what a call of `tool` about it answers.
 async fn posted<S: RunStorage>(
     journal: &Journal<'_, S>,
@@ -157,7 +181,7 @@ async fn posted<S: RunStorage>(
     id: ImageId,
 ) -> Result<Result<Image, ToolResponse>, Interrupted> {
     let (tenant, user, ids) = (journal.owner.tenant, journal.owner.user, [id]);
-    let found = journal.retrying(|storage| storage.images(tenant, user, &ids, &ids)).await?;
+    let found = journal.of_postgres(|store| store.tenant(tenant).images(user, &ids, &ids)).await?;
     let failed = |code, why: &str| ToolResponse::failure(code, format!("{tool}: {why}"));
     Ok(match found.into_iter().find_map(|image| image.data) {
         Some(data) => Image::of(&data).map_err(|why| failed(ToolErrorCode::ValidationError, &why)),

@@ -374,7 +374,7 @@ impl ToolRunner {
             return Ok(());
         }
         let (agentable, user) = (journal.agentable(), journal.owner.user);
-        let grants = journal.retrying(|storage| storage.grants(agentable, user)).await?;
+        let grants = journal.of_postgres(|store| store.grants(agentable, user)).await?;
         let grants = CompiledGrant::of_stored(&grants);
         if grants.is_empty() {
             return Ok(());

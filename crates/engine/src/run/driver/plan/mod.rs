@@ -174,7 +174,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Ok(());
         }
         let ids: Vec<_> = overdue.iter().map(|(_, executor)| *executor).collect();
-        let idle = self.journal.retrying(|storage| storage.idle_executors(&ids)).await?;
+        let idle = self.journal.of_postgres(|store| store.idle_executors(&ids)).await?;
         for (path, _) in overdue.iter().filter(|(_, executor)| idle.contains(executor)) {
             graph.spare(path);
         }
@@ -203,7 +203,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             // Something is due, or may have changed.
             Ok(Err(_elapsed)) => {
                 let agentable = self.journal.agentable();
-                let changes = self.journal.retrying(|storage| storage.plan_changes(agentable)).await?;
+                let changes = self.journal.of_postgres(|store| store.plan_changes(agentable)).await?;
                 if changes != graph.changes() {
                     return Ok(ControlFlow::Continue(Next::Reload));
                 }
@@ -243,7 +243,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Ok(());
         }
         let tenant = self.journal.owner.tenant;
-        self.journal.retrying(|storage| storage.cancel_executors(tenant, executors)).await
+        self.journal.of_postgres(|store| store.cancel_executors(tenant, executors)).await
     }
 
     /// Commits what has changed, and what begins. `waits`: nothing runs here, so the run waits until that time. `None`: there

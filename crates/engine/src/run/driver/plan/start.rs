@@ -38,7 +38,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// There is none, or it cannot be read: a code, and why for operators.
     pub(super) async fn load_graph(&self) -> Result<Result<Graph, (&'static str, String)>, Interrupted> {
         let agentable = self.journal.agentable();
-        let stored = self.journal.retrying(|storage| storage.driven_plan(agentable)).await?;
+        let stored = self.journal.of_postgres(|store| store.driven_plan(agentable)).await?;
         let Some(stored) = stored else {
             return Ok(Err(("PLAN_MISSING", "the agentable has no plan".to_owned())));
         };
