@@ -70,6 +70,18 @@ pub struct Parts {
     pub fallbacks: Fallbacks,
     /// What the tools of tenants' own need.
     pub own_tools: OwnToolsParts,
+    /// Change what runs start with, in this order.
+    pub hooks: Vec<Arc<dyn RunHook>>,
+    /// Observe its runs.
+    pub observers: Vec<Arc<dyn Observer>>,
+    /// Reads PDFs for models that take none; that of `default()` does not, and these models read that there is one.
+    pub pdf: PdfReader,
+    /// Counts runs and calls of tools.
+    pub metrics: Arc<Metrics>,
+    /// Begins spans, if traces are exported.
+    pub spans: Spans,
+    /// Whether a run that enough workers died with can be tried in a process of its own: [`Engine::drive`] claims none then.
+    pub trial: Trial,
 }
 
 impl Engine {
@@ -83,73 +95,30 @@ impl Engine {
         let asked = [TOOLS, VISION].into_iter();
         let side_models = asked.filter_map(|use_case| Some((use_case, side(use_case)?))).collect();
         let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, .. } = parts;
-        let setups = Setups::new(agent_types, config, tools, models, make_model, parts.guards)?
+        let mut setups = Setups::new(agent_types, config, tools, models, make_model, parts.guards)?
             .with_drivers(&parts.drivers)?
             .with_own_tools(parts.own_tools);
+        setups.hooks = parts.hooks;
         let titles = Titles::new(store.clone(), bus.clone(), Arc::clone(&ids), &config, title_model);
         let sessions = Sessions::new(store.clone(), Arc::clone(&ids), config.budget, summaries.clone());
-        let live = LiveRuns::default();
-        let rates = Rates::default();
-        let (observers, fallbacks) = (Observers::default(), parts.fallbacks);
         let services = Services {
             bus,
             hints,
             ids,
             config,
             setups,
-            live,
+            live: LiveRuns::default(),
             summaries,
             side_models,
-            rates,
-            fallbacks,
-            pdf: PdfReader::default(),
+            rates: Rates::default(),
+            fallbacks: parts.fallbacks,
+            pdf: parts.pdf,
             providers: Providers::default(),
-            observers,
-            metrics: Arc::default(),
-            spans: Spans::default(),
+            observers: Observers::new(parts.observers),
+            metrics: parts.metrics,
+            spans: parts.spans,
         };
-        Ok(Self { store, services, trial: Trial::None, titles, sessions })
-    }
-
-    /// The same with hooks that change what runs start with, in this order.
-    #[must_use]
-    pub fn with_hooks(mut self, hooks: Vec<Arc<dyn RunHook>>) -> Self {
-        self.services.setups = self.services.setups.with_hooks(hooks);
-        self
-    }
-
-    /// The same where a run that enough workers died with can be tried in a process of its own: [`Self::drive`] claims none.
-    #[must_use]
-    pub fn with_trials(self) -> Self {
-        Self { trial: Trial::Possible, ..self }
-    }
-
-    /// The same with something that reads PDFs for models that take none; without, these read that there is one.
-    #[must_use]
-    pub fn with_pdf_reader(mut self, reader: PdfReader) -> Self {
-        self.services.pdf = reader;
-        self
-    }
-
-    /// The same with observers of its runs.
-    #[must_use]
-    pub fn with_observers(mut self, observers: Vec<Arc<dyn Observer>>) -> Self {
-        self.services.observers = Observers::new(observers);
-        self
-    }
-
-    /// The same, counting in the metrics of the process.
-    #[must_use]
-    pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
-        self.services.metrics = metrics;
-        self
-    }
-
-    /// The same with spans of its runs.
-    #[must_use]
-    pub fn with_spans(mut self, spans: Spans) -> Self {
-        self.services.spans = spans;
-        self
+        Ok(Self { store, services, trial: parts.trial, titles, sessions })
     }
 
     /// The runs this process drives now.

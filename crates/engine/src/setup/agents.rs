@@ -1,21 +1,15 @@
 //! Setups of the agents that tenants create: their texts, tools, limits and models. Built when a run needs them, and cached.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use houston_domain::agentable::AgentType;
-use houston_domain::guard::Layer;
-use houston_domain::id::AgentId;
 use houston_llm::Model;
 use houston_store::serving::ServingAgent;
-use houston_tools::Registry;
 
-use crate::config::Config;
-use crate::hook::{RunHook, RunInfo, RunSetup};
-use crate::setup::cache::Cache;
-use crate::setup::guards::{LowerGuards, of_agent};
-use crate::setup::rules::RuleRunner;
+use crate::hook::{RunInfo, RunSetup};
+use crate::setup::guards::of_agent;
+use crate::setup::kinds::Setups;
 use crate::setup::{Setup, build_setup};
 
 /// Creates a model from its name: `provider/model`, a provider alone, or several separated by commas. A model that cannot be
@@ -25,35 +19,9 @@ pub type MakeModel = Arc<dyn Fn(String) -> BoxFuture<'static, Arc<dyn Model>> + 
 /// The use case whose model picks the agents of teams.
 pub const ROUTING: &str = "routing";
 
-/// Builds and caches the setups of agents.
-pub(crate) struct Agents {
-    pub(crate) tools: Registry,
-    /// The models of use cases.
-    models: BTreeMap<String, Arc<dyn Model>>,
-    make_model: MakeModel,
-    by_name: Cache<String, Arc<dyn Model>>,
-    /// With the agent's version that it was built from.
-    set_up: Cache<AgentId, (i64, Arc<Setup>)>,
-    pub(crate) rules: RuleRunner,
-    pub(crate) lower_guards: LowerGuards,
-    /// The guards of the installation.
-    pub(super) guards: Arc<Layer>,
-}
-
-impl Agents {
-    pub(crate) fn new(
-        tools: Registry,
-        models: BTreeMap<String, Arc<dyn Model>>,
-        make_model: MakeModel,
-        guards: Arc<Layer>,
-    ) -> Self {
-        let (by_name, set_up, rules) = (Cache::new(), Cache::new(), RuleRunner::default());
-        let lower_guards = LowerGuards::new();
-        Self { tools, models, make_model, by_name, set_up, rules, lower_guards, guards }
-    }
-
+impl Setups {
     /// The model of a use case; or, where an agent names models instead of a use case, that model.
-    pub(crate) async fn serving(&self, use_case: &str) -> Arc<dyn Model> {
+    pub(crate) async fn model_of(&self, use_case: &str) -> Arc<dyn Model> {
         match self.models.get(use_case) {
             Some(model) => Arc::clone(model),
             None => self.named(use_case).await,
@@ -72,29 +40,24 @@ impl Agents {
     }
 
     /// The setup of `agent`, whose kind has the setup `kind`, with the agent's guards.
-    pub(crate) async fn set_up(
-        &self,
-        kind: &Arc<Setup>,
-        agent: &ServingAgent,
-        config: &Config,
-    ) -> Arc<Setup> {
-        let setup = self.without_guards(kind, agent, config).await;
+    pub(crate) async fn of_agent(&self, kind: &Arc<Setup>, agent: &ServingAgent) -> Arc<Setup> {
+        let setup = self.without_guards(kind, agent).await;
         let guards = agent.settings.guards.as_ref().map(of_agent);
         self.lower_guards.add(setup, guards.as_slice()).await
     }
 
     /// The same without the agent's guards: what is compiled of them is kept within bounds elsewhere.
-    async fn without_guards(&self, kind: &Arc<Setup>, agent: &ServingAgent, config: &Config) -> Arc<Setup> {
+    async fn without_guards(&self, kind: &Arc<Setup>, agent: &ServingAgent) -> Arc<Setup> {
         if let Some((_, cached)) = self.set_up.get(&agent.id, |(version, _)| *version == agent.version) {
             return cached;
         }
-        let bounds = (!agent.follows_file).then_some(config.limits);
+        let bounds = (!agent.follows_file).then_some(self.config.limits);
         let mut agent_type = agent.settings.applied_to(&kind.agent_type, bounds);
         // Tools of the tenant's own; or, during a roll-out, of another version of Houston.
         let (of_process, unknown_tools): (Vec<String>, Vec<String>) =
             agent_type.tools.drain(..).partition(|tool| self.tools.get(tool).is_some());
         agent_type.tools = of_process;
-        let usual = self.serving(&agent_type.use_case).await;
+        let usual = self.model_of(&agent_type.use_case).await;
         let model = match agent.settings.model_name(&usual.description().provider) {
             None => usual,
             Some(name) => self.named(&name).await,
@@ -104,7 +67,7 @@ impl Agents {
             Arc::clone(kind)
         } else {
             // Cannot fail: tools that do not exist were removed above, and the kind's guards were compiled before.
-            match build_setup(agent_type, model, config, &self.tools, &self.guards) {
+            match build_setup(agent_type, model, &self.config, &self.tools, &self.guards) {
                 Ok(setup) => Arc::new(Setup {
                     drive: kind.drive.clone(),
                     unknown_tools: unknown_tools.into(),
@@ -118,20 +81,15 @@ impl Agents {
         self.set_up.put(agent.id, (agent.version, Arc::clone(&setup)));
         setup
     }
-}
 
-impl Agents {
-    /// `setup` as the hooks change it; the same setup if they change nothing.
-    pub(crate) fn hooked(
-        &self,
-        setup: Arc<Setup>,
-        hooks: &[Arc<dyn RunHook>],
-        run: RunInfo,
-        config: &Config,
-    ) -> Arc<Setup> {
-        let before = before(&setup, run);
+    /// The setup as the hooks change it for a run; the same setup if they change nothing. `run` is called if there are hooks.
+    pub(crate) fn hooked(&self, setup: Arc<Setup>, run: impl FnOnce() -> RunInfo) -> Arc<Setup> {
+        if self.hooks.is_empty() {
+            return setup;
+        }
+        let before = before(&setup, run());
         let mut after = before.clone();
-        for hook in hooks {
+        for hook in &self.hooks {
             hook.before_run(&mut after);
         }
         after.tools.retain(|tool| {
@@ -156,7 +114,7 @@ impl Agents {
         let guards = agent_type.guards.take();
         agent_type.tools = after.tools;
         // Cannot fail: all tools exist.
-        match build_setup(agent_type, after.model, config, &self.tools, &self.guards) {
+        match build_setup(agent_type, after.model, &self.config, &self.tools, &self.guards) {
             Ok(rebuilt) => Arc::new(Setup {
                 agent_type: AgentType { guards, ..rebuilt.agent_type },
                 guards: Arc::clone(&setup.guards),

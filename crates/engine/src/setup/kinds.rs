@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use houston_domain::agentable::AgentType;
 use houston_domain::guard::Layer;
+use houston_domain::id::AgentId;
 use houston_domain::tool_source::SourceSummary;
 use houston_llm::Model;
 use houston_store::run_context::RunContext;
@@ -13,20 +14,33 @@ use houston_tools::Registry;
 
 use crate::config::Config;
 use crate::driver::{Driver, Drivers};
-use crate::hook::{RunHook, RunInfo};
-use crate::setup::agents::{Agents, MakeModel};
+use crate::hook::RunHook;
+use crate::setup::agents::MakeModel;
+use crate::setup::cache::Cache;
 use crate::setup::client::{with_client, with_output};
+use crate::setup::guards::LowerGuards;
 use crate::setup::own_tools::{OwnTools, OwnToolsParts, Tools, extended};
+use crate::setup::rules::RuleRunner;
 use crate::setup::{Drive, Setup, SetupError, for_run, set_up, with_snippets};
 
 /// The setups of a process, for its engine and for previews of prompts.
 pub struct Setups {
     kinds: BTreeMap<String, Arc<Setup>>,
-    pub(crate) agents: Agents,
+    pub(super) tools: Registry,
+    /// The models of use cases.
+    pub(super) models: BTreeMap<String, Arc<dyn Model>>,
+    pub(super) make_model: MakeModel,
+    pub(super) by_name: Cache<String, Arc<dyn Model>>,
+    /// Of agents, each with the agent's version that it was built from.
+    pub(super) set_up: Cache<AgentId, (i64, Arc<Setup>)>,
+    pub(crate) rules: RuleRunner,
+    pub(super) lower_guards: LowerGuards,
+    /// The guards of the installation.
+    pub(super) guards: Arc<Layer>,
     pub(crate) own_tools: OwnTools,
-    config: Config,
+    pub(super) config: Config,
     /// What changes the setups of runs, in order.
-    hooks: Vec<Arc<dyn RunHook>>,
+    pub(crate) hooks: Vec<Arc<dyn RunHook>>,
 }
 
 impl Setups {
@@ -49,9 +63,20 @@ impl Setups {
             kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
         }
         add_created(&mut kinds);
-        let agents = Agents::new(tools, models, make_model, guards);
-        let own_tools = OwnTools::new(OwnToolsParts::default());
-        Ok(Self { kinds, agents, own_tools, config, hooks: Vec::new() })
+        Ok(Self {
+            kinds,
+            tools,
+            models,
+            make_model,
+            by_name: Cache::new(),
+            set_up: Cache::new(),
+            rules: RuleRunner::default(),
+            lower_guards: LowerGuards::new(),
+            guards,
+            own_tools: OwnTools::new(OwnToolsParts::default()),
+            config,
+            hooks: Vec::new(),
+        })
     }
 
     /// The same with what the tools of tenants' own need.
@@ -63,7 +88,7 @@ impl Setups {
     /// The same with the drivers that agent types name, for a process that drives runs.
     ///
     /// # Errors
-    /// [`SetupError::Driver`] when an agent type names a driver that does not exist.
+    /// [`SetupError`] when an agent type names a driver that does not exist.
     pub fn with_drivers(mut self, drivers: &Drivers) -> Result<Self, SetupError> {
         for setup in self.kinds.values_mut() {
             if let Some(driver) = driver_of(&setup.agent_type, drivers)? {
@@ -71,12 +96,6 @@ impl Setups {
             }
         }
         Ok(self)
-    }
-
-    /// The same with hooks that change the setups of runs, in this order.
-    #[must_use]
-    pub fn with_hooks(self, hooks: Vec<Arc<dyn RunHook>>) -> Self {
-        Self { hooks, ..self }
     }
 
     #[cfg(test)]
@@ -114,7 +133,7 @@ impl Setups {
         let kind = self.kinds.get(kind)?;
         match serving {
             Serving::Agent(agent) | Serving::Routed(agent) => {
-                Some(self.agents.set_up(kind, agent, &self.config).await)
+                Some(self.of_agent(kind, agent).await)
             }
             Serving::File | Serving::Team(_) | Serving::Unreadable(_) => Some(Arc::clone(kind)),
         }
@@ -128,20 +147,12 @@ impl Setups {
         context: &RunContext,
         sources: &[(&SourceSummary, Tools)],
     ) -> Arc<Setup> {
-        let setup = extended(setup, sources, &self.agents.tools, &self.config);
+        let setup = extended(setup, sources, &self.tools, &self.config);
         let setup = for_run(&setup, &context.setting);
-        let setup = self.agents.lower_guards.add(setup, &context.guards).await;
+        let setup = self.lower_guards.add(setup, &context.guards).await;
         let setup = with_snippets(setup, &context.snippet_tools);
         let setup = with_client(setup, context.client.as_deref());
         with_output(setup, context)
-    }
-
-    /// The setup as the hooks change it for a run. `run` is called if there are hooks.
-    pub(crate) fn hooked(&self, setup: Arc<Setup>, run: impl FnOnce() -> RunInfo) -> Arc<Setup> {
-        match self.hooks.as_slice() {
-            [] => setup,
-            hooks => self.agents.hooked(setup, hooks, run(), &self.config),
-        }
     }
 }
 
@@ -166,9 +177,8 @@ pub(crate) fn driver_of(
 ) -> Result<Option<Arc<dyn Driver>>, SetupError> {
     // Plans are driven by the engine itself.
     let Some(name) = agent_type.driver.as_ref().filter(|_| !agent_type.is_plan()) else { return Ok(None) };
-    drivers.get(name).map(Some).ok_or_else(|| SetupError::Driver {
-        kind: agent_type.kind.clone(),
-        driver: name.clone(),
-        known: drivers.names(),
+    drivers.get(name).map(Some).ok_or_else(|| {
+        let known = drivers.names();
+        SetupError::new(agent_type, format!("there is no driver `{name}`; there are: {known}"))
     })
 }

@@ -19,7 +19,7 @@ use houston_domain::agentable::AgentType;
 use houston_domain::analysis::Vocabulary;
 use houston_domain::answering::Output;
 use houston_domain::focus::check_providers;
-use houston_domain::guard::{GuardError, Layer, LayerKind, ToolFacts, switched_off};
+use houston_domain::guard::{Layer, LayerKind, ToolFacts, switched_off};
 use houston_domain::model::{Tier, Usage};
 use houston_domain::model_policy::{CachePolicy, CachePrices, Latency, ModelPolicy};
 use houston_domain::skill::{BundledSkill, USE_SKILL};
@@ -139,61 +139,18 @@ pub enum Drive {
 
 /// An agent type that cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SetupError {
-    /// The agent type names a tool that does not exist.
-    #[error("jobs/agents/{kind}.toml: tools: {source}")]
-    Tool {
-        /// The kind, which is also the name of its file.
-        kind: String,
-        /// The name of the tool, and those that exist.
-        source: houston_tools::registry::UnknownTool,
-    },
-    /// The agent type names a use case without a model.
-    #[error("jobs/agents/{kind}.toml: use_case `{use_case}` has no model; there are: {known}")]
-    UseCase {
-        /// The kind, which is also the name of its file.
-        kind: String,
-        /// The use case it names.
-        use_case: String,
-        /// The use cases that exist, separated by commas.
-        known: String,
-    },
-    /// The guards of the agent type are wrong.
-    #[error("jobs/agents/{kind}.toml: guards: {source}")]
-    Guards {
-        /// The kind, which is also the name of its file.
-        kind: String,
-        /// What is wrong.
-        source: Box<GuardError>,
-    },
-    /// The context providers of the agent type are wrong.
-    #[error("jobs/agents/{kind}.toml: context_providers: {reason}")]
-    Providers {
-        /// The kind, which is also the name of its file.
-        kind: String,
-        /// What is wrong, and what is allowed.
-        reason: String,
-    },
-    /// A setting of its answers is wrong, or its model does not accept it.
-    #[error("jobs/agents/{kind}.toml: {setting}: {reason}")]
-    Answering {
-        /// The kind, which is also the name of its file.
-        kind: String,
-        /// The setting, as `sampling.temperature`.
-        setting: String,
-        /// What is wrong, and what is allowed.
-        reason: String,
-    },
-    /// The agent type names a driver that does not exist.
-    #[error("jobs/agents/{kind}.toml: there is no driver `{driver}`; there are: {known}")]
-    Driver {
-        /// The kind, which is also the name of its file.
-        kind: String,
-        /// The driver it names.
-        driver: String,
-        /// The drivers that exist, separated by commas.
-        known: String,
-    },
+#[error("jobs/agents/{kind}.toml: {reason}")]
+pub struct SetupError {
+    /// The kind, which is also the name of its file.
+    pub kind: String,
+    /// Which setting is wrong, and what is allowed.
+    pub reason: String,
+}
+
+impl SetupError {
+    pub(crate) fn new(agent_type: &AgentType, reason: String) -> Self {
+        Self { kind: agent_type.kind.clone(), reason }
+    }
 }
 
 pub(crate) fn set_up(
@@ -203,21 +160,21 @@ pub(crate) fn set_up(
     models: &BTreeMap<String, Arc<dyn Model>>,
     guards: &Arc<Layer>,
 ) -> Result<Setup, SetupError> {
-    let model = models.get(&agent_type.use_case).cloned().ok_or_else(|| SetupError::UseCase {
-        kind: agent_type.kind.clone(),
-        use_case: agent_type.use_case.clone(),
-        known: models.keys().cloned().collect::<Vec<_>>().join(", "),
+    let use_case = &agent_type.use_case;
+    let model = models.get(use_case).cloned().ok_or_else(|| {
+        let known = models.keys().cloned().collect::<Vec<_>>().join(", ");
+        SetupError::new(&agent_type, format!("use_case `{use_case}` has no model; there are: {known}"))
     })?;
     check_providers(&agent_type.context_providers, |tool| Some(tools.get(tool)?.definition().effect))
-        .map_err(|reason| SetupError::Providers { kind: agent_type.kind.clone(), reason })?;
+        .map_err(|reason| SetupError::new(&agent_type, format!("context_providers: {reason}")))?;
     check_answering(&agent_type, &*model)?;
     build_setup(agent_type, model, config, tools, guards)
 }
 
 /// Checks what the file of a kind wants of answers, and that its model accepts it.
 fn check_answering(agent_type: &AgentType, model: &dyn Model) -> Result<(), SetupError> {
-    let AgentType { kind, sampling, output, .. } = agent_type;
-    let wrong = |setting: String, reason| Err(SetupError::Answering { kind: kind.clone(), setting, reason });
+    let AgentType { sampling, output, .. } = agent_type;
+    let wrong = |setting, reason| Err(SetupError::new(agent_type, format!("{setting}: {reason}")));
     let checked = sampling.check().map_err(|wrong| wrong.below("/sampling"));
     let checked = checked
         .and_then(|()| output.as_ref().map_or(Ok(()), Output::check).map_err(|wrong| wrong.below("/output")));
@@ -236,7 +193,7 @@ fn check_answering(agent_type: &AgentType, model: &dyn Model) -> Result<(), Setu
 /// Builds the setup of `agent_type` with `model`.
 ///
 /// # Errors
-/// [`SetupError::Tool`] when it names a tool that does not exist, [`SetupError::Guards`] when its guards are wrong.
+/// It names a tool that does not exist, or its guards are wrong.
 pub(crate) fn build_setup(
     agent_type: AgentType,
     model: Arc<dyn Model>,
@@ -247,8 +204,8 @@ pub(crate) fn build_setup(
     let model = metered(model);
     let able = model.description().supports_tools;
     let names: &[String] = if able { &agent_type.tools } else { &[] };
-    let offer =
-        tools.offer(names).map_err(|source| SetupError::Tool { kind: agent_type.kind.clone(), source })?;
+    let wrong = |unknown| SetupError::new(&agent_type, format!("tools: {unknown}"));
+    let offer = tools.offer(names).map_err(wrong)?;
     let offer_with_results = with_results(tools, names).unwrap_or_else(|| offer.clone());
     let in_mode = |offer: Offer| if agent_type.code_mode { offer.in_code_mode() } else { offer };
     let (offer, offer_with_results) = (in_mode(offer), in_mode(offer_with_results));
@@ -311,9 +268,8 @@ pub(crate) fn has_skill_tools(offer: &Offer) -> bool {
 fn layers(installation: &Arc<Layer>, agent_type: &AgentType) -> Result<Arc<[Arc<Layer>]>, SetupError> {
     let mut layers = vec![Arc::clone(installation)];
     if let Some(guards) = &agent_type.guards {
-        let kind = &agent_type.kind;
-        let layer = Layer::compile(LayerKind::Kind, kind, guards)
-            .map_err(|source| SetupError::Guards { kind: kind.clone(), source: Box::new(source) })?;
+        let layer = Layer::compile(LayerKind::Kind, &agent_type.kind, guards)
+            .map_err(|wrong| SetupError::new(agent_type, format!("guards: {wrong}")))?;
         layers.push(Arc::new(layer));
     }
     Ok(layers.into())

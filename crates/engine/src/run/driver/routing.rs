@@ -95,7 +95,7 @@ pub(super) async fn answering_agent<S: RunStorage>(
         return Ok((AnsweringAgent { unavailable: Some(reason), ..answered_by }, kind));
     }
     let services = journal.services;
-    Ok((answered_by, services.setups.agents.set_up(&kind, agent, &services.config).await))
+    Ok((answered_by, services.setups.of_agent(&kind, agent).await))
 }
 
 /// The picked agent, and why.
@@ -162,7 +162,7 @@ async fn by_rules<'t>(
 ) -> Result<Pick<'t>, String> {
     let limits = services.config.teams.rules;
     let enabled = team.agents.iter().filter(|agent| agent.enabled).map(|agent| agent.id).collect();
-    let runner = &services.setups.agents.rules;
+    let runner = &services.setups.rules;
     let of = RulesOf { tenant, team: team.id, version: team.version };
     let (index, id) = runner.pick(of, &team.router.rules, enabled, message, limits).await?;
     let agent = team.agents.iter().find(|agent| agent.id == id);
@@ -182,7 +182,7 @@ async fn by_model<'t, S: RunStorage>(
     if let [only] = able[..] {
         return Ok(RouterAnswer::Picked(only, "no other agent may answer".to_owned()));
     }
-    let model = metered(journal.services.setups.agents.serving(ROUTING).await);
+    let model = metered(journal.services.setups.model_of(ROUTING).await);
     let names: Vec<&str> = able.iter().map(|agent| agent.name.as_str()).collect();
     let schema = json!({
         "type": "object",

@@ -15,7 +15,7 @@ fn rings() -> TestTool {
 }
 
 fn with_hooks(mut process: Process, hooks: Vec<Arc<dyn RunHook>>) -> Process {
-    process.services.setups = process.services.setups.with_hooks(hooks);
+    process.services.setups.hooks = hooks;
     process
 }
 
