@@ -16,12 +16,13 @@ use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis, Slots};
 use houston_store::Store;
 use houston_store::agent::DefaultAgent;
 use houston_store::api_key::Principal;
+use houston_store::claim::Trial;
 use houston_store::copies::Copies;
 use houston_store::lease::WorkerDescription;
 use houston_store::moves::Moves;
 use houston_tools::Registry;
 use houston_web::Sinks;
-use houston_worker::{LoneWorker, Running, TryAlone, Webhooks, Worker};
+use houston_worker::{Running, TryAlone, Webhooks, Worker};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -192,11 +193,24 @@ impl System {
         registry: &Registry,
         models: &Models,
     ) -> Result<Running, Failure> {
+        let worker = self.worker(cell, process, slots, registry, models)?;
+        let running = worker
+            .start(&self.tracker, stop.clone(), CancellationToken::new())
+            .context("cannot start the worker")?;
+        Ok(running)
+    }
+
+    fn worker(
+        &self,
+        cell: &Cell,
+        process: ProcessId,
+        slots: &Slots,
+        registry: &Registry,
+        models: &Models,
+    ) -> Result<Worker, Failure> {
         let orchestrator = &self.loaded.settings.orchestrator;
-        let engine = self.engine(cell, registry, models)?;
-        let engine = if self.alone.is_some() { engine.with_trials() } else { engine };
-        let worker = Worker {
-            engine: Arc::new(engine),
+        Ok(Worker {
+            engine: Arc::new(self.engine(cell, registry, models)?),
             store: cell.store.runs().clone(),
             background: cell.store.background().clone().in_process(process),
             database_url: cell.database_url.clone(),
@@ -224,15 +238,11 @@ impl System {
                 keys: self.loaded.secret_keys.clone(),
                 copies: Some(self.copies.clone()),
             },
-        };
-        let running = worker
-            .start(&self.tracker, stop.clone(), CancellationToken::new())
-            .context("cannot start the worker")?;
-        Ok(running)
+        })
     }
 
     fn engine(&self, cell: &Cell, registry: &Registry, models: &Models) -> Result<Engine, Failure> {
-        Ok(Engine::new(Parts {
+        Engine::new(Parts {
             store: cell.store.runs().clone(),
             bus: cell.bus.clone(),
             hints: cell.hints.clone(),
@@ -246,13 +256,14 @@ impl System {
             guards: Arc::clone(&self.loaded.guards),
             fallbacks: self.loaded.settings.tools.clone(),
             own_tools: own_tools(&self.loaded),
+            hooks: self.loaded.callbacks.hooks.clone(),
+            observers: self.loaded.callbacks.observers.clone(),
+            pdf: self.loaded.pdf.clone(),
+            metrics: Arc::clone(&self.loaded.instruments.metrics),
+            spans: self.loaded.instruments.spans.clone(),
+            trial: if self.alone.is_some() { Trial::Possible } else { Trial::None },
         })
-        .map_err(|error| Failure::Usage(error.into()))?
-        .with_hooks(self.loaded.callbacks.hooks.clone())
-        .with_observers(self.loaded.callbacks.observers.clone())
-        .with_metrics(Arc::clone(&self.loaded.instruments.metrics))
-        .with_spans(self.loaded.instruments.spans.clone())
-        .with_pdf_reader(self.loaded.pdf.clone()))
+        .map_err(|error| Failure::Usage(error.into()))
     }
 
     /// A worker for a single run of this cell.
@@ -261,21 +272,9 @@ impl System {
         cell: &Cell,
         registry: &Registry,
         models: &Models,
-    ) -> Result<LoneWorker, Failure> {
-        let orchestrator = &self.loaded.settings.orchestrator;
-        Ok(LoneWorker {
-            engine: Arc::new(self.engine(cell, registry, models)?),
-            store: cell.store.runs().clone(),
-            database_url: cell.database_url.clone(),
-            hints: cell.hints.clone(),
-            bus: cell.bus.clone(),
-            ids: Arc::clone(&self.ids),
-            metrics: Arc::clone(&self.loaded.instruments.metrics),
-            process: self.ids.next::<WorkerId>().process(),
-            description: description(),
-            lease: orchestrator.lease,
-            sweep: orchestrator.sweep,
-        })
+    ) -> Result<Worker, Failure> {
+        let slots = self.loaded.settings.orchestrator.worker.slots();
+        self.worker(cell, self.ids.next::<WorkerId>().process(), &slots, registry, models)
     }
 
     /// Sends to webhooks.

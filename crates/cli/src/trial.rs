@@ -178,7 +178,7 @@ pub(crate) async fn drive(
     let cell = system.cells.with(shard(agentable));
     let worker = system.lone_worker(cell, registry, models)?;
     let begins = |worker: WorkerId| print(&format!("{BEGINS}{}", worker.0));
-    let driven = worker.drive(agentable, &system.tracker, system.stop.clone(), begins).await;
+    let driven = worker.drive_alone(agentable, &system.tracker, system.stop.clone(), begins).await;
     match driven.map_err(anyhow::Error::from)? {
         Ok(DriveOutcome::Panicked) => Ok(ExitCode::from(BROKE_DOWN)),
         Ok(outcome) => {

@@ -21,17 +21,6 @@ use crate::trial::Trials;
 /// may be many of them.
 const MAX_TIMER: Duration = Duration::from_secs(60);
 
-/// Handles one hint: claims and drives the agentable's run, if there is one.
-pub(crate) async fn handle_hint(engine: &Engine, current: &Current, retry_hints: &RetryHints, hint: Hint) {
-    let holder = current.borrow().clone();
-    let Some(holder) = holder else { return };
-    if houston_faults::fault!("C5").is_err() {
-        return;
-    }
-    let outcome = engine.drive(hint.agentable(), &holder).await;
-    finish(outcome, hint, retry_hints).await;
-}
-
 /// Starts runs without hints, in the slots that hints use.
 pub(crate) struct DirectStarts {
     pub(crate) engine: Arc<Engine>,
@@ -42,6 +31,19 @@ pub(crate) struct DirectStarts {
     pub(crate) runs: TaskTracker,
     /// Itself, for its slots.
     pub(crate) this: Weak<Self>,
+}
+
+impl DirectStarts {
+    /// Handles one hint: claims and drives the agentable's run, if there is one.
+    pub(crate) async fn handle(&self, hint: Hint) {
+        let holder = self.current.borrow().clone();
+        let Some(holder) = holder else { return };
+        if houston_faults::fault!("C5").is_err() {
+            return;
+        }
+        let outcome = self.engine.drive(hint.agentable(), &holder).await;
+        finish(outcome, hint, &self.retry_hints).await;
+    }
 }
 
 impl DirectWorker for DirectStarts {

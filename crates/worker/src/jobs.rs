@@ -26,7 +26,6 @@ use tokio_util::task::TaskTracker;
 use self::runner::{Again, Job, Result, When, Who};
 use crate::health::Monitor;
 use crate::lease::Current;
-use crate::webhooks::Shared;
 use crate::worker::Worker;
 
 /// The jobs. The reaper is a task of its own, because a process that drives one run alone has one, too.
@@ -142,7 +141,6 @@ pub(crate) struct Jobs {
     pub(crate) redis: HintHealth,
     pub(crate) current: Current,
     pub(crate) monitor: Monitor,
-    pub(crate) webhooks: Shared,
     pub(crate) wakes: Wakes,
     /// Where the next page of the sweep begins, if there is one.
     pub(crate) swept: Mutex<Option<UserId>>,
@@ -163,6 +161,8 @@ pub(crate) struct Wakes {
     pub(crate) triggers: Arc<Notify>,
     /// A webhook was switched on or is to be replayed.
     pub(crate) webhooks: Arc<Notify>,
+    /// Deliveries were made: they are sent now.
+    pub(crate) deliveries: Arc<Notify>,
 }
 
 impl Jobs {

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use houston_domain::id::{Ids, ProcessId, WorkerId};
+use houston_domain::id::WorkerId;
 use houston_engine::Holder;
 use houston_faults::mutation::{self, Mutation};
-use houston_metrics::Metrics;
 use houston_metrics::worker::Lease;
 use houston_queue::{Hint, Lane};
 use houston_store::lease::{LeaseConnection, Look, WorkerDescription};
@@ -18,7 +17,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::LeaseConfig;
+use crate::worker::Worker;
 
 /// Time-out of Postgres, after which the connection counts as broken.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -26,7 +25,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time-out of giving back the lease at the end; after that it expires by itself.
-pub(crate) const RESIGN_TIMEOUT: Duration = Duration::from_secs(2);
+const RESIGN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Milliseconds since the machine started, including suspends.
 fn boot_millis() -> u64 {
@@ -43,12 +42,9 @@ pub(crate) type PauseLanes = Arc<dyn Fn(&[Lane]) + Send + Sync>;
 
 /// What the lease thread needs.
 pub(crate) struct LeaseKeeper {
-    pub(crate) url: String,
-    pub(crate) worker: WorkerDescription,
-    pub(crate) ids: Arc<Ids>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) process: ProcessId,
-    pub(crate) config: LeaseConfig,
+    pub(crate) worker: Arc<Worker>,
+    /// How it introduces itself to operators.
+    pub(crate) description: WorkerDescription,
     /// Cancelled when the process is stopping, also by this thread when an operator asks for it: runs are handed over.
     pub(crate) drain: CancellationToken,
     /// Cancelled when every run has ended or was cut off: the lease is given back.
@@ -59,6 +55,11 @@ pub(crate) struct LeaseKeeper {
     pub(crate) neighbour_gone: Arc<Notify>,
     /// See [`Holder::send_hint`].
     pub(crate) send_hint: Arc<dyn Fn(Lane, Hint) + Send + Sync>,
+}
+
+/// Waits until the lease was given back.
+pub(crate) async fn resigned(mut current: Current) {
+    let _ = tokio::time::timeout(RESIGN_TIMEOUT, current.wait_for(Option::is_none)).await;
 }
 
 /// The lease thread could not be started.
@@ -83,7 +84,7 @@ impl LeaseKeeper {
     /// Holds one lease after the other until the process is done.
     async fn keep(self, current: &watch::Sender<Option<Holder>>) {
         let mut former = Vec::new();
-        let lease = self.metrics.worker.lease();
+        let lease = self.worker.metrics.worker.lease();
         while !self.done.is_cancelled() {
             let incarnation = Incarnation::new(&self, &lease, former.is_empty());
             let mut drops_runs = true;
@@ -91,7 +92,7 @@ impl LeaseKeeper {
                 LeaseEnd::Done(connection) => resign(connection).await,
                 LeaseEnd::Lost => {
                     former.push(incarnation.holder.worker);
-                    self.metrics.worker.leases_lost.inc();
+                    self.worker.metrics.worker.leases_lost.inc();
                     drops_runs = !mutation::is(Mutation::BatchFence) && !mutation::is(Mutation::Takeover);
                 }
                 LeaseEnd::Never => {}
@@ -146,9 +147,10 @@ struct Incarnation<'k> {
 impl<'k> Incarnation<'k> {
     fn new(keeper: &'k LeaseKeeper, measured: &'k Lease, is_first: bool) -> Self {
         let renewed = Arc::new(AtomicU64::new(0));
-        let trust = keeper.config.trust_s * 1000;
+        let Worker { lease, ids, process, .. } = &*keeper.worker;
+        let trust = lease.trust_s * 1000;
         let seen = Arc::clone(&renewed);
-        let worker = keeper.ids.next::<WorkerId>().in_process(keeper.process);
+        let worker = ids.next::<WorkerId>().in_process(*process);
         let holder = Holder {
             worker,
             lost: CancellationToken::new(),
@@ -161,21 +163,21 @@ impl<'k> Incarnation<'k> {
     }
 
     fn ttl(&self) -> Duration {
-        Duration::from_secs(self.keeper.config.ttl_s)
+        Duration::from_secs(self.keeper.worker.lease.ttl_s)
     }
 
     async fn connect(&self) -> houston_store::Result<LeaseConnection> {
-        LeaseConnection::open(&self.keeper.url, self.holder.worker, self.ttl()).await
+        LeaseConnection::open(&self.keeper.worker.database_url, self.holder.worker, self.ttl()).await
     }
 
     /// Registers the worker, releases the locks of its `former` ids, and renews the lease until it is lost or no longer needed.
     async fn hold(&self, current: &watch::Sender<Option<Holder>>, former: &mut Vec<WorkerId>) -> LeaseEnd {
         let Some(mut connection) = self.register().await else { return LeaseEnd::Never };
-        tracing::info!(worker = %self.holder.worker, name = self.keeper.worker.name, "worker registered");
+        tracing::info!(worker = %self.holder.worker, name = self.keeper.description.name, "worker registered");
         // Which lanes are paused, before anything is claimed. If it fails, the next look says so.
         self.is_alive(&mut connection).await;
         current.send_replace(Some(self.holder.clone()));
-        let renew = Duration::from_secs(self.keeper.config.renew_s);
+        let renew = Duration::from_secs(self.keeper.worker.lease.renew_s);
         // Whether the drain was noticed, and whether the row says so.
         let (mut drains, mut says_so) = (false, false);
         let mut renewed = Instant::now();
@@ -184,7 +186,7 @@ impl<'k> Incarnation<'k> {
             tokio::select! {
                 () = self.keeper.done.cancelled() => return LeaseEnd::Done(connection),
                 () = self.keeper.drain.cancelled(), if !drains => drains = true,
-                () = tokio::time::sleep(Duration::from_millis(self.keeper.config.look_ms)) => {}
+                () = tokio::time::sleep(Duration::from_millis(self.keeper.worker.lease.look_ms)) => {}
             }
             if drains && !says_so {
                 let written = tokio::time::timeout(LOOK_TIMEOUT, connection.tell_draining()).await;
@@ -215,7 +217,7 @@ impl<'k> Incarnation<'k> {
             return false;
         };
         // What broke an earlier connection a moment ago may have broken the neighbour's.
-        let settled = self.keeper.config.settled();
+        let settled = self.keeper.worker.lease.settled();
         if is_neighbour_gone && self.reconnected.get().is_none_or(|at| at.elapsed() >= settled) {
             self.keeper.neighbour_gone.notify_one();
         }
@@ -237,7 +239,7 @@ impl<'k> Incarnation<'k> {
             let sent = boot_millis();
             let attempt = async {
                 let mut connection = self.connect().await?;
-                connection.register(self.keeper.worker.clone()).await?;
+                connection.register(self.keeper.description.clone()).await?;
                 Ok::<_, houston_store::Error>(connection)
             };
             match attempt.await {

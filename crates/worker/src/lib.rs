@@ -51,6 +51,6 @@ pub use config::{LeaseConfig, SweepConfig, TriggersConfig, WorkerConfig};
 pub use health::{Kinds, Monitor, MonitorConfig};
 pub use lease::LeaseThread;
 pub use start::{Error, Running};
-pub use trial::{LoneWorker, Tried, TryAlone};
+pub use trial::{Tried, TryAlone};
 pub use webhooks::{Webhooks, WebhooksConfig};
 pub use worker::Worker;

@@ -6,27 +6,23 @@ use std::time::Duration;
 
 use backon::{ConstantBuilder, Retryable as _};
 use houston_domain::id::{AgentableId, RunId};
-use houston_engine::Engine;
 use houston_faults::mutation::{self, Mutation};
-use houston_queue::{DeltaBus, Hint, Lane, LocalHints, Received, RedisHealth};
-use houston_store::RunStore;
+use houston_queue::{Hint, Lane, LocalHints, Received, RedisHealth};
 use houston_store::listen::Notification;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+use crate::jobs::Wakes;
+use crate::worker::Worker;
 
 /// Pause before listening again after the connection broke.
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
 /// Turns notifications into hints and cancellations.
 pub(crate) struct Listener {
-    pub(crate) store: RunStore,
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) worker: Arc<Worker>,
     pub(crate) local: LocalHints,
     pub(crate) redis: RedisHealth,
-    /// Notified when a webhook was switched on or is to be replayed.
-    pub(crate) webhooks: Arc<Notify>,
-    /// Notified when a trigger was switched on.
-    pub(crate) triggers: Arc<Notify>,
+    pub(crate) wakes: Wakes,
     pub(crate) stop: CancellationToken,
 }
 
@@ -45,14 +41,14 @@ impl Listener {
     }
 
     async fn receive(self: Arc<Self>) -> houston_store::Result<()> {
-        let mut notifications = self.store.listen().await?;
+        let mut notifications = self.worker.store.listen().await?;
         loop {
             match notifications.recv().await? {
                 // A user posted the message and waits for the answer.
                 Some(Notification::Posted(agentable)) => self.send_hint(agentable),
                 Some(Notification::Cancelled { agentable, run }) => self.cancel(agentable, run),
-                Some(Notification::Webhooks) => self.webhooks.notify_one(),
-                Some(Notification::Triggers) => self.triggers.notify_one(),
+                Some(Notification::Webhooks) => self.wakes.webhooks.notify_one(),
+                Some(Notification::Triggers) => self.wakes.triggers.notify_one(),
                 None => {}
             }
         }
@@ -60,7 +56,7 @@ impl Listener {
 
     fn cancel(&self, agentable: AgentableId, run: RunId) {
         // If no worker drives the run, one has to end it. With Redis up, one worker has received a hint already.
-        if !self.engine.live().cancel(agentable, run) && !self.redis.is_up() {
+        if !self.worker.engine.live().cancel(agentable, run) && !self.redis.is_up() {
             self.send_hint(agentable);
         }
     }
@@ -72,14 +68,14 @@ impl Listener {
 }
 
 /// Handles requests of streams and other processes for the runs driven here.
-pub(crate) async fn control(bus: DeltaBus, engine: Arc<Engine>, stop: CancellationToken) {
-    let mut control = bus.subscribe_control();
+pub(crate) async fn control(worker: Arc<Worker>, stop: CancellationToken) {
+    let mut control = worker.bus.subscribe_control();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             received = control.recv() => match received {
-                Received::Item(item) => engine.live().on_control(&item),
-                Received::Lagged => control = bus.subscribe_control(),
+                Received::Item(item) => worker.engine.live().on_control(&item),
+                Received::Lagged => control = worker.bus.subscribe_control(),
             },
         }
     }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::id::WorkerId;
-use houston_engine::Engine;
 use houston_faults::mutation::{self, Mutation};
 use houston_store::RunStore;
 use houston_store::lease::SuspectedWorker;
@@ -18,42 +17,17 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{LeaseConfig, SweepConfig};
+use crate::config::SweepConfig;
 use crate::lease::Current;
-
-/// Periods of the reaper.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Times {
-    /// Between two searches.
-    every: Duration,
-    /// Time after a restart of Postgres within which living workers have their advisory locks again.
-    settled: Duration,
-    /// How long a worker must have been suspected before it is reaped.
-    suspected: Duration,
-    /// The same when its neighbour noticed.
-    grace: Duration,
-}
-
-impl Times {
-    pub(crate) fn of(sweep: SweepConfig, lease: LeaseConfig) -> Self {
-        Self {
-            every: Duration::from_millis(sweep.reap_every_ms),
-            settled: lease.settled(),
-            suspected: Duration::from_millis(sweep.suspect_ms),
-            grace: Duration::from_millis(sweep.grace_ms),
-        }
-    }
-}
+use crate::worker::Worker;
 
 /// The last renewal of each suspected worker, and since when it has been suspected.
 type Suspects = HashMap<WorkerId, (i64, Instant)>;
 
 /// Who the reaper hears from, and whom it tells.
 pub(crate) struct Reaper {
-    pub(crate) store: RunStore,
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) worker: Arc<Worker>,
     pub(crate) current: Current,
-    pub(crate) times: Times,
     /// Notified when the worker that this one watches seems to be dead.
     pub(crate) neighbour_gone: Arc<Notify>,
     /// Notified when a worker was found dead.
@@ -64,19 +38,21 @@ pub(crate) struct Reaper {
 impl Reaper {
     /// Reaps until stopped.
     pub(crate) async fn run(self) {
+        let SweepConfig { reap_every_ms, suspect_ms, grace_ms, .. } = self.worker.sweep;
+        let [every, suspected, grace] = [reap_every_ms, suspect_ms, grace_ms].map(Duration::from_millis);
         let mut suspects = Suspects::new();
-        let mut next = Instant::now() + self.times.every;
+        let mut next = Instant::now() + every;
         loop {
             tokio::select! {
                 () = self.stop.cancelled() => return,
                 () = self.neighbour_gone.notified() => {
-                    self.reap(self.times.grace, &mut suspects).await;
-                    tokio::time::sleep(self.times.grace).await;
-                    self.reap(self.times.grace, &mut suspects).await;
+                    self.reap(grace, &mut suspects).await;
+                    tokio::time::sleep(grace).await;
+                    self.reap(grace, &mut suspects).await;
                 }
                 () = tokio::time::sleep_until(next) => {
-                    next = Instant::now() + self.times.every;
-                    self.reap(self.times.suspected, &mut suspects).await;
+                    next = Instant::now() + every;
+                    self.reap(suspected, &mut suspects).await;
                     self.cancel_runs().await;
                 }
             }
@@ -85,7 +61,7 @@ impl Reaper {
 
     /// Reaps workers that were suspected for `wait`, and has the sweep find their runs.
     async fn reap(&self, wait: Duration, suspects: &mut Suspects) {
-        match reap(&self.store, self.times.settled, wait, suspects).await {
+        match reap(&self.worker.store, self.worker.lease.settled(), wait, suspects).await {
             Ok(true) => self.sweep.notify_one(),
             Ok(false) => {}
             Err(error) => tracing::debug!(%error, "could not look for dead workers"),
@@ -95,9 +71,9 @@ impl Reaper {
     /// Cancels the runs of this worker of which it did not hear.
     async fn cancel_runs(&self) {
         let holder = self.current.borrow().as_ref().map(|holder| holder.worker);
-        if let Some(worker) = holder.filter(|_| !self.engine.live().is_empty()) {
-            for (agentable, run) in self.store.cancelled_runs_of(worker).await.unwrap_or_default() {
-                self.engine.live().cancel(agentable, run);
+        if let Some(worker) = holder.filter(|_| !self.worker.engine.live().is_empty()) {
+            for (agentable, run) in self.worker.store.cancelled_runs_of(worker).await.unwrap_or_default() {
+                self.worker.engine.live().cancel(agentable, run);
             }
         }
     }

@@ -8,15 +8,16 @@ use houston_queue::{
     Hint, HintBackend, HintHealth, HintSender, Intake, Lane, LocalHints, RedisHealth, run_worker,
 };
 use houston_store::lease::WorkerDescription;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::drive::{DirectStarts, RetryHints, handle_hint};
+use crate::drive::{DirectStarts, RetryHints};
 use crate::health::{Kinds, Monitor};
 use crate::jobs::{Jobs, Wakes};
-use crate::lease::{Current, LeaseKeeper, LeaseThread, PauseLanes, RESIGN_TIMEOUT};
+use crate::lease::{Current, LeaseKeeper, LeaseThread, PauseLanes, resigned};
 use crate::trial::Trials;
-use crate::webhooks::Shared;
+use crate::webhooks::sender;
 use crate::worker::Worker;
 use crate::{listen, reaper, titles};
 
@@ -33,7 +34,7 @@ pub enum Error {
 
 /// A running worker.
 pub struct Running {
-    ended: tokio::task::JoinHandle<Result<(), Error>>,
+    ended: JoinHandle<Result<(), Error>>,
     health: RedisHealth,
     current: Current,
 }
@@ -74,45 +75,33 @@ impl Worker {
         stop: CancellationToken,
         kill: CancellationToken,
     ) -> Result<Running, Error> {
-        let (done, wakes) = (CancellationToken::new(), Wakes::default());
-        let backend = HintBackend::start(self.redis.clone(), self.slots.clone(), tracker);
+        let (worker, done, wakes) = (Arc::new(self), CancellationToken::new(), Wakes::default());
+        let backend = HintBackend::start(worker.redis.clone(), worker.slots.clone(), tracker);
         let keeper = LeaseKeeper {
-            url: self.database_url.clone(),
-            worker: self.described(),
-            ids: Arc::clone(&self.ids),
-            process: self.process,
-            config: self.lease,
-            metrics: Arc::clone(&self.metrics),
+            worker: Arc::clone(&worker),
+            description: worker.described(),
             drain: stop.clone(),
             done: done.clone(),
             pause_lanes: pausing(backend.intake()),
             neighbour_gone: Arc::clone(&wakes.reaper),
-            send_hint: local_or_shared(backend.local_hints(), self.hints.clone()),
+            send_hint: local_or_shared(backend.local_hints(), worker.hints.clone()),
         };
         let current = keeper.start()?;
         let health = backend.health();
-        let webhooks = Shared {
-            store: self.background.clone(),
-            ids: Arc::clone(&self.ids),
-            metrics: Arc::clone(&self.metrics),
-            webhooks: self.webhooks.clone(),
-            send_now: Arc::default(),
-        };
-        let sent = webhooks.start_sending(tracker, stop.clone(), done.clone());
-        let worker = Arc::new(self);
+        let deliveries = Arc::clone(&wakes.deliveries);
+        let sent = tracker.spawn(sender::run(Arc::clone(&worker), deliveries, stop.clone(), done.clone()));
         let jobs = Jobs {
             local: backend.local_hints(),
             redis: HintHealth::new(backend.health(), worker.hints.health().clone()),
             current: current.clone(),
             monitor: worker.monitor(),
-            webhooks,
             wakes,
             swept: Mutex::default(),
             draining: stop.clone(),
             stop: done.clone(),
             worker: Arc::clone(&worker),
         };
-        worker.start_watchers(&backend, &jobs, tracker);
+        start_watchers(&backend, &jobs, tracker);
         jobs.start(tracker);
         let ends = Ends { stop, kill, done };
         let ended = tracker.spawn(worker.consume(backend, current.clone(), ends, sent, tracker.clone()));
@@ -138,46 +127,18 @@ impl Worker {
         }
     }
 
-    /// Starts the tasks beside the consumer that wait for something else than their time, and the reaper.
-    fn start_watchers(&self, backend: &HintBackend, jobs: &Jobs, tracker: &TaskTracker) {
-        let (engine, stop, wakes) = (&self.engine, &jobs.stop, jobs.wakes.clone());
-        let listener = listen::Listener {
-            store: self.store.clone(),
-            engine: Arc::clone(engine),
-            local: backend.local_hints(),
-            redis: backend.health(),
-            webhooks: wakes.webhooks,
-            triggers: wakes.triggers,
-            stop: stop.clone(),
-        };
-        tracker.spawn(listener.run());
-        let reaper = reaper::Reaper {
-            store: self.store.clone(),
-            engine: Arc::clone(engine),
-            current: jobs.current.clone(),
-            times: reaper::Times::of(self.sweep, self.lease),
-            neighbour_gone: wakes.reaper,
-            sweep: wakes.sweep,
-            stop: stop.clone(),
-        };
-        tracker.spawn(reaper.run());
-        tracker.spawn(listen::control(self.bus.clone(), Arc::clone(engine), stop.clone()));
-        tracker.spawn(titles::write_requested(Arc::clone(engine), stop.clone()));
-    }
-
     /// Consumes hints until stopped and drained. `sent`: what was being sent to webhooks is settled.
     async fn consume(
         self: Arc<Self>,
         backend: HintBackend,
         current: Current,
         Ends { stop, kill, done }: Ends,
-        sent: CancellationToken,
+        sent: JoinHandle<()>,
         tracker: TaskTracker,
     ) -> Result<(), Error> {
-        let (engine, holder) = (Arc::clone(&self.engine), current.clone());
         let trials = self.alone.clone().map(|alone| {
-            let (engine, store) = (Arc::clone(&self.engine), self.store.clone());
-            Arc::new(Trials { engine, store, current: current.clone(), alone, open: Mutex::default() })
+            let (worker, current) = (Arc::clone(&self), current.clone());
+            Arc::new(Trials { worker, current, alone, open: Mutex::default() })
         });
         let retry_hints =
             RetryHints { local: backend.local_hints(), trials, tracker: tracker.clone(), stop: stop.clone() };
@@ -185,20 +146,21 @@ impl Worker {
             engine: Arc::clone(&self.engine),
             current: current.clone(),
             intake: backend.intake(),
-            retry_hints: retry_hints.clone(),
+            retry_hints,
             runs: TaskTracker::new(),
             this: this.clone(),
         });
         self.store.start_directly(direct.this.clone());
+        let starts = Arc::clone(&direct);
         let handler = move |hint: Hint| {
-            let (engine, holder, retry_hints) = (Arc::clone(&engine), holder.clone(), retry_hints.clone());
-            async move { handle_hint(&engine, &holder, &retry_hints, hint).await }.boxed()
+            let starts = Arc::clone(&starts);
+            async move { starts.handle(hint).await }.boxed()
         };
         let consuming = async {
             run_worker(&self.description.name, backend, handler, stop.clone()).await?;
             direct.runs.close();
             direct.runs.wait().await;
-            sent.cancelled().await;
+            let _ = sent.await;
             Ok::<(), houston_queue::Error>(())
         };
         let drained = async {
@@ -218,10 +180,32 @@ impl Worker {
             holder.lost.cancel();
         }
         done.cancel();
-        let mut gone = current;
-        let _ = tokio::time::timeout(RESIGN_TIMEOUT, gone.wait_for(Option::is_none)).await;
+        resigned(current).await;
         ended
     }
+}
+
+/// Starts the tasks beside the consumer that wait for something else than their time, and the reaper.
+fn start_watchers(backend: &HintBackend, jobs: &Jobs, tracker: &TaskTracker) {
+    let Jobs { worker, current, wakes, stop, .. } = jobs;
+    let listener = listen::Listener {
+        worker: Arc::clone(worker),
+        local: backend.local_hints(),
+        redis: backend.health(),
+        wakes: wakes.clone(),
+        stop: stop.clone(),
+    };
+    tracker.spawn(listener.run());
+    let reaper = reaper::Reaper {
+        worker: Arc::clone(worker),
+        current: current.clone(),
+        neighbour_gone: Arc::clone(&wakes.reaper),
+        sweep: Arc::clone(&wakes.sweep),
+        stop: stop.clone(),
+    };
+    tracker.spawn(reaper.run());
+    tracker.spawn(listen::control(Arc::clone(worker), stop.clone()));
+    tracker.spawn(titles::write_requested(Arc::clone(worker), stop.clone()));
 }
 
 /// The tokens with which a worker ends.

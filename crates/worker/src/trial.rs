@@ -9,19 +9,16 @@ use std::time::Duration;
 use backon::{ConstantBuilder, Retryable as _};
 use futures_util::future::BoxFuture;
 use houston_domain::death::{Shown, Verdict, verdict};
-use houston_domain::id::{AgentableId, Ids, ProcessId, WorkerId};
-use houston_engine::{DriveOutcome, Engine};
-use houston_metrics::Metrics;
-use houston_queue::{DeltaBus, HintSender};
-use houston_store::RunStore;
+use houston_domain::id::{AgentableId, WorkerId};
+use houston_engine::DriveOutcome;
 use houston_store::claim::Trial;
 use houston_store::lease::WorkerDescription;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{LeaseConfig, SweepConfig};
-use crate::lease::{Current, LeaseKeeper, LeaseThread, RESIGN_TIMEOUT};
+use crate::lease::{Current, LeaseKeeper, LeaseThread, resigned};
+use crate::worker::Worker;
 use crate::{listen, reaper};
 
 /// How often giving a run up is tried again while another worker takes the lock for a moment, and the pause between two tries.
@@ -44,8 +41,7 @@ pub type TryAlone = Arc<dyn Fn(AgentableId, CancellationToken) -> BoxFuture<'sta
 
 /// The trials of a worker.
 pub(crate) struct Trials {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) store: RunStore,
+    pub(crate) worker: Arc<Worker>,
     pub(crate) current: Current,
     pub(crate) alone: TryAlone,
     /// The runs that are tried.
@@ -70,14 +66,14 @@ impl Trials {
             }
         }
         if let Some(worker) = worker {
-            self.store.bury(worker).await?;
+            self.worker.store.bury(worker).await?;
         }
         // `Err(None)`: another worker holds the lock.
         let end = || async {
             // This worker may have another lease by now.
             let holder = self.current.borrow().clone();
             let Some(holder) = holder else { return Ok(DriveOutcome::NotClaimed) };
-            match self.engine.drive_on_trial(agentable, &holder, Trial::Shown(verdict)).await {
+            match self.worker.engine.drive_on_trial(agentable, &holder, Trial::Shown(verdict)).await {
                 Ok(DriveOutcome::NotClaimed) if shown == Shown::Kills => Err(None),
                 outcome => outcome.map_err(Some),
             }
@@ -104,53 +100,24 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// The worker of a process that drives one run, and does nothing else.
-pub struct LoneWorker {
-    /// Drives the run.
-    pub engine: Arc<Engine>,
-    /// The handle to Postgres.
-    pub store: RunStore,
-    /// Connection URL of Postgres, for the connection of the lease.
-    pub database_url: String,
-    /// Sends hints to all workers.
-    pub hints: HintSender,
-    /// Receives requests for transcripts and cancellations.
-    pub bus: DeltaBus,
-    /// Generates ids, and has the clock.
-    pub ids: Arc<Ids>,
-    /// Counts leases.
-    pub metrics: Arc<Metrics>,
-    /// The process.
-    pub process: ProcessId,
-    /// How it introduces itself to operators.
-    pub description: WorkerDescription,
-    /// `[lease]` of `jobs/orchestrator.toml`.
-    pub lease: LeaseConfig,
-    /// `[sweep]` of `jobs/orchestrator.toml`.
-    pub sweep: SweepConfig,
-}
-
-impl LoneWorker {
-    /// Drives the run until it rests, or `stop` asks to hand it over. `begins` is called before it is claimed.
+impl Worker {
+    /// Drives the run until it rests, or `stop` asks to hand it over, and does nothing else. `begins` is called before it is
+    /// claimed.
     ///
     /// # Errors
     /// [`LeaseThread`] when the lease thread cannot be started, before `begins` is called.
-    pub async fn drive(
+    pub async fn drive_alone(
         self,
         agentable: AgentableId,
         tracker: &TaskTracker,
         stop: CancellationToken,
         begins: impl FnOnce(WorkerId),
     ) -> Result<houston_store::Result<DriveOutcome>, LeaseThread> {
-        let (done, hints) = (CancellationToken::new(), self.hints);
+        let (done, hints, worker) = (CancellationToken::new(), self.hints.clone(), Arc::new(self));
         let neighbour_gone = Arc::new(Notify::new());
         let keeper = LeaseKeeper {
-            url: self.database_url,
-            worker: WorkerDescription { slots: Some(1), ..self.description },
-            ids: self.ids,
-            process: self.process,
-            config: self.lease,
-            metrics: self.metrics,
+            worker: Arc::clone(&worker),
+            description: WorkerDescription { slots: Some(1), ..worker.description.clone() },
             drain: stop.clone(),
             done: done.clone(),
             // It takes no hints.
@@ -160,16 +127,14 @@ impl LoneWorker {
         };
         let current = keeper.start()?;
         let reaper = reaper::Reaper {
-            store: self.store,
-            engine: Arc::clone(&self.engine),
+            worker: Arc::clone(&worker),
             current: current.clone(),
-            times: reaper::Times::of(self.sweep, self.lease),
             neighbour_gone,
             sweep: Arc::default(),
             stop: done.clone(),
         };
         tracker.spawn(reaper.run());
-        tracker.spawn(listen::control(self.bus, Arc::clone(&self.engine), done.clone()));
+        tracker.spawn(listen::control(Arc::clone(&worker), done.clone()));
         let holder = tokio::select! {
             holder = held(current.clone()) => holder,
             () = stop.cancelled() => None,
@@ -177,13 +142,12 @@ impl LoneWorker {
         let driven = match holder {
             Some(holder) => {
                 begins(holder.worker);
-                self.engine.drive_on_trial(agentable, &holder, Trial::Shown(Verdict::Try)).await
+                worker.engine.drive_on_trial(agentable, &holder, Trial::Shown(Verdict::Try)).await
             }
             None => Ok(DriveOutcome::NotClaimed),
         };
         done.cancel();
-        let mut gone = current;
-        let _ = tokio::time::timeout(RESIGN_TIMEOUT, gone.wait_for(Option::is_none)).await;
+        resigned(current).await;
         Ok(driven)
     }
 }

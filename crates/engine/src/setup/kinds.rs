@@ -132,9 +132,7 @@ impl Setups {
     pub async fn serving(&self, kind: &str, serving: &Serving) -> Option<Arc<Setup>> {
         let kind = self.kinds.get(kind)?;
         match serving {
-            Serving::Agent(agent) | Serving::Routed(agent) => {
-                Some(self.of_agent(kind, agent).await)
-            }
+            Serving::Agent(agent) | Serving::Routed(agent) => Some(self.of_agent(kind, agent).await),
             Serving::File | Serving::Team(_) | Serving::Unreadable(_) => Some(Arc::clone(kind)),
         }
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Jobs;
 use super::runner::{Again, Result};
-use crate::webhooks::Shared;
+use crate::worker::Worker;
 
 /// The longest rest after a page.
 const MAX_REST: Duration = Duration::from_millis(500);
@@ -18,7 +18,7 @@ pub(super) async fn run(jobs: &Jobs) -> Result {
 }
 
 async fn read(jobs: &Jobs) -> Result {
-    let (Shared { store, ids, webhooks, send_now, .. }, began) = (&jobs.webhooks, Instant::now());
+    let (Worker { background: store, ids, webhooks, .. }, began) = (&*jobs.worker, Instant::now());
     let config = &webhooks.config;
     if !store.has_webhooks().await? && !store.has_replays().await? {
         return Ok(Again::In(config.idle()));
@@ -35,11 +35,11 @@ async fn read(jobs: &Jobs) -> Result {
         }
     };
     if has_some {
-        send_now.notify_one();
+        jobs.wakes.deliveries.notify_one();
     }
     let replays = store.replay_some(ids, config.page, ids.clock().now()).await?;
     if replays {
-        send_now.notify_one();
+        jobs.wakes.deliveries.notify_one();
     }
     // Rests as long as the page has taken. Each event becomes a row for each webhook of its tenant: without a rest, those of a
     // tenant with many would take all that the disk of Postgres can write, and everyone else's commits wait for it.

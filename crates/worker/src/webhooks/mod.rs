@@ -6,23 +6,17 @@
 //!   other, for each webhook by itself.
 //! - While no webhook is switched on, each process asks Postgres every `idle_s` whether there is one, and does nothing else.
 
-mod sender;
+pub(crate) mod sender;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_domain::id::Ids;
 use houston_domain::sealed::SecretKeys;
 use houston_domain::setting::{WrongSetting, positive};
 use houston_domain::webhook::DeliveryRetry;
-use houston_metrics::Metrics;
-use houston_store::RunStore;
 use houston_store::copies::Copies;
 use houston_web::{ListedHost, Sinks};
 use serde::{Deserialize, Serialize};
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// What webhooks need besides the store.
 #[derive(Debug, Clone)]
@@ -35,36 +29,6 @@ pub struct Webhooks {
     pub keys: Option<SecretKeys>,
     /// Between the cells, if there are several: a receiver that is gone is gone for all.
     pub copies: Option<Copies>,
-}
-
-/// What reading events and sending deliveries share.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    pub(crate) store: RunStore,
-    pub(crate) ids: Arc<Ids>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) webhooks: Webhooks,
-    /// Deliveries were made: send now.
-    pub(crate) send_now: Arc<Notify>,
-}
-
-impl Shared {
-    /// Starts the task that sends. From `stop` on it begins nothing; what is being sent at `kill` is left to other processes.
-    /// Returns what is cancelled when everything that was being sent at `stop` has been settled.
-    pub(crate) fn start_sending(
-        &self,
-        tracker: &TaskTracker,
-        stop: CancellationToken,
-        kill: CancellationToken,
-    ) -> CancellationToken {
-        let (shared, drained) = (self.clone(), CancellationToken::new());
-        let sent = drained.clone();
-        tracker.spawn(async move {
-            sender::run(shared, stop, kill).await;
-            sent.cancel();
-        });
-        drained
-    }
 }
 
 /// `jobs/webhooks.toml`.

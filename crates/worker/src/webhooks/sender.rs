@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -21,11 +22,12 @@ use houston_web::sink::{Attempt, Message};
 use houston_web::webhook::Signer;
 use rand::RngExt as _;
 use secrecy::ExposeSecret as _;
+use tokio::sync::Notify;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::Shared;
+use crate::worker::Worker;
 
 /// What is being sent: each task ends when the delivery is settled. They are tasks, and not futures that this one
 /// polls, because a delivery holds a connection while it is settled: one that is not polled while this one waits for a
@@ -39,16 +41,21 @@ const SET_ASIDE: &str = "each process that sent it ended before there was an ans
      for again";
 
 /// Sends until stopped, and lets what is being sent end.
-pub(super) async fn run(shared: Shared, stop: CancellationToken, kill: CancellationToken) {
-    let mut outbox =
-        Outbox { shared, sending: Sending::new(), open: HashMap::new(), after: None, waits_alone: false };
+pub(crate) async fn run(
+    worker: Arc<Worker>,
+    send_now: Arc<Notify>,
+    stop: CancellationToken,
+    kill: CancellationToken,
+) {
+    let (sending, open) = (Sending::new(), HashMap::new());
+    let mut outbox = Outbox { worker, sending, open, after: None, waits_alone: false };
     loop {
         let pause = outbox.begin().await;
         let deadline = tokio::time::Instant::now() + pause;
         // More is claimed when something has ended, but not after each single one: a claim is a statement.
         let mut count = 0;
         loop {
-            let at_once = outbox.shared.webhooks.config.at_once;
+            let at_once = outbox.worker.webhooks.config.at_once;
             tokio::select! {
                 () = stop.cancelled() => return outbox.drain(kill).await,
                 Some(ended) = outbox.sending.join_next_with_id() => {
@@ -58,7 +65,7 @@ pub(super) async fn run(shared: Shared, stop: CancellationToken, kill: Cancellat
                         break;
                     }
                 }
-                () = outbox.shared.send_now.notified() => break,
+                () = send_now.notified() => break,
                 () = tokio::time::sleep_until(deadline) => break,
             }
         }
@@ -66,7 +73,7 @@ pub(super) async fn run(shared: Shared, stop: CancellationToken, kill: Cancellat
 }
 
 struct Outbox {
-    shared: Shared,
+    worker: Arc<Worker>,
     sending: Sending,
     /// What each task sends.
     open: HashMap<Id, Open>,
@@ -84,7 +91,7 @@ impl Outbox {
     /// Begins to send what is due. Returns how long to wait before the next look.
     async fn begin(&mut self) -> std::time::Duration {
         let found = self.claim().await;
-        let config = &self.shared.webhooks.config;
+        let config = &self.worker.webhooks.config;
         match found {
             Ok(true) => config.poll(),
             Ok(false) => config.idle(),
@@ -97,7 +104,7 @@ impl Outbox {
 
     /// Claims what is due. Returns whether there are webhooks.
     async fn claim(&mut self) -> Result<bool> {
-        let Shared { store, ids, webhooks, .. } = &self.shared;
+        let Worker { background: store, ids, webhooks, .. } = &*self.worker;
         if self.sending.is_empty() && !store.has_webhooks().await? && !store.has_replays().await? {
             return Ok(false);
         }
@@ -130,13 +137,13 @@ impl Outbox {
             store.give_back_deliveries(&later, now + GIVEN_BACK).await?;
         }
         for delivery in &set_aside {
-            self::set_aside(&self.shared, delivery).await;
+            self::set_aside(&self.worker, delivery).await;
         }
         let events = store.delivered_events(&claimed).await?;
         for (delivery, event) in claimed.into_iter().zip(events) {
-            let shared = self.shared.clone();
+            let worker = Arc::clone(&self.worker);
             let open = Open(delivery.clone());
-            let sends = self.sending.spawn(async move { deliver(&shared, &delivery, event).await });
+            let sends = self.sending.spawn(async move { deliver(&worker, &delivery, event).await });
             self.open.insert(sends.id(), open);
         }
         Ok(true)
@@ -167,8 +174,8 @@ impl Outbox {
         }
         self.sending.shutdown().await;
         let open: Vec<ClaimedDelivery> = self.open.into_values().map(|Open(delivery)| delivery).collect();
-        let now = self.shared.ids.clock().now();
-        if let Err(error) = self.shared.store.give_back_deliveries(&open, now).await {
+        let now = self.worker.ids.clock().now();
+        if let Err(error) = self.worker.background.give_back_deliveries(&open, now).await {
             tracing::warn!(%error, "deliveries could not be given back; they are sent again when their claim is over");
         }
     }
@@ -191,28 +198,28 @@ impl From<Uuid> for Claim {
 }
 
 /// Sends one delivery and stores what became of it.
-async fn deliver(shared: &Shared, delivery: &ClaimedDelivery, event: Option<(EventOwner, Committed)>) {
-    let clock = shared.ids.clock();
+async fn deliver(worker: &Worker, delivery: &ClaimedDelivery, event: Option<(EventOwner, Committed)>) {
+    let clock = worker.ids.clock();
     let (settled, attempt) = match event {
-        _ if shared.webhooks.config.retry.given_up_at(delivery.created_at) <= clock.now() => {
+        _ if worker.webhooks.config.retry.given_up_at(delivery.created_at) <= clock.now() => {
             (Settled::Dead, failed("it waited too long behind deliveries that failed"))
         }
         Some(event) => {
-            let attempt = attempt(shared, delivery, &event, clock.now()).await;
-            (judge(shared, delivery, &attempt, clock.now()), attempt)
+            let attempt = attempt(worker, delivery, &event, clock.now()).await;
+            (judge(worker, delivery, &attempt, clock.now()), attempt)
         }
         None => (Settled::Dead, failed("the event was erased")),
     };
     if settled == Settled::Gone
-        && let Some(error) = off_in_all_cells(shared, delivery, clock.now()).await
+        && let Some(error) = off_in_all_cells(worker, delivery, clock.now()).await
     {
         let webhook = delivery.webhook;
         tracing::warn!(%error, %webhook, "a webhook was not switched off in all cells; its event is sent again");
         return;
     }
     let answer = Answer { status: attempt.status, error: attempt.error.as_deref() };
-    match shared.store.settle_delivery(delivery, settled, answer, clock.now()).await {
-        Ok(true) => shared.metrics.worker.delivered(counted(settled)),
+    match worker.background.settle_delivery(delivery, settled, answer, clock.now()).await {
+        Ok(true) => worker.metrics.worker.delivered(counted(settled)),
         Ok(false) => tracing::debug!(delivery = %delivery.id, "another process has taken the delivery over"),
         Err(error) => {
             tracing::warn!(%error, delivery = %delivery.id, "a delivery could not be settled; it is sent again");
@@ -224,12 +231,12 @@ async fn deliver(shared: &Shared, delivery: &ClaimedDelivery, event: Option<(Eve
 }
 
 /// Gives up a delivery that processes end with.
-async fn set_aside(shared: &Shared, delivery: &ClaimedDelivery) {
+async fn set_aside(worker: &Worker, delivery: &ClaimedDelivery) {
     let (id, webhook, deaths) = (delivery.id, delivery.webhook, delivery.deaths);
     tracing::error!(delivery = %id, %webhook, deaths, "a delivery was set aside: processes ended while they sent it");
     let answer = Answer { status: None, error: Some(SET_ASIDE) };
-    match shared.store.settle_delivery(delivery, Settled::Dead, answer, shared.ids.clock().now()).await {
-        Ok(_) => shared.metrics.worker.delivered(Delivery::Dead),
+    match worker.background.settle_delivery(delivery, Settled::Dead, answer, worker.ids.clock().now()).await {
+        Ok(_) => worker.metrics.worker.delivered(Delivery::Dead),
         Err(error) => {
             tracing::warn!(%error, delivery = %id, "a delivery could not be set aside; the next look does")
         }
@@ -246,8 +253,8 @@ fn counted(settled: Settled) -> Delivery {
 }
 
 /// Switches the webhook off in the other cells before the delivery is settled, so that this is repeated if the process dies.
-async fn off_in_all_cells(shared: &Shared, delivery: &ClaimedDelivery, now: DateTime<Utc>) -> Option<Error> {
-    let copies = shared.webhooks.copies.as_ref().filter(|_| delivery.push.is_none())?;
+async fn off_in_all_cells(worker: &Worker, delivery: &ClaimedDelivery, now: DateTime<Utc>) -> Option<Error> {
+    let copies = worker.webhooks.copies.as_ref().filter(|_| delivery.push.is_none())?;
     copies.switch_off_webhook(delivery.tenant, delivery.webhook, now).await.err()
 }
 
@@ -256,16 +263,16 @@ pub(super) fn failed(why: &str) -> Attempt {
 }
 
 async fn attempt(
-    shared: &Shared,
+    worker: &Worker,
     delivery: &ClaimedDelivery,
     event: &(EventOwner, Committed),
     now: DateTime<Utc>,
 ) -> Attempt {
     if let Some(push) = &delivery.push {
-        return send_push(shared, (delivery, push), event, now).await;
+        return send_push(worker, (delivery, push), event, now).await;
     }
     let (owner, committed) = event;
-    let signer = match signer(shared, delivery) {
+    let signer = match signer(worker, delivery) {
         Ok(signer) => signer,
         Err(why) => return failed(&why),
     };
@@ -274,12 +281,12 @@ async fn attempt(
     let traceparent = delivery.traceparent.as_deref();
     let message =
         Message { url: &delivery.url, id: &event.id, body, content_type: CONTENT_TYPE, traceparent };
-    shared.webhooks.sinks.send(&message, &signer, now).await
+    worker.webhooks.sinks.send(&message, &signer, now).await
 }
 
 /// Signs with the secret of the webhook, and with the one before it while that is valid.
-fn signer(shared: &Shared, delivery: &ClaimedDelivery) -> std::result::Result<Signer, String> {
-    let keys = shared.webhooks.keys.as_ref().ok_or("HOUSTON_SECRETS_KEY is not set for the workers")?;
+fn signer(worker: &Worker, delivery: &ClaimedDelivery) -> std::result::Result<Signer, String> {
+    let keys = worker.webhooks.keys.as_ref().ok_or("HOUSTON_SECRETS_KEY is not set for the workers")?;
     let purpose = delivery.webhook.to_string();
     let of = Purpose { tenant: delivery.tenant, what: &purpose };
     let sealed = std::iter::once(&delivery.sealed).chain(&delivery.old_sealed);
@@ -289,7 +296,7 @@ fn signer(shared: &Shared, delivery: &ClaimedDelivery) -> std::result::Result<Si
 }
 
 /// What becomes of a delivery after an attempt.
-fn judge(shared: &Shared, delivery: &ClaimedDelivery, attempt: &Attempt, now: DateTime<Utc>) -> Settled {
+fn judge(worker: &Worker, delivery: &ClaimedDelivery, attempt: &Attempt, now: DateTime<Utc>) -> Settled {
     if attempt.is_accepted() {
         return Settled::Delivered;
     }
@@ -302,13 +309,13 @@ fn judge(shared: &Shared, delivery: &ClaimedDelivery, attempt: &Attempt, now: Da
         retry_after_s: attempt.retry_after_s,
     };
     let chance = rand::rng().random::<f64>();
-    shared.webhooks.config.retry.next(failed, now, chance).map_or(Settled::Dead, Settled::Retry)
+    worker.webhooks.config.retry.next(failed, now, chance).map_or(Settled::Dead, Settled::Retry)
 }
 
 /// Sends a push notification of A2A: the event as an update of the client's task, with the token and the credentials that the
 /// client gave.
 async fn send_push(
-    shared: &Shared,
+    worker: &Worker,
     (delivery, push): (&ClaimedDelivery, &DeliveredPush),
     (owner, committed): &(EventOwner, Committed),
     now: DateTime<Utc>,
@@ -318,7 +325,7 @@ async fn send_push(
         // A message that was taken back: there is nothing to say.
         return Attempt { status: None, error: None, retry_after_s: None };
     };
-    let secrets = match push_secrets(shared, delivery, push) {
+    let secrets = match push_secrets(worker, delivery, push) {
         Ok(secrets) => secrets,
         Err(why) => return failed(&why),
     };
@@ -326,18 +333,18 @@ async fn send_push(
     let id = event_id(owner, committed.seq);
     let traceparent = delivery.traceparent.as_deref();
     let message = Message { url: &delivery.url, id: &id, body, content_type: MEDIA_TYPE, traceparent };
-    shared.webhooks.sinks.send_with(&message, &secrets.headers(), now).await
+    worker.webhooks.sinks.send_with(&message, &secrets.headers(), now).await
 }
 
 fn push_secrets(
-    shared: &Shared,
+    worker: &Worker,
     delivery: &ClaimedDelivery,
     push: &DeliveredPush,
 ) -> std::result::Result<PushSecrets, String> {
     if delivery.sealed.is_empty() {
         return Ok(PushSecrets::default());
     }
-    let keys = shared.webhooks.keys.as_ref().ok_or("HOUSTON_SECRETS_KEY is not set for the workers")?;
+    let keys = worker.webhooks.keys.as_ref().ok_or("HOUSTON_SECRETS_KEY is not set for the workers")?;
     let purpose = PushSecrets::purpose(push.run, &push.push_id);
     let opened = keys.open(Purpose { tenant: delivery.tenant, what: &purpose }, &delivery.sealed);
     let opened = opened.map_err(|error| format!("its credentials cannot be opened: {error}"))?;

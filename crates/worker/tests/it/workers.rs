@@ -159,6 +159,12 @@ impl TestCluster {
                 guards: guards(),
                 fallbacks: houston_domain::fallback::Fallbacks::default(),
                 own_tools: self.own_tools.clone(),
+                hooks: Vec::new(),
+                observers: Vec::new(),
+                pdf: houston_tools::PdfReader::default(),
+                metrics: Arc::default(),
+                spans: Default::default(),
+                trial: houston_store::claim::Trial::None,
             })
             .unwrap(),
         );

@@ -80,7 +80,9 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
     /// Reads the run's state from Postgres again, after a commit whose response was lost.
     pub(super) async fn reload(&mut self) -> Result<(), Interrupted> {
         let agentable = self.journal.agentable();
-        if let Some(open) = self.journal.of_postgres(|store| store.open_message_at(agentable, i64::MAX)).await? {
+        if let Some(open) =
+            self.journal.of_postgres(|store| store.open_message_at(agentable, i64::MAX)).await?
+        {
             self.journal.next_message = open;
         }
         let kind = self.journal.services.setup(&self.attempt.kind).unwrap_or(&self.setup).clone();

@@ -69,7 +69,9 @@ impl ToolRunner {
                 (Ready { ask, text, source: id.to_string(), untrusted: true }, Some(load))
             }
             Material::Text(source) => {
-                let Some(SourceText { text, untrusted }) = source_text(journal, &source).await? else { return Ok(Err(ask.missing(&source))) };
+                let Some(SourceText { text, untrusted }) = source_text(journal, &source).await? else {
+                    return Ok(Err(ask.missing(&source)));
+                };
                 match ask.question(&source.name(), &text) {
                     Ok(text) => (Ready { ask, text, source: source.name(), untrusted }, None),
                     Err(refused) => return Ok(Err(refused)),
