@@ -47,10 +47,8 @@ mod trial;
 mod webhooks;
 mod worker;
 
-pub use config::{LeaseConfig, SweepConfig, TriggersConfig, WorkerConfig};
+pub use config::{LeaseConfig, SweepConfig, TriggersConfig, WebhooksConfig, WorkerConfig};
 pub use health::{Kinds, Monitor, MonitorConfig};
 pub use lease::LeaseThread;
 pub use start::{Error, Running};
-pub use trial::{Tried, TryAlone};
-pub use webhooks::{Webhooks, WebhooksConfig};
-pub use worker::Worker;
+pub use worker::{Tried, TryAlone, Webhooks, Worker};

@@ -17,9 +17,8 @@ use crate::health::{Kinds, Monitor};
 use crate::jobs::{Jobs, Wakes};
 use crate::lease::{Current, LeaseKeeper, LeaseThread, PauseLanes, resigned};
 use crate::trial::Trials;
-use crate::webhooks::sender;
 use crate::worker::Worker;
-use crate::{listen, reaper, titles};
+use crate::{listen, reaper, titles, webhooks};
 
 /// Why a worker ended without being asked to stop.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +88,7 @@ impl Worker {
         let current = keeper.start()?;
         let health = backend.health();
         let deliveries = Arc::clone(&wakes.deliveries);
-        let sent = tracker.spawn(sender::run(Arc::clone(&worker), deliveries, stop.clone(), done.clone()));
+        let sent = tracker.spawn(webhooks::run(Arc::clone(&worker), deliveries, stop.clone(), done.clone()));
         let jobs = Jobs {
             local: backend.local_hints(),
             redis: HintHealth::new(backend.health(), worker.hints.health().clone()),

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use backon::{ConstantBuilder, Retryable as _};
-use futures_util::future::BoxFuture;
 use houston_domain::death::{Shown, Verdict, verdict};
 use houston_domain::id::{AgentableId, WorkerId};
 use houston_engine::DriveOutcome;
@@ -18,26 +17,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::lease::{Current, LeaseKeeper, LeaseThread, resigned};
-use crate::worker::Worker;
+use crate::worker::{Tried, TryAlone, Worker};
 use crate::{listen, reaper};
 
 /// How often giving a run up is tried again while another worker takes the lock for a moment, and the pause between two tries.
 const RETRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// What a process has shown that drove a run alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tried {
-    /// Whether it lives.
-    pub shown: Shown,
-    /// How the process ended, in words.
-    pub how: String,
-    /// The worker that it was, if it began.
-    pub worker: Option<WorkerId>,
-}
-
-/// Drives a run in a process of its own, until the run rests or the token asks the process to hand it over.
-pub type TryAlone = Arc<dyn Fn(AgentableId, CancellationToken) -> BoxFuture<'static, Tried> + Send + Sync>;
 
 /// The trials of a worker.
 pub(crate) struct Trials {

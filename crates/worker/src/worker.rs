@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
-use houston_domain::id::{Ids, ProcessId};
+use futures_util::future::BoxFuture;
+use houston_domain::death::Shown;
+use houston_domain::id::{AgentableId, Ids, ProcessId, WorkerId};
 use houston_domain::schedule::Schedules;
+use houston_domain::sealed::SecretKeys;
 use houston_engine::Engine;
 use houston_metrics::Metrics;
 use houston_queue::{DeltaBus, HintSender, Redis, Slots};
 use houston_store::RunStore;
+use houston_store::copies::Copies;
 use houston_store::lease::WorkerDescription;
+use houston_web::Sinks;
+use tokio_util::sync::CancellationToken;
 
-use crate::config::{LeaseConfig, SweepConfig, TriggersConfig, WorkerConfig};
+use crate::config::{LeaseConfig, SweepConfig, TriggersConfig, WebhooksConfig, WorkerConfig};
 use crate::health::MonitorConfig;
-use crate::trial::TryAlone;
-use crate::webhooks::Webhooks;
 
 /// What [`Worker::start`] needs.
 pub struct Worker {
@@ -58,3 +62,30 @@ pub struct Worker {
     /// Tries runs in processes of their own, if the engine leaves them to it.
     pub alone: Option<TryAlone>,
 }
+
+/// What webhooks need besides the store.
+#[derive(Debug, Clone)]
+pub struct Webhooks {
+    /// `jobs/webhooks.toml`.
+    pub config: WebhooksConfig,
+    /// Sends to the addresses of tenants.
+    pub sinks: Arc<Sinks>,
+    /// Opens the secrets that sign; without, nothing can be sent.
+    pub keys: Option<SecretKeys>,
+    /// Between the cells, if there are several: a receiver that is gone is gone for all.
+    pub copies: Option<Copies>,
+}
+
+/// What a process has shown that drove a run alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tried {
+    /// Whether it lives.
+    pub shown: Shown,
+    /// How the process ended, in words.
+    pub how: String,
+    /// The worker that it was, if it began.
+    pub worker: Option<WorkerId>,
+}
+
+/// Drives a run in a process of its own, until the run rests or the token asks the process to hand it over.
+pub type TryAlone = Arc<dyn Fn(AgentableId, CancellationToken) -> BoxFuture<'static, Tried> + Send + Sync>;

@@ -1,4 +1,10 @@
-//! Sends deliveries that are due: signed events, and push notifications of A2A.
+//! Webhooks: one process of each cell reads new events and makes deliveries of them ([`crate::jobs`]); every process sends
+//! deliveries that are due: signed events, and push notifications of A2A.
+//!
+//! - An event becomes a delivery for each webhook that wants it, in the transaction that moves the reader's position.
+//! - A delivery is sent at least once, with the same `webhook-id` each time. Those of one agentable are sent one after the
+//!   other, for each webhook by itself.
+//! - While no webhook is switched on, each process asks Postgres every `idle_s` whether there is one, and does nothing else.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -258,7 +264,7 @@ async fn off_in_all_cells(worker: &Worker, delivery: &ClaimedDelivery, now: Date
     copies.switch_off_webhook(delivery.tenant, delivery.webhook, now).await.err()
 }
 
-pub(super) fn failed(why: &str) -> Attempt {
+fn failed(why: &str) -> Attempt {
     Attempt { status: None, error: Some(why.to_owned()), retry_after_s: None }
 }
 
