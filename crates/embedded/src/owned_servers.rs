@@ -11,16 +11,22 @@ use crate::layout::Layout;
 use crate::lock::{Lock, Note};
 use crate::postgres::Postgres;
 use crate::privilege::Identity;
-use crate::process::{Process, rotate_log};
+use crate::process::{Process, Supervised, rotate_log};
 use crate::redis::Redis;
 use crate::server::Server;
 use crate::spawner::Spawner;
 
+#[derive(Debug)]
+struct Child {
+    server: Server,
+    program: Box<dyn Supervised>,
+    process: Process,
+}
+
 /// The running child processes. Dropping stops them, then releases the lock.
 #[derive(Debug)]
 pub(crate) struct OwnedServers {
-    postgres: Option<(Postgres, Process)>,
-    redis: Option<(Redis, Process)>,
+    children: Vec<Child>,
     spawner: Spawner,
     layout: Layout,
     lock: Lock,
@@ -47,15 +53,13 @@ impl OwnedServers {
             servers.iter().zip(&programs).map(|(server, program)| name(*server, program)).collect();
         progress(&format!("starting {} in {}", names.join(" and "), layout.folder().display()));
         let spawner = Spawner::new().map_err(|source| Error::Thread { source })?;
-        let mut owned = Self { postgres: None, redis: None, spawner, layout, lock };
+        let mut owned = Self { children: Vec::new(), spawner, layout, lock };
         let program =
             |wanted| servers.iter().position(|server| *server == wanted).map(|at| programs[at].path.clone());
         // Redis first: it loads its data while Postgres creates its cluster.
         if let Some(program) = program(Server::Redis) {
-            let redis = Redis { program, layout: owned.layout.clone(), identity, fsync: config.fsync };
-            rotate_log(&redis.layout.log(Server::Redis))?;
-            let process = redis.spawn(&owned.spawner)?;
-            owned.redis = Some((redis, process));
+            let layout = owned.layout.clone();
+            owned.add(Server::Redis, Redis { program, layout, identity, fsync: config.fsync })?;
         }
         if let Some(program) = program(Server::Postgres) {
             let (layout, max_connections) = (owned.layout.clone(), config.max_connections);
@@ -65,63 +69,44 @@ impl OwnedServers {
                 progress("creating a database cluster (this happens once)");
                 postgres.create_cluster(&owned.spawner)?;
             }
-            rotate_log(&postgres.layout.log(Server::Postgres))?;
-            let process = postgres.spawn(&owned.spawner)?;
-            owned.postgres = Some((postgres, process));
+            owned.add(Server::Postgres, postgres)?;
         }
         note.uid = Some(identity.uid());
         owned.lock.write(&note);
-        owned.wait()?;
+        for Child { program, process, .. } in &mut owned.children {
+            program.wait(process, &owned.spawner)?;
+        }
         Ok(owned)
     }
 
-    fn wait(&mut self) -> Result<(), Error> {
-        if let Some((redis, process)) = &mut self.redis {
-            redis.wait(process, &self.spawner)?;
-        }
-        if let Some((postgres, process)) = &mut self.postgres {
-            postgres.wait(process, &self.spawner)?;
-        }
+    fn add(&mut self, server: Server, program: impl Supervised + 'static) -> Result<(), Error> {
+        rotate_log(&self.layout.log(server))?;
+        let process = program.spawn(&self.spawner)?;
+        self.children.push(Child { server, program: Box::new(program), process });
         Ok(())
     }
 
     pub(crate) fn pid(&self, server: Server) -> Option<u32> {
-        match server {
-            Server::Postgres => self.postgres.as_ref().map(|(_, process)| process.pid()),
-            Server::Redis => self.redis.as_ref().map(|(_, process)| process.pid()),
-        }
+        self.children.iter().find(|child| child.server == server).map(|child| child.process.pid())
     }
 
     /// Whether `server` was started and has ended by itself.
     pub(crate) fn has_ended(&mut self, server: Server) -> bool {
-        match server {
-            Server::Postgres => self.postgres.as_mut().is_some_and(|(_, process)| process.ended().is_some()),
-            Server::Redis => self.redis.as_mut().is_some_and(|(_, process)| process.ended().is_some()),
-        }
+        self.children.iter_mut().any(|child| child.server == server && child.process.ended().is_some())
     }
 
     /// Stops `server` if it still runs, starts it again and waits until it is ready.
     pub(crate) fn restart(&mut self, server: Server) -> Result<(), Error> {
-        match (server, &mut self.postgres, &mut self.redis) {
-            (Server::Postgres, Some((postgres, process)), _) => {
-                process.stop()?;
-                *process = postgres.spawn(&self.spawner)?;
-                postgres.wait(process, &self.spawner)
-            }
-            (Server::Redis, _, Some((redis, process))) => {
-                process.stop()?;
-                *process = redis.spawn(&self.spawner)?;
-                redis.wait(process, &self.spawner)
-            }
-            _ => Err(Error::NotStarted { server }),
-        }
+        let child = self.children.iter_mut().find(|child| child.server == server);
+        let Child { program, process, .. } = child.ok_or(Error::NotStarted { server })?;
+        process.stop()?;
+        *process = program.spawn(&self.spawner)?;
+        program.wait(process, &self.spawner)
     }
 
     /// Stops both servers at the same time. Tries both before returning the first error.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
-        let postgres = self.postgres.take().map(|(_, process)| process);
-        let redis = self.redis.take().map(|(_, process)| process);
-        let mut processes: Vec<Process> = postgres.into_iter().chain(redis).collect();
+        let mut processes: Vec<Process> = self.children.drain(..).map(|child| child.process).collect();
         processes.iter_mut().for_each(Process::ask_to_stop);
         let outcomes: Vec<_> = processes.iter_mut().map(Process::stop).collect();
         self.layout.remove_outside_sockets();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Tail, file};
 use crate::layout::Layout;
 use crate::privilege::Identity;
-use crate::process::{Answer, POLL, Process, stop_leftover};
+use crate::process::{Answer, POLL, Process, Supervised, stop_leftover};
 use crate::server::Server;
 use crate::spawner::Spawner;
 use crate::wire::{Connection, Greeting, Refusal};
@@ -76,33 +76,6 @@ impl Postgres {
         fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(file("save", folder))
     }
 
-    /// Starts Postgres on an existing cluster; [`Self::wait`] for it next.
-    pub(crate) fn spawn(&self, spawner: &Spawner) -> Result<Process, Error> {
-        let data = self.layout.data(Server::Postgres);
-        self.identity.change_owner(&data)?;
-        let pid_file = self.layout.pid_file(Server::Postgres);
-        let stale = stop_leftover(Server::Postgres, &pid_file, &["postgres"], &data, libc::SIGINT)?;
-        let mut command = Command::new(&self.program);
-        if let Some(pid) = stale {
-            // The old postmaster was killed with its owner: it is a zombie, or its pid belongs to another process. Postgres
-            // only checks whether the pid exists, and would refuse to start. With the pid as that of its grandparent it
-            // continues with the check that matters: whether the old shared memory is in use.
-            command.env("PG_GRANDPARENT_PID", pid.to_string());
-        }
-        command.arg("-D").arg(&data);
-        for setting in self.settings() {
-            command.arg("-c").arg(setting);
-        }
-        Process::spawn(
-            Server::Postgres,
-            command,
-            self.identity,
-            libc::SIGINT,
-            &self.layout.log(Server::Postgres),
-            spawner,
-        )
-    }
-
     fn settings(&self) -> Vec<String> {
         let mut settings = vec![
             format!("unix_socket_directories={}", self.layout.sockets().display()),
@@ -131,10 +104,39 @@ impl Postgres {
         settings.extend(self.more_settings.iter().cloned());
         settings
     }
+}
+
+impl Supervised for Postgres {
+    /// Starts Postgres on an existing cluster; [`Self::wait`] for it next.
+    fn spawn(&self, spawner: &Spawner) -> Result<Process, Error> {
+        let data = self.layout.data(Server::Postgres);
+        self.identity.change_owner(&data)?;
+        let pid_file = self.layout.pid_file(Server::Postgres);
+        let stale = stop_leftover(Server::Postgres, &pid_file, &["postgres"], &data, libc::SIGINT)?;
+        let mut command = Command::new(&self.program);
+        if let Some(pid) = stale {
+            // The old postmaster was killed with its owner: it is a zombie, or its pid belongs to another process. Postgres
+            // only checks whether the pid exists, and would refuse to start. With the pid as that of its grandparent it
+            // continues with the check that matters: whether the old shared memory is in use.
+            command.env("PG_GRANDPARENT_PID", pid.to_string());
+        }
+        command.arg("-D").arg(&data);
+        for setting in self.settings() {
+            command.arg("-c").arg(setting);
+        }
+        Process::spawn(
+            Server::Postgres,
+            command,
+            self.identity,
+            libc::SIGINT,
+            &self.layout.log(Server::Postgres),
+            spawner,
+        )
+    }
 
     /// Waits until the database `houston` accepts connections, and creates it if it does not exist. Starts Postgres again as
     /// long as children of a killed postmaster hold the shared memory.
-    pub(crate) fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error> {
+    fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error> {
         let socket = self.layout.socket(Server::Postgres);
         let began = Instant::now();
         loop {

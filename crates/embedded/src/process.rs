@@ -138,6 +138,15 @@ impl Drop for Process {
     }
 }
 
+/// How a server is started.
+pub(crate) trait Supervised: std::fmt::Debug + Send + Sync {
+    /// Starts it, after one that an earlier owner left running was stopped.
+    fn spawn(&self, spawner: &Spawner) -> Result<Process, Error>;
+
+    /// Waits until it is ready. May start it again.
+    fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error>;
+}
+
 /// Stops a server that a killed owner left running, by its `pid_file`. The caller holds the folder's lock, so the process
 /// has no living owner.
 ///

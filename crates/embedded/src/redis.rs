@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::error::{Error, file};
 use crate::layout::Layout;
 use crate::privilege::Identity;
-use crate::process::{Answer, Process, stop_leftover};
+use crate::process::{Answer, Process, Supervised, stop_leftover};
 use crate::server::Server;
 use crate::spawner::Spawner;
 
@@ -27,9 +27,9 @@ pub(crate) struct Redis {
     pub(crate) fsync: bool,
 }
 
-impl Redis {
+impl Supervised for Redis {
     /// Starts Redis; [`Self::wait`] for it next.
-    pub(crate) fn spawn(&self, spawner: &Spawner) -> Result<Process, Error> {
+    fn spawn(&self, spawner: &Spawner) -> Result<Process, Error> {
         let (data, socket) = (self.layout.data(Server::Redis), self.layout.socket(Server::Redis));
         if !data.exists() {
             fs::DirBuilder::new().mode(0o700).create(&data).map_err(file("create", &data))?;
@@ -57,7 +57,7 @@ impl Redis {
 
     /// Waits until it is ready. If it ends because its data cannot be loaded, as after a crash of the machine, the data are set
     /// aside and it starts without: it holds hints only, and Postgres has all that they say.
-    pub(crate) fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error> {
+    fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error> {
         let socket = self.layout.socket(Server::Redis);
         let ended = match process.wait(&socket, || ask(&socket)) {
             Err(ended @ Error::Exited { .. }) => ended,
@@ -71,7 +71,9 @@ impl Redis {
         let opened = fs::File::options().append(true).open(&log);
         opened.and_then(|mut log| log.write_all(note.as_bytes())).map_err(file("write", &log))
     }
+}
 
+impl Redis {
     /// Moves the append-only file away, if there is one, in the place of what was moved before.
     fn set_data_aside(&self) -> Result<Option<PathBuf>, Error> {
         let data = self.layout.data(Server::Redis);
