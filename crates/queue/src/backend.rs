@@ -5,7 +5,6 @@
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
 use apalis::prelude::{
@@ -134,7 +133,7 @@ impl Backend for HintBackend {
         while self.deliveries.try_recv().is_ok() {
             lost += 1;
         }
-        self.intake.counts.lost.fetch_add(lost, std::sync::atomic::Ordering::Relaxed);
+        self.intake.counts.lost.add(lost);
         Poll::Ready(Ok(()))
     }
 }
@@ -189,7 +188,7 @@ where
             // Called inside the async block, so that a panic before the first await is caught, too.
             let run = AssertUnwindSafe(async { handler(hint).await }).catch_unwind();
             if let Err(panic) = run.await {
-                counts.panicked.fetch_add(1, Relaxed);
+                counts.panicked.add(1);
                 let (agentable, panic) = (hint.agentable(), panic_message(&*panic));
                 tracing::error!(%agentable, panic, "a hint's handler panicked");
             }

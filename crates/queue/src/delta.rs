@@ -5,7 +5,6 @@ mod payload;
 mod publisher;
 mod subscription;
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 use houston_domain::event::{Live, LiveItem};
@@ -16,10 +15,11 @@ use uuid::Uuid;
 
 pub use self::subscription::{Received, Subscription};
 
-use self::link::{PubSubLink, ReceiveCounts};
+use self::link::PubSubLink;
 use self::publisher::{Outbox, Publisher};
 use self::subscription::{Channel, Topics};
 use crate::connection::Redis;
+use crate::count::Count;
 use crate::health::{ConnectionMonitor, RedisHealth};
 
 /// Publishes live items to subscriptions; cheap to clone. Subscriptions of this process get an item at once and in the
@@ -29,26 +29,24 @@ pub struct DeltaBus {
     topics: Arc<Topics>,
     /// Those who hear all events that this process commits. Nothing, until the first of them asks.
     committed: Arc<OnceLock<Arc<Topics>>>,
-    counts: Arc<ReceiveCounts>,
+    counts: Arc<BusCounts>,
     outbox: Option<Arc<Outbox>>,
     health: RedisHealth,
 }
 
 /// Counts of published and received items.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Default)]
 pub struct BusCounts {
-    /// Current number of subscriptions.
-    pub listeners: usize,
     /// Items sent to Redis. Merged deltas count as one.
-    pub sent: u64,
+    pub sent: Count,
     /// Items not sent, because too many were queued or Redis was unavailable.
-    pub dropped: u64,
+    pub dropped: Count,
     /// Items received from other processes.
-    pub received: u64,
+    pub received: Count,
     /// Received payloads that this build could not decode.
-    pub unreadable: u64,
+    pub unreadable: Count,
     /// Subscriptions dropped because their listener was too slow.
-    pub lagged: u64,
+    pub lagged: Count,
 }
 
 impl DeltaBus {
@@ -62,8 +60,8 @@ impl DeltaBus {
         stop: CancellationToken,
     ) -> Self {
         let Some(redis) = redis else { return Self::within_process() };
-        let (topics, counts) = (Arc::new(Topics::new()), Arc::new(ReceiveCounts::default()));
-        let outbox = Arc::new(Outbox::default());
+        let (topics, counts) = (Arc::new(Topics::new()), Arc::<BusCounts>::default());
+        let outbox = Arc::new(Outbox::new(Arc::clone(&counts)));
         let monitor = ConnectionMonitor::new("deltas in", redis.clone());
         let health = monitor.health();
         let link = PubSubLink {
@@ -130,16 +128,14 @@ impl DeltaBus {
 
     /// The counts so far.
     #[must_use]
-    pub fn counts(&self) -> BusCounts {
-        let outgoing = |count: fn(&Outbox) -> u64| self.outbox.as_deref().map_or(0, count);
-        BusCounts {
-            listeners: self.topics.listeners(),
-            sent: outgoing(|outbox| outbox.sent.load(Relaxed)),
-            dropped: outgoing(|outbox| outbox.dropped.load(Relaxed)),
-            received: self.counts.received.load(Relaxed),
-            unreadable: self.counts.unreadable.load(Relaxed),
-            lagged: self.counts.lagged.load(Relaxed),
-        }
+    pub fn counts(&self) -> &BusCounts {
+        &self.counts
+    }
+
+    /// The number of subscriptions now.
+    #[must_use]
+    pub fn listeners(&self) -> usize {
+        self.topics.listeners()
     }
 
     fn send(&self, channel: Channel, item: LiveItem) {
@@ -150,7 +146,7 @@ impl DeltaBus {
             lagged += listeners.deliver(Channel::Control, &item, weight);
         }
         if lagged > 0 {
-            self.counts.lagged.fetch_add(lagged as u64, Relaxed);
+            self.counts.lagged.add(lagged as u64);
         }
         if let Some(outbox) = &self.outbox {
             outbox.push(channel, item, weight);

@@ -9,7 +9,7 @@ use crate::connection::{RESPONSE_TIMEOUT, Redis};
 use crate::error::{Error, Failure};
 
 /// The version of the payload format that this build writes and reads.
-pub const HINT_VERSION: u8 = 1;
+const HINT_VERSION: u8 = 1;
 
 /// What to do when a hint arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,20 +35,6 @@ pub struct Hint {
     pub id: Uuid,
 }
 
-/// Why this build cannot decode a member of a lane.
-#[derive(Debug, thiserror::Error)]
-pub enum HintError {
-    /// It is not JSON, has another shape, or is of a kind that only a newer release has.
-    #[error("the member is not a hint")]
-    Undecodable(#[from] serde_json::Error),
-    /// It has another version.
-    #[error("the hint has version {found}; this build reads version {HINT_VERSION}")]
-    Version {
-        /// Version of the hint.
-        found: u8,
-    },
-}
-
 impl Hint {
     /// A hint to run `agentable`.
     #[must_use]
@@ -64,23 +50,24 @@ impl Hint {
 
     /// The member of the lane: always the same text for the same hint, so that the set holds it once.
     pub(crate) fn encode(self) -> String {
-        let kind = match self.kind {
-            HintKind::Run => "run",
-        };
-        format!(r#"{{"v":{},"kind":"{kind}","id":"{}"}}"#, self.v, self.id)
+        // Cannot fail: it has no map.
+        serde_json::to_string(&self).unwrap_or_default()
     }
 
-    pub(crate) fn decode(member: &[u8]) -> Result<Self, HintError> {
+    /// The hint of a member; an error for people: it is no hint, or one that only a newer release has.
+    pub(crate) fn decode(member: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Version {
             v: u8,
         }
+        let undecodable = |_| "the member is not a hint".to_owned();
         // The version first: a newer version may have any kind.
-        let Version { v } = serde_json::from_slice(member)?;
-        if v != HINT_VERSION {
-            return Err(HintError::Version { found: v });
+        match serde_json::from_slice(member).map_err(undecodable)? {
+            Version { v: HINT_VERSION } => serde_json::from_slice(member).map_err(undecodable),
+            Version { v } => {
+                Err(format!("the hint has version {v}; this build reads version {HINT_VERSION}"))
+            }
         }
-        Ok(serde_json::from_slice(member)?)
     }
 }
 
@@ -115,11 +102,12 @@ mod tests {
     #[test]
     fn invalid_and_newer_payloads_are_refused() {
         let id = Uuid::from_u128(7);
-        assert!(matches!(Hint::decode(b"garbage"), Err(HintError::Undecodable(_))));
-        assert!(matches!(Hint::decode(b"\xff\xfe"), Err(HintError::Undecodable(_))));
+        let error = |member: &[u8]| Hint::decode(member).unwrap_err();
+        assert_eq!(error(b"garbage"), "the member is not a hint");
+        assert_eq!(error(b"\xff\xfe"), "the member is not a hint");
         let other = format!(r#"{{"v":1,"kind":"dance","id":"{id}"}}"#);
-        assert!(matches!(Hint::decode(other.as_bytes()), Err(HintError::Undecodable(_))));
+        assert_eq!(error(other.as_bytes()), "the member is not a hint");
         let newer = format!(r#"{{"v":2,"kind":"dance","id":"{id}"}}"#);
-        assert!(matches!(Hint::decode(newer.as_bytes()), Err(HintError::Version { found: 2 })));
+        assert_eq!(error(newer.as_bytes()), "the hint has version 2; this build reads version 1");
     }
 }

@@ -2,11 +2,10 @@
 //! its handler has ended.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
+use crate::count::Count;
 use crate::hint::{Hint, Lane};
 
 /// A hint with the slot it runs in.
@@ -30,31 +29,22 @@ pub struct Intake {
     paused: Arc<watch::Sender<[bool; 3]>>,
     slots: Arc<[Arc<Semaphore>; 3]>,
     max_in_flight: usize,
-    pub(crate) counts: Arc<Counts>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) delivered: AtomicU64,
-    pub(crate) undecodable: AtomicU64,
-    pub(crate) given_back: AtomicU64,
-    pub(crate) lost: AtomicU64,
-    pub(crate) panicked: AtomicU64,
+    pub(crate) counts: Arc<IntakeCounts>,
 }
 
 /// Counts of the hints a worker accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Default)]
 pub struct IntakeCounts {
     /// Hints delivered to a handler.
-    pub delivered: u64,
+    pub delivered: Count,
     /// Members of a lane that this build could not decode; dropped.
-    pub undecodable: u64,
+    pub undecodable: Count,
     /// Hints put back into Redis, because the intake had closed or the slots had been taken meanwhile.
-    pub given_back: u64,
+    pub given_back: Count,
     /// Hints neither delivered nor put back; the sweep finds their agentables.
-    pub lost: u64,
+    pub lost: Count,
     /// Handlers that panicked.
-    pub panicked: u64,
+    pub panicked: Count,
 }
 
 impl Intake {
@@ -111,15 +101,8 @@ impl Intake {
 
     /// The counts so far.
     #[must_use]
-    pub fn counts(&self) -> IntakeCounts {
-        let counts = &self.counts;
-        IntakeCounts {
-            delivered: counts.delivered.load(Relaxed),
-            undecodable: counts.undecodable.load(Relaxed),
-            given_back: counts.given_back.load(Relaxed),
-            lost: counts.lost.load(Relaxed),
-            panicked: counts.panicked.load(Relaxed),
-        }
+    pub fn counts(&self) -> &IntakeCounts {
+        &self.counts
     }
 
     /// Stops accepting hints for good.
@@ -192,7 +175,7 @@ impl Intake {
         // The channel's capacity is the number of slots, so it is never full.
         let delivered = worker.try_send(Delivery { hint, slot }).is_ok();
         if delivered {
-            self.counts.delivered.fetch_add(1, Relaxed);
+            self.counts.delivered.add(1);
         }
         delivered
     }

@@ -23,8 +23,8 @@
 //! # Recipes
 //! - **Add a lane:** a variant in [`Lane`], its position in [`Lane::ALL`] (the order is the priority), its name in
 //!   `as_str`; the compiler then points at the arrays of three. Old workers do not read it: deploy workers first.
-//! - **Add a hint kind:** a variant in [`HintKind`] and its name in `Hint::encode`. Old workers drop kinds they do not
-//!   recognise; the sweep must find the same work. Change the version only for changes of the format.
+//! - **Add a hint kind:** a variant in [`HintKind`]. Old workers drop kinds they do not recognise; the sweep must find the
+//!   same work. Change the version only for changes of the format.
 //! - **Add a kind of live item:** a variant in [`houston_domain::event::Live`] and its weight in `delta/payload.rs`.
 //!   Processes of an older release treat it as a nudge to read Postgres.
 //! - **Stream an agentable:** [`DeltaBus::subscribe`], [`Subscription::ready`], *then* read Postgres, then
@@ -32,6 +32,7 @@
 
 mod backend;
 mod connection;
+mod count;
 mod delta;
 mod error;
 mod health;
@@ -44,10 +45,11 @@ mod servers;
 
 pub use backend::{HintBackend, NeverFails, run_worker};
 pub use connection::{DEFAULT_PREFIX, Redis, RedisServer};
+pub use count::Count;
 pub use delta::{BusCounts, DeltaBus, Received, Subscription};
 pub use error::{Error, Failure};
 pub use health::{HintHealth, RedisHealth, RedisState};
-pub use hint::{HINT_VERSION, Hint, HintError, HintKind, Lane, depths};
+pub use hint::{Hint, HintKind, Lane, depths};
 pub use intake::{HintSettings, Intake, IntakeCounts, Slot, Slots};
 pub use local::{LocalHints, TrySendError};
 pub use sender::{HintSender, SenderCounts};

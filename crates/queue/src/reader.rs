@@ -1,6 +1,5 @@
 //! Reads the lanes: one blocking pop at a time on its own connection, for at most as many hints as slots are free.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -168,7 +167,7 @@ impl Reader {
             let hint = match Hint::decode(&member) {
                 Ok(hint) => hint,
                 Err(error) => {
-                    let seen = self.intake.counts.undecodable.fetch_add(1, Relaxed) + 1;
+                    let seen = self.intake.counts.undecodable.add(1);
                     // Logged at powers of two only: a lane full of garbage must not fill the log.
                     if seen.is_power_of_two() {
                         let member: String = String::from_utf8_lossy(&member).chars().take(120).collect();
@@ -206,6 +205,6 @@ impl Reader {
                 &counts.lost
             }
         };
-        count.fetch_add(rest.len() as u64, Relaxed);
+        count.add(rest.len() as u64);
     }
 }

@@ -1,8 +1,6 @@
 //! Sends hints to the lanes in Redis. Callers never wait: one task writes the queued hints.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use houston_domain::clock::Clock;
@@ -11,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::{PipelineConnection, Redis, run_until_stopped};
+use crate::count::Count;
 use crate::error::Failure;
 use crate::health::{ConnectionMonitor, RedisHealth};
 use crate::hint::{Hint, Lane};
@@ -29,7 +28,7 @@ const MAX_BATCH: usize = 512;
 pub struct HintSender {
     outbox: Option<Outbox>,
     health: RedisHealth,
-    counts: Arc<Counts>,
+    counts: Arc<SenderCounts>,
 }
 
 #[derive(Clone)]
@@ -46,19 +45,13 @@ struct QueuedHint {
     at: i64,
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    sent: AtomicU64,
-    dropped: AtomicU64,
-}
-
 /// Counts of the hints this process sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Default)]
 pub struct SenderCounts {
     /// Written to Redis (where an equal hint may have waited already).
-    pub sent: u64,
+    pub sent: Count,
     /// Dropped, because too many were queued or Redis was unavailable.
-    pub dropped: u64,
+    pub dropped: Count,
 }
 
 impl HintSender {
@@ -77,7 +70,7 @@ impl HintSender {
         tracker: &TaskTracker,
         stop: CancellationToken,
     ) -> Self {
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(SenderCounts::default());
         let Some(redis) = redis else { return Self { outbox: None, health: RedisHealth::absent(), counts } };
         let (queued, waiting) = mpsc::channel(MAX_WAITING);
         let outbox = Some(Outbox { queued, clock: Arc::clone(redis.clock()) });
@@ -102,7 +95,7 @@ impl HintSender {
             outbox.queued.try_send(QueuedHint { lane, hint, at }).is_ok()
         });
         if !taken {
-            self.counts.dropped.fetch_add(1, Relaxed);
+            self.counts.dropped.add(1);
         }
     }
 
@@ -114,8 +107,8 @@ impl HintSender {
 
     /// The counts so far.
     #[must_use]
-    pub fn counts(&self) -> SenderCounts {
-        SenderCounts { sent: self.counts.sent.load(Relaxed), dropped: self.counts.dropped.load(Relaxed) }
+    pub fn counts(&self) -> &SenderCounts {
+        &self.counts
     }
 }
 
@@ -130,7 +123,7 @@ struct Writer {
     redis: Redis,
     connection: PipelineConnection,
     monitor: ConnectionMonitor,
-    counts: Arc<Counts>,
+    counts: Arc<SenderCounts>,
     stop: CancellationToken,
     max_lane_hints: isize,
 }
@@ -189,7 +182,7 @@ impl Writer {
         }
         let outcome = self.connection.run(&commands).await;
         let count = if outcome.is_ok() { &self.counts.sent } else { &self.counts.dropped };
-        count.fetch_add(batch.len() as u64, Relaxed);
+        count.add(batch.len() as u64);
         batch.clear();
         outcome
     }

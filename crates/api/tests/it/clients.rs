@@ -90,7 +90,7 @@ async fn requests_that_wait_hold_no_place_of_their_tenant() {
         socket.write_all(request.as_bytes()).await.unwrap();
         sockets.push(socket);
     }
-    while api.state.bus.counts().listeners < WAITING {
+    while api.state.bus.listeners() < WAITING {
         both().await;
     }
     both().await;

@@ -1,7 +1,6 @@
 //! The pub/sub connection of the process, subscribed to the channels that have listeners.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -12,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::BusCounts;
 use super::payload::{self, Head};
 use super::subscription::{Channel, Topics};
 use crate::connection::{RESPONSE_TIMEOUT, Redis};
@@ -27,20 +27,12 @@ const PING_INTERVAL: Duration = Duration::from_secs(3);
 /// Interval at which sentinels, or the nodes of a cluster, are asked whether the server is still the right one.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Counts of received items.
-#[derive(Debug, Default)]
-pub(super) struct ReceiveCounts {
-    pub(super) received: AtomicU64,
-    pub(super) unreadable: AtomicU64,
-    pub(super) lagged: AtomicU64,
-}
-
 /// The task that holds the connection.
 pub(super) struct PubSubLink {
     pub(super) redis: Redis,
     pub(super) process: Uuid,
     pub(super) topics: Arc<Topics>,
-    pub(super) counts: Arc<ReceiveCounts>,
+    pub(super) counts: Arc<BusCounts>,
     pub(super) monitor: ConnectionMonitor,
     pub(super) stop: CancellationToken,
 }
@@ -102,7 +94,7 @@ impl PubSubLink {
 
     fn receive(&self, control: &str, message: &Msg) {
         let Some(head) = Head::read(message.get_payload_bytes()) else {
-            self.counts.unreadable.fetch_add(1, Relaxed);
+            self.counts.unreadable.add(1);
             return;
         };
         let agentable = head.agentable;
@@ -115,13 +107,13 @@ impl PubSubLink {
         }
         let live = head.live().unwrap_or_else(|| {
             // A newer release sent an item this build cannot decode: let the stream read Postgres.
-            self.counts.unreadable.fetch_add(1, Relaxed);
+            self.counts.unreadable.add(1);
             Live::Nudge
         });
-        self.counts.received.fetch_add(1, Relaxed);
+        self.counts.received.add(1);
         let weight = payload::weight(&live);
         let lagged = self.topics.deliver(channel, &Arc::new(LiveItem { agentable, live }), weight);
-        self.counts.lagged.fetch_add(lagged as u64, Relaxed);
+        self.counts.lagged.add(lagged as u64);
     }
 
     /// Subscribes and unsubscribes as listeners come and go, and pings a silent connection.

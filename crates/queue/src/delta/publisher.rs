@@ -2,8 +2,6 @@
 //! fewer and longer ones are sent.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use houston_domain::event::{Delta, Live, LiveItem};
@@ -12,8 +10,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::payload;
 use super::subscription::Channel;
+use super::{BusCounts, payload};
 use crate::connection::{PipelineConnection, Redis, run_until_stopped};
 use crate::error::Failure;
 use crate::health::ConnectionMonitor;
@@ -37,8 +35,7 @@ type Outgoing = (Channel, Arc<LiveItem>);
 pub(super) struct Outbox {
     state: Mutex<Waiting>,
     changed: Notify,
-    pub(super) sent: AtomicU64,
-    pub(super) dropped: AtomicU64,
+    counts: Arc<BusCounts>,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +48,10 @@ struct Waiting {
 }
 
 impl Outbox {
+    pub(super) fn new(counts: Arc<BusCounts>) -> Self {
+        Self { counts, ..Self::default() }
+    }
+
     pub(super) fn push(&self, channel: Channel, item: Arc<LiveItem>, weight: usize) {
         let mut state = self.lock();
         let full = state.items.len() >= MAX_ITEMS || state.bytes.saturating_add(weight) > MAX_BYTES;
@@ -90,7 +91,7 @@ impl Outbox {
     }
 
     fn drop_one(&self, state: &mut Waiting, item: &LiveItem) {
-        self.dropped.fetch_add(1, Relaxed);
+        self.counts.dropped.add(1);
         let durable = matches!(item.live, Live::Committed(_) | Live::Nudge);
         if durable && state.missed.len() < MAX_MISSED {
             state.missed.insert(item.agentable);
@@ -186,7 +187,7 @@ impl Publisher {
                 self.outbox.record_missed(batch.into_iter().chain(items));
                 return Err(failure);
             }
-            self.outbox.sent.fetch_add(batch.len() as u64, Relaxed);
+            self.outbox.counts.sent.add(batch.len() as u64);
         }
         Ok(())
     }
@@ -263,7 +264,7 @@ mod tests {
             text: "x".repeat(1024),
             is_draft: false,
         };
-        while outbox.dropped.load(Relaxed) == 0 {
+        while outbox.counts.dropped.get() == 0 {
             push(&outbox, 1, Live::Delta(delta.clone()));
         }
         assert!(outbox.lock().items.len() <= MAX_ITEMS && outbox.lock().bytes <= MAX_BYTES);

@@ -149,7 +149,7 @@ async fn events_come_through_the_master_that_sentinels_name_now() {
     let publish = async || {
         here.publish(agentable, Live::Nudge);
         tokio::time::sleep(Duration::from_millis(50)).await;
-        there.counts().received
+        there.counts().received.get()
     };
     eventually("an item comes", async || publish().await > 0).await;
     // The former master stays one, as if it were cut off: nothing breaks the connections to it.
@@ -163,7 +163,7 @@ async fn events_come_through_the_master_that_sentinels_name_now() {
         !clients.contains(" sub=1") && !clients.contains("cmd=publish")
     })
     .await;
-    let before = there.counts().received;
+    let before = there.counts().received.get();
     eventually("a later item comes", async || publish().await > before).await;
     stop.cancel();
     tracker.close();

@@ -48,8 +48,8 @@ async fn hints_are_delivered_once_by_priority_then_first_sent() {
     worker.log.wait_ended(5).await;
     assert_eq!(worker.log.begun(), [5, 4, 2, 3, 1].map(hint));
     wait_for_depths(&redis, [0, 0, 0]).await;
-    assert_eq!(worker.intake.counts().delivered, 5);
-    assert_eq!(sender.counts().sent, 6);
+    assert_eq!(worker.intake.counts().delivered.get(), 5);
+    assert_eq!(sender.counts().sent.get(), 6);
     worker.end().await;
 }
 
@@ -86,7 +86,7 @@ async fn invalid_lane_member_is_dropped() {
     sender(server.redis()).send(Lane::Interactive, hint(7));
     worker.log.wait_ended(1).await;
     assert_eq!(worker.log.ended(), [hint(7)]);
-    assert_eq!(worker.intake.counts().undecodable, 3);
+    assert_eq!(worker.intake.counts().undecodable.get(), 3);
     worker.end().await;
 }
 
@@ -136,7 +136,7 @@ async fn panicking_handler_frees_its_slot() {
         sender.send(Lane::Interactive, hint(n));
     }
     eventually("the third is handled", async || handled.load(SeqCst) == 1).await;
-    assert_eq!(intake.counts().panicked, 2);
+    assert_eq!(intake.counts().panicked.get(), 2);
     eventually("the slot is free", async || intake.in_flight() == 0).await;
     stop.cancel();
     running.await.unwrap().unwrap();
@@ -174,7 +174,8 @@ async fn pause_puts_back_popped_hints() {
     let sender = sender(redis.clone());
     sender.send(Lane::Interactive, hint(1));
     eventually("the hint is put back, or was never popped", async || {
-        worker.intake.counts().given_back == 1 || depths(&redis).await.is_ok_and(|lanes| lanes[0].1 == 1)
+        worker.intake.counts().given_back.get() == 1
+            || depths(&redis).await.is_ok_and(|lanes| lanes[0].1 == 1)
     })
     .await;
     wait_for_depths(&redis, [1, 0, 0]).await;
@@ -272,7 +273,7 @@ async fn hints_sent_before_the_stop_are_written() {
     tracker.wait().await;
     wait_for_depths(&redis, [0, 1_500, 0]).await;
     sender.send(Lane::Background, hint(9_999));
-    assert_eq!(sender.counts().dropped, 1);
+    assert_eq!(sender.counts().dropped.get(), 1);
 }
 
 const RESERVED: HintSettings =
@@ -340,7 +341,7 @@ async fn full_lane_keeps_the_oldest_hints() {
         sender.send(Lane::Background, hint(n));
         clock.advance(TimeDelta::milliseconds(1));
     }
-    eventually("all are sent", async || sender.counts().sent == 5).await;
+    eventually("all are sent", async || sender.counts().sent.get() == 5).await;
     wait_for_depths(&redis, [0, 3, 0]).await;
     let worker = Worker::quick(Some(redis.clone()), 1);
     worker.log.wait_ended(3).await;

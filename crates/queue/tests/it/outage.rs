@@ -125,15 +125,15 @@ async fn worker_connects_to_a_redis_that_starts_later() {
     for n in 0..6_000 {
         sender.send(Lane::Background, hint(n));
     }
-    assert!(sender.counts().dropped > 0);
+    assert!(sender.counts().dropped.get() > 0);
     assert!(depths(&server.redis()).await.is_err());
     server.restart().await;
     worker.up().await;
     eventually("what waited is sent", async || {
         let counts = sender.counts();
-        counts.sent + counts.dropped == 6_000 && counts.sent > 0
+        counts.sent.get() + counts.dropped.get() == 6_000 && counts.sent.get() > 0
     })
     .await;
-    worker.log.wait_ended(usize::try_from(sender.counts().sent).unwrap()).await;
+    worker.log.wait_ended(usize::try_from(sender.counts().sent.get()).unwrap()).await;
     worker.end().await;
 }
