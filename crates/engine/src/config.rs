@@ -152,12 +152,6 @@ pub struct FocusConfig {
     pub fresh_s: u64,
 }
 
-impl Default for FocusConfig {
-    fn default() -> Self {
-        Self { wait_ms: 500, fresh_s: 300 }
-    }
-}
-
 /// Approvals of tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -165,12 +159,6 @@ pub struct ApprovalConfig {
     /// Seconds until a call that nobody has decided is refused.
     #[serde(deserialize_with = "positive")]
     pub expire_after_s: u64,
-}
-
-impl Default for ApprovalConfig {
-    fn default() -> Self {
-        Self { expire_after_s: 86_400 }
-    }
 }
 
 /// How a history that is too long is compressed.
@@ -190,12 +178,6 @@ pub struct CompressionConfig {
     pub read_chars: usize,
     /// Seconds until an extract is used instead of a summary.
     pub timeout_s: u64,
-}
-
-impl Default for CompressionConfig {
-    fn default() -> Self {
-        Self { keep_turns: 4, target_percent: 50, summary_tokens: 700, read_chars: 2_000, timeout_s: 45 }
-    }
 }
 
 /// Titles for agentables created without one, in kinds with `titles = true`.
@@ -222,19 +204,4 @@ pub struct TitleConfig {
     /// Titles that one search takes.
     #[serde(deserialize_with = "positive")]
     pub batch: u32,
-}
-
-impl Default for TitleConfig {
-    fn default() -> Self {
-        Self {
-            max_chars: 50,
-            after_messages: 3,
-            read_messages: 6,
-            read_chars: 600,
-            max_output_tokens: 200,
-            timeout_s: 30,
-            sweep_s: 60,
-            batch: 20,
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use houston_domain::agentable::{AgentType, Urgency};
+use houston_domain::agentable::AgentType;
 use houston_domain::fallback::Fallbacks;
 use houston_domain::guard::Layer;
 use houston_domain::id::Ids;
@@ -18,7 +18,7 @@ use houston_tools::Registry;
 use houston_tools::ask::{TOOLS, VISION};
 
 use crate::background::sessions::Sessions;
-use crate::background::side_model::SideModel;
+use crate::background::side_model::{SideModel, Writer};
 use crate::background::titles::Titles;
 use crate::config::{Config, WatchdogConfig};
 use crate::driver::Drivers;
@@ -99,8 +99,12 @@ impl Engine {
             .with_drivers(&parts.drivers)?
             .with_own_tools(parts.own_tools);
         setups.hooks = parts.hooks;
-        let titles = Titles::new(store.clone(), bus.clone(), Arc::clone(&ids), &config, title_model);
-        let sessions = Sessions::new(store.clone(), Arc::clone(&ids), config.budget, summaries.clone());
+        let writer = |model| {
+            let (store, ids, budget) = (store.clone(), Arc::clone(&ids), config.budget);
+            Writer { store, ids, budget, model }
+        };
+        let titles = Titles::new(writer(title_model), bus.clone(), config.context.titles);
+        let sessions = Sessions::new(writer(summaries.clone()));
         let services = Services {
             bus,
             hints,
@@ -139,32 +143,15 @@ impl Engine {
         &self.sessions
     }
 
-    /// The urgency of each kind's runs, which decides their lane.
-    #[must_use]
-    pub fn urgencies(&self) -> BTreeMap<String, Urgency> {
-        self.services
-            .setups
-            .kinds()
-            .iter()
-            .map(|(kind, setup)| (kind.clone(), setup.agent_type.urgency))
-            .collect()
-    }
-
-    /// The agent types.
-    pub fn agent_types(&self) -> impl Iterator<Item = &AgentType> {
-        self.services.setups.kinds().values().map(|setup| &setup.agent_type)
+    /// The setups of all kinds, sorted by kind.
+    pub fn setups(&self) -> impl Iterator<Item = &Setup> {
+        self.services.setups.kinds().values().map(|setup| &**setup)
     }
 
     /// When attempts are cut off.
     #[must_use]
     pub fn watchdog(&self) -> WatchdogConfig {
         self.services.config.watchdog
-    }
-
-    /// The setup of a kind.
-    #[must_use]
-    pub fn setup(&self, kind: &str) -> Option<&Arc<Setup>> {
-        self.services.setup(kind)
     }
 }
 

@@ -193,7 +193,8 @@ async fn begin_feeds(jobs: &Jobs) -> Result {
     let Worker { background: store, engine, ids, bus, schedules, .. } = &*jobs.worker;
     let config = &schedules.feed;
     let due = store.due_feeds(config.poll.batch).await?;
-    let writes = engine.agent_types().filter(|agent_type| agent_type.modes.contains(&Mode::FeedGeneration));
+    let writes = engine.setups().map(|setup| &setup.agent_type);
+    let writes = writes.filter(|agent_type| agent_type.modes.contains(&Mode::FeedGeneration));
     let kinds: Vec<String> = writes.map(|agent_type| agent_type.kind.clone()).collect();
     for user in &due {
         if jobs.stop.is_cancelled() {

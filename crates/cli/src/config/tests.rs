@@ -4,7 +4,6 @@ use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::team::TeamLimits;
 use houston_domain::tool_result::ResultLimits;
-use houston_engine::config::TitleConfig;
 use houston_store::Fairness;
 
 use super::*;
@@ -23,7 +22,6 @@ fn built_in_settings_load() {
     assert_eq!(context.prompt, PromptLimits::default());
     assert_eq!(context.budget_tokens, TokenBudget::default());
     assert_eq!(context.results, ResultLimits::default());
-    assert_eq!(context.titles, TitleConfig::default());
     assert_eq!(loaded.settings.teams.limits, TeamLimits::default());
     assert_eq!(loaded.settings.knowledge, KnowledgeLimits::default());
     for (kind, Kind { agent_type, .. }) in &loaded.kinds {

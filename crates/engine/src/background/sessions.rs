@@ -5,25 +5,22 @@
 //! session was closed with stays.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use houston_domain::agent::SEND_MESSAGE;
-use houston_domain::budget::{Budget, Spent};
 use houston_domain::frame::escape;
 use houston_domain::history::{Block, Entry, Role};
-use houston_domain::id::{Ids, RunId};
+use houston_domain::id::RunId;
 use houston_domain::inner_call::inner_call;
 use houston_domain::quarantine::{InHand, MAX_DEATHS, Sorted, sorted};
 use houston_domain::session::SearchText;
-use houston_llm::{Ledger, tokens};
-use houston_store::RunStore;
+use houston_llm::tokens;
 use houston_store::session_summary::{NewSummary, PendingSummary};
 use houston_tools::untrusted::is_marked;
 use tokio_util::sync::CancellationToken;
 
-use super::side_model::{NoAnswer, Question, SideModel};
+use super::side_model::{NoAnswer, Question, Writer, Written};
 
 /// History entries read at once.
 const PAGE: i64 = 200;
@@ -42,15 +39,12 @@ const CHARS_PER_TOKEN: u64 = 3;
 
 /// Closes sessions and writes their summaries.
 pub struct Sessions {
-    store: RunStore,
-    ids: Arc<Ids>,
-    budget: Budget,
-    model: Option<SideModel>,
+    writer: Writer,
 }
 
 impl Sessions {
-    pub(crate) fn new(store: RunStore, ids: Arc<Ids>, budget: Budget, model: Option<SideModel>) -> Self {
-        Self { store, ids, budget, model }
+    pub(crate) fn new(writer: Writer) -> Self {
+        Self { writer }
     }
 
     /// Closes sessions without recent activity, up to one batch. Returns how many.
@@ -58,10 +52,10 @@ impl Sessions {
     /// # Errors
     /// [`houston_store::Error`] when Postgres is unreachable. Sessions closed before that stay closed.
     pub async fn close_quiet(&self) -> houston_store::Result<usize> {
-        let due = self.store.sessions_due(self.store.archiving().settings.batch).await?;
+        let due = self.writer.store.sessions_due(self.writer.store.archiving().settings.batch).await?;
         let mut closed = 0;
         for agentable in due {
-            match self.store.close_quiet(agentable, self.ids.beside(agentable)).await {
+            match self.writer.store.close_quiet(agentable, self.writer.ids.beside(agentable)).await {
                 Ok(is_closed) => closed += usize::from(is_closed),
                 Err(error) if error.is_transient() => return Err(error),
                 // One session that cannot be closed must not block the others.
@@ -77,9 +71,10 @@ impl Sessions {
     /// # Errors
     /// [`houston_store::Error`] when Postgres fails. Summaries that were taken wait again after their lease.
     pub async fn write_summaries(&self, stop: &CancellationToken) -> houston_store::Result<usize> {
-        let settings = self.store.archiving().settings;
+        let settings = self.writer.store.archiving().settings;
         let lease = Duration::from_secs(settings.summary_lease_s);
-        let taken = self.store.take_pending_summaries(lease, settings.summaries_at_once.into()).await?;
+        let taken =
+            self.writer.store.take_pending_summaries(lease, settings.summaries_at_once.into()).await?;
         let count = taken.len();
         // An attempt that left nothing may have ended its process. The health monitor gives up what is attempted too often.
         let deaths = |one: &PendingSummary| (one.attempts - 1).min(MAX_DEATHS);
@@ -95,37 +90,39 @@ impl Sessions {
             return Ok(());
         }
         let sessions: Vec<_> = taken.iter().map(|one| one.session).collect();
-        self.store.return_pending_summaries(&sessions).await
+        self.writer.store.return_pending_summaries(&sessions).await
     }
 
     async fn summarise(&self, one: &PendingSummary, stop: &CancellationToken) -> houston_store::Result<()> {
-        let settings = self.store.archiving().settings;
+        let settings = self.writer.store.archiving().settings;
         let conversation = Conversation::new(settings.summary_input_tokens, settings.summary_tool_chars);
         let conversation = self.read_conversation(one, conversation).await?;
-        let ledger = Ledger::default();
-        let calls = || -> Vec<_> {
-            let now = self.ids.clock().now();
-            let used = ledger.take().into_iter();
-            used.map(|used| (self.ids.beside(one.agentable), used.call(0, now))).collect()
-        };
-        let asked = async {
-            match &self.model {
-                Some(model) if conversation.messages > 0 && one.attempts <= settings.summary_attempts => {
-                    self.ask_for_summary(model, one, &conversation, &ledger).await
-                }
-                _ => None,
-            }
-        };
-        let asked = tokio::select! {
-            summary = asked => Some(summary),
-            () = stop.cancelled() => None,
-        };
-        let Some(summary) = asked else {
-            // What the model has begun is paid for.
-            self.store.count_calls(one.agentable, one.session.0, &calls()).await?;
+        let is_asked = conversation.messages > 0 && one.attempts <= settings.summary_attempts;
+        let question = is_asked.then(|| Question {
+            instructions: INSTRUCTIONS,
+            text: conversation.text(),
+            max_output_tokens: settings.summary_output_tokens,
+            within: Duration::from_secs(settings.summary_lease_s.saturating_sub(WRITE_MARGIN_S).max(1)),
+            schema: None,
+            image: None,
+        });
+        // A summary belongs to no run.
+        let about = (one.agentable, RunId(one.session.0));
+        let Some(Written { answered, calls }) = self.writer.ask(about, question, stop).await? else {
             return self.give_back(std::slice::from_ref(one)).await;
         };
-        let calls = calls();
+        let summary = match answered {
+            Ok(Some(Ok(answered))) => Some(cut(answered.text)),
+            Ok(None | Some(Err(NoAnswer::Empty))) => None,
+            Ok(Some(Err(reason))) => {
+                tracing::warn!(session = %one.session, %reason, "the model wrote no session summary: its extract stays");
+                None
+            }
+            Err(error) => {
+                tracing::info!(session = %one.session, %error, "cannot check the budget of a session summary: its extract stays");
+                None
+            }
+        };
         let new = NewSummary {
             summary: summary.as_deref(),
             calls: &calls,
@@ -135,7 +132,7 @@ impl Sessions {
             conversation: if one.attempts > settings.summary_attempts { "" } else { conversation.searched() },
             untrusted: conversation.untrusted,
         };
-        if self.store.write_summary(one.session, &new).await? {
+        if self.writer.store.write_summary(one.session, &new).await? {
             tracing::debug!(session = %one.session, by_model = summary.is_some(), "summarised a session");
         }
         Ok(())
@@ -149,7 +146,7 @@ impl Sessions {
         let (first, last) = one.positions;
         let mut after = first - 1;
         loop {
-            let entries = self.store.tenant(one.tenant).history(one.agentable, after, PAGE).await?;
+            let entries = self.writer.store.tenant(one.tenant).history(one.agentable, after, PAGE).await?;
             let full = i64::try_from(entries.len()).is_ok_and(|count| count == PAGE);
             for placed in entries.iter().take_while(|placed| placed.position <= last) {
                 conversation.add(&placed.entry);
@@ -157,45 +154,6 @@ impl Sessions {
             }
             if !full || after >= last || entries.last().is_some_and(|placed| placed.position > last) {
                 return Ok(conversation);
-            }
-        }
-    }
-
-    /// The model's summary; `None` without a usable answer.
-    async fn ask_for_summary(
-        &self,
-        model: &SideModel,
-        one: &PendingSummary,
-        conversation: &Conversation,
-        ledger: &Ledger,
-    ) -> Option<String> {
-        let (settings, budget) = (self.store.archiving().settings, self.budget);
-        let question = Question {
-            instructions: INSTRUCTIONS,
-            text: conversation.text(),
-            max_output_tokens: settings.summary_output_tokens,
-            within: Duration::from_secs(settings.summary_lease_s.saturating_sub(WRITE_MARGIN_S).max(1)),
-            schema: None,
-            image: None,
-        };
-        let spent = if budget.is_set() {
-            // A summary belongs to no run, so the session's id finds no run's costs. If Postgres fails, no call is made.
-            match self.store.spent(one.agentable, RunId(one.session.0)).await {
-                Ok(spent) => spent,
-                Err(error) => {
-                    tracing::info!(session = %one.session, %error, "cannot check the budget of a session summary: its extract stays");
-                    return None;
-                }
-            }
-        } else {
-            Spent::default()
-        };
-        match Box::pin(model.ask(question, (&budget, &spent), self.ids.clock().now(), ledger)).await {
-            Ok(answered) => Some(cut(answered.text)),
-            Err(NoAnswer::Empty) => None,
-            Err(reason) => {
-                tracing::warn!(session = %one.session, %reason, "the model wrote no session summary: its extract stays");
-                None
             }
         }
     }

@@ -6,11 +6,15 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use houston_domain::budget::{Budget, OverBudget, Spent};
 use houston_domain::history::{Block, Entry};
+use houston_domain::id::{AgentableId, Ids, RunId, WriteId};
 use houston_domain::model::{ModelError, ModelErrorCode, StopReason};
+use houston_domain::step::ModelCall;
 use houston_domain::storable::storable;
 use houston_llm::{AnswerSchema, Image, Ledger, MISMATCH, Model, Request, SystemPart, call, metered, tokens};
+use houston_store::RunStore;
 use rust_decimal::Decimal;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::setup::Prices;
 
@@ -35,6 +39,29 @@ pub(crate) struct Question<'q> {
     pub(crate) schema: Option<&'q Value>,
     /// An image that the question is about.
     pub(crate) image: Option<Image<'q>>,
+}
+
+impl<'q> Question<'q> {
+    fn parts(&self) -> (SystemPart, Entry) {
+        let system = SystemPart { text: self.instructions.to_owned(), cached: true };
+        (system, Entry::user(vec![Block::text(self.text.clone())]))
+    }
+
+    /// `system` and `entry`: its parts.
+    fn request<'r>(&self, system: &'r SystemPart, entry: &'r Entry) -> Request<'r>
+    where
+        'q: 'r,
+    {
+        let schema = |schema| AnswerSchema { name: "answer", schema, strict: true };
+        Request {
+            system: std::slice::from_ref(system),
+            entries: std::slice::from_ref(entry),
+            max_output_tokens: self.max_output_tokens,
+            answer_schema: self.schema.map(schema),
+            image: self.image,
+            ..Request::default()
+        }
+    }
 }
 
 /// Whether an answer was cut off at its limit.
@@ -92,26 +119,11 @@ impl SideModel {
         now: DateTime<Utc>,
         ledger: &Ledger,
     ) -> Result<Answered, NoAnswer> {
-        let system = [SystemPart { text: question.instructions.to_owned(), cached: true }];
-        let entries = [Entry::user(vec![Block::text(question.text)])];
-        let request = Request {
-            system: &system,
-            entries: &entries,
-            max_output_tokens: question.max_output_tokens,
-            answer_schema: question.schema.map(|schema| AnswerSchema {
-                name: "answer",
-                schema,
-                strict: true,
-            }),
-            image: question.image,
-            ledger: Some(ledger),
-            ..Request::default()
-        };
+        let (system, entry) = question.parts();
+        let request = Request { ledger: Some(ledger), ..question.request(&system, &entry) };
         let (limits, spent) = budget;
         if limits.is_set() {
-            let sent = tokens::of_request(&request, &self.model.description().provider);
-            let next = self.prices.max_cost(sent, question.max_output_tokens, now, limits.refuse_unpriced);
-            limits.check(spent, next)?;
+            limits.check(spent, self.max_cost_of(&request, 0, now, limits.refuse_unpriced))?;
         }
         let answer = match tokio::time::timeout(question.within, call(&*self.model, &request)).await {
             Ok(Ok(answer)) => answer,
@@ -142,17 +154,78 @@ impl SideModel {
         now: DateTime<Utc>,
         all: bool,
     ) -> Option<Decimal> {
-        let entries = [Entry::user(vec![Block::text(question.text.clone())])];
-        let system = [SystemPart { text: question.instructions.to_owned(), cached: true }];
-        let schema = question.schema.map(|schema| AnswerSchema { name: "answer", schema, strict: true });
-        let request =
-            Request { system: &system, entries: &entries, answer_schema: schema, ..Request::default() };
-        let sent = tokens::of_request(&request, &self.model.description().provider).saturating_add(more);
-        self.prices.max_cost(sent, question.max_output_tokens, now, all)
+        let (system, entry) = question.parts();
+        self.max_cost_of(&question.request(&system, &entry), more, now, all)
+    }
+
+    fn max_cost_of(
+        &self,
+        request: &Request<'_>,
+        more: u64,
+        now: DateTime<Utc>,
+        all: bool,
+    ) -> Option<Decimal> {
+        let sent = tokens::of_request(request, &self.model.description().provider).saturating_add(more);
+        self.prices.max_cost(sent, request.max_output_tokens, now, all)
     }
 
     /// The model that is asked first, as `provider/model`.
     pub(crate) fn name(&self) -> String {
         self.model.description().to_string()
+    }
+}
+
+/// Asks the model of a use case for texts that no run waits for.
+pub(crate) struct Writer {
+    pub(crate) store: RunStore,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) budget: Budget,
+    pub(crate) model: Option<SideModel>,
+}
+
+/// What became of a question of a [`Writer`].
+pub(crate) struct Written {
+    /// `None`: nothing was asked. Without what was spent, which Postgres knows, no call is made.
+    pub(crate) answered: houston_store::Result<Option<Result<Answered, NoAnswer>>>,
+    /// The calls that it took, which are to be counted.
+    pub(crate) calls: Vec<(WriteId, ModelCall)>,
+}
+
+impl Writer {
+    /// Asks the model, if there is one, about an agentable: for a run, or a session, by whose id no run is found. `None`: `stop` was
+    /// cancelled. What the model has begun is counted then.
+    ///
+    /// # Errors
+    /// [`houston_store::Error`] when that cannot be counted.
+    pub(crate) async fn ask(
+        &self,
+        (agentable, run): (AgentableId, RunId),
+        question: Option<Question<'_>>,
+        stop: &CancellationToken,
+    ) -> houston_store::Result<Option<Written>> {
+        let ledger = Ledger::default();
+        let answered = stop.run_until_cancelled(self.answer((agentable, run), question, &ledger)).await;
+        let now = self.ids.clock().now();
+        let calls = ledger.take().into_iter().map(|used| (self.ids.beside(agentable), used.call(0, now)));
+        let calls: Vec<_> = calls.collect();
+        match answered {
+            Some(answered) => Ok(Some(Written { answered, calls })),
+            None => self.store.count_calls(agentable, run.0, &calls).await.map(|_| None),
+        }
+    }
+
+    async fn answer(
+        &self,
+        (agentable, run): (AgentableId, RunId),
+        question: Option<Question<'_>>,
+        ledger: &Ledger,
+    ) -> houston_store::Result<Option<Result<Answered, NoAnswer>>> {
+        let Some((model, question)) = self.model.as_ref().zip(question) else { return Ok(None) };
+        let spent = match self.budget.is_set() {
+            true => self.store.spent(agentable, run).await?,
+            false => Spent::default(),
+        };
+        let budget = (&self.budget, &spent);
+        Ok(Some(Box::pin(model.ask(question, budget, self.ids.clock().now(), ledger)).await))
     }
 }

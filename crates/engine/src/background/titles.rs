@@ -4,23 +4,20 @@
 //! and never replaces an existing one.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use houston_domain::budget::{Budget, Spent};
 use houston_domain::event::Live;
 use houston_domain::frame::indented;
-use houston_domain::id::{AgentableId, Ids};
+use houston_domain::id::AgentableId;
 use houston_domain::title::{from_answer, from_words};
-use houston_llm::Ledger;
 use houston_queue::DeltaBus;
-use houston_store::RunStore;
 use houston_store::title::TitleRequest;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::side_model::{Answered, Question, SideModel};
-use crate::config::{Config, TitleConfig};
+use super::side_model::{Question, Writer, Written};
+use crate::config::TitleConfig;
 
 /// The instructions for the model that writes titles of up to `max_chars` characters.
 fn instructions(max_chars: usize) -> String {
@@ -36,34 +33,16 @@ const FALLBACK_TITLE: &str = "Conversation";
 
 /// Writes the titles of agentables: of those whose run has ended in this process, and of those whose worker died.
 pub struct Titles {
-    store: RunStore,
+    writer: Writer,
     bus: DeltaBus,
-    ids: Arc<Ids>,
     config: TitleConfig,
-    budget: Budget,
-    model: Option<SideModel>,
     requested: Mutex<Vec<AgentableId>>,
     added: Notify,
 }
 
 impl Titles {
-    pub(crate) fn new(
-        store: RunStore,
-        bus: DeltaBus,
-        ids: Arc<Ids>,
-        config: &Config,
-        model: Option<SideModel>,
-    ) -> Self {
-        Self {
-            store,
-            bus,
-            ids,
-            config: config.context.titles,
-            budget: config.budget,
-            model,
-            requested: Mutex::default(),
-            added: Notify::new(),
-        }
+    pub(crate) fn new(writer: Writer, bus: DeltaBus, config: TitleConfig) -> Self {
+        Self { writer, bus, config, requested: Mutex::default(), added: Notify::new() }
     }
 
     /// Adds an agentable and wakes the waiting task.
@@ -104,7 +83,7 @@ impl Titles {
         let patience = Duration::from_secs(config.timeout_s * 2);
         let read = (i64::from(config.read_messages), i32::try_from(config.read_chars).unwrap_or(i32::MAX));
         let batch = i64::from(config.batch);
-        let requests = self.store.take_title_requests(agentable, patience, read, batch).await?;
+        let requests = self.writer.store.take_title_requests(agentable, patience, read, batch).await?;
         let mut set = 0;
         for request in requests {
             set += usize::from(self.write_one(&request, stop).await?);
@@ -117,61 +96,33 @@ impl Titles {
         request: &TitleRequest,
         stop: &CancellationToken,
     ) -> houston_store::Result<bool> {
-        let ledger = Ledger::default();
-        let calls = || -> Vec<_> {
-            let now = self.ids.clock().now();
-            let used = ledger.take().into_iter();
-            used.map(|used| (self.ids.beside(request.agentable), used.call(0, now))).collect()
+        let TitleConfig { max_chars, max_output_tokens, timeout_s, .. } = self.config;
+        let question = Question {
+            instructions: &instructions(max_chars),
+            text: transcript(request),
+            max_output_tokens,
+            within: Duration::from_secs(timeout_s),
+            schema: None,
+            image: None,
         };
-        let asked = tokio::select! {
-            answered = self.ask_for_title(request, &ledger) => Some(answered),
-            () = stop.cancelled() => None,
-        };
-        let Some(answered) = asked else {
-            // What the model has begun is paid for.
-            self.store.count_calls(request.agentable, request.run.0, &calls()).await?;
+        let about = (request.agentable, request.run);
+        let Some(Written { answered, calls }) = self.writer.ask(about, Some(question), stop).await? else {
             return Ok(false);
         };
-        let answered = answered?;
-        let max_chars = self.config.max_chars;
-        let found = answered.as_ref().and_then(|answered| from_answer(&answered.text, max_chars));
+        let found = match answered? {
+            Some(Ok(answered)) => from_answer(&answered.text, max_chars),
+            Some(Err(reason)) => {
+                tracing::info!(agentable = %request.agentable, %reason, "no model wrote a title: using the first words");
+                None
+            }
+            None => None,
+        };
         let title = found.unwrap_or_else(|| first_words(request, max_chars));
-        let done = self.store.set_title(request.agentable, &title, &calls()).await?;
+        let done = self.writer.store.set_title(request.agentable, &title, &calls).await?;
         let Some(event) = done else { return Ok(false) };
         tracing::info!(agentable = %request.agentable, "title set");
         self.bus.publish(request.agentable, Live::Committed(vec![event]));
         Ok(true)
-    }
-
-    /// A model's answer, or `None` if there is no model or its call fails.
-    async fn ask_for_title(
-        &self,
-        request: &TitleRequest,
-        ledger: &Ledger,
-    ) -> houston_store::Result<Option<Answered>> {
-        let Some(model) = &self.model else { return Ok(None) };
-        let config = self.config;
-        let question = Question {
-            instructions: &instructions(config.max_chars),
-            text: transcript(request),
-            max_output_tokens: config.max_output_tokens,
-            within: Duration::from_secs(config.timeout_s),
-            schema: None,
-            image: None,
-        };
-        let budget = self.budget;
-        let spent = if budget.is_set() {
-            self.store.spent(request.agentable, request.run).await?
-        } else {
-            Spent::default()
-        };
-        match Box::pin(model.ask(question, (&budget, &spent), self.ids.clock().now(), ledger)).await {
-            Ok(answered) => Ok(Some(answered)),
-            Err(reason) => {
-                tracing::info!(agentable = %request.agentable, %reason, "no model wrote a title: using the first words");
-                Ok(None)
-            }
-        }
     }
 }
 

@@ -30,7 +30,6 @@ use crate::config::ContextConfig;
 use crate::setup::Setup;
 use crate::setup::guards::{Taint, situation, user_texts};
 use crate::setup::kinds::Setups;
-use crate::setup::own_tools::sources_for;
 
 /// What a model would be sent now. Token counts are estimates, see [`tokens`].
 ///
@@ -118,18 +117,8 @@ async fn next(
     // Cannot happen: callers have looked up the kind.
     let unknown = houston_store::Error::NotFound { what: "agent type" };
     let setup = setups.serving(&agentable.kind, &context.serving).await.ok_or(unknown)?;
-    let mut sources = Vec::new();
-    for (tenant, summary) in sources_for(&setup, &context) {
-        let tools = match setups.own_tools.cached(tenant, summary) {
-            Some(tools) => tools,
-            None => {
-                let stored = store.tool_source(tenant, summary).await?;
-                let Some(stored) = stored else { continue };
-                setups.own_tools.compile(tenant, summary, stored).await
-            }
-        };
-        sources.push((summary, tools));
-    }
+    let read = |tenant, summary| store.tool_source(tenant, summary);
+    let sources = setups.own_tools_for(&setup, &context, read).await?;
     let agent = setup;
     let setup = setups.for_run(&agent, &context, &sources).await;
     let kind = setups.kinds().get(&agentable.kind).unwrap_or(&agent);

@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::setup::cache::Cache;
+use crate::setup::kinds::Setups;
 use crate::setup::{Setup, guards, searched};
 
 /// Length of the documents of all sources that are kept compiled.
@@ -83,17 +84,12 @@ impl OwnTools {
     }
 
     /// The tools of a source, if this process has compiled its version.
-    pub(crate) fn cached(&self, tenant: TenantId, summary: &SourceSummary) -> Option<Tools> {
+    fn cached(&self, tenant: TenantId, summary: &SourceSummary) -> Option<Tools> {
         self.compiled.get(&Version::of(tenant, summary, summary.hash.clone(), 0), |_| true)
     }
 
     /// Compiles a source. One that this version cannot read has no tools.
-    pub(crate) async fn compile(
-        &self,
-        tenant: TenantId,
-        summary: &SourceSummary,
-        stored: StoredSource,
-    ) -> Tools {
+    async fn compile(&self, tenant: TenantId, summary: &SourceSummary, stored: StoredSource) -> Tools {
         let version = Version::of(tenant, summary, stored.hash.clone(), stored.document.len());
         let (parts, summary) = (self.parts.clone(), summary.clone());
         // Reading a long document takes too long for a thread of the runtime.
@@ -162,8 +158,34 @@ impl OwnToolsParts {
     }
 }
 
+impl Setups {
+    /// The tools of the tenant's own that a run may have, by their sources. What this process has not compiled yet is `read`.
+    pub(crate) async fn own_tools_for<'c, E, F>(
+        &self,
+        setup: &Setup,
+        context: &'c RunContext,
+        read: impl Fn(TenantId, &'c SourceSummary) -> F,
+    ) -> Result<Vec<(&'c SourceSummary, Tools)>, E>
+    where
+        F: Future<Output = Result<Option<StoredSource>, E>>,
+    {
+        let mut sources = Vec::new();
+        for (tenant, summary) in sources_for(setup, context) {
+            let tools = match self.own_tools.cached(tenant, summary) {
+                Some(tools) => tools,
+                None => match read(tenant, summary).await? {
+                    Some(stored) => self.own_tools.compile(tenant, summary, stored).await,
+                    None => continue,
+                },
+            };
+            sources.push((summary, tools));
+        }
+        Ok(sources)
+    }
+}
+
 /// The sources that may have tools for a run with this setup.
-pub(crate) fn sources_for<'c>(setup: &Setup, context: &'c RunContext) -> Vec<(TenantId, &'c SourceSummary)> {
+fn sources_for<'c>(setup: &Setup, context: &'c RunContext) -> Vec<(TenantId, &'c SourceSummary)> {
     let Some((tenant, sources)) = &context.sources else { return Vec::new() };
     let lists_others = !setup.unknown_tools.is_empty();
     let may_have = |source: &&SourceSummary| lists_others || source.kinds.contains(&setup.agent_type.kind);

@@ -196,10 +196,9 @@ impl Kinds {
 
     /// From the agent types of an engine.
     pub(crate) fn of_engine(engine: &Engine) -> Self {
-        let setups: Vec<_> =
-            engine.urgencies().keys().filter_map(|kind| engine.setup(kind).cloned()).collect();
         let grace_s = engine.watchdog().grace_s;
-        Self::of(setups.iter().map(|setup| (&setup.agent_type, setup.policy.limits.max_duration_s + grace_s)))
+        let types = engine.setups();
+        Self::of(types.map(|setup| (&setup.agent_type, setup.policy.limits.max_duration_s + grace_s)))
     }
 
     /// All kinds, sorted.

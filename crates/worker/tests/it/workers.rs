@@ -262,6 +262,13 @@ pub(crate) fn simulated() -> Arc<dyn Model> {
     Arc::new(Simulated::new().with_delay(Duration::ZERO))
 }
 
+/// `[context]` of `jobs/orchestrator.toml`.
+fn shipped_context() -> ContextConfig {
+    let mut shipped: toml::Table =
+        toml::from_str(include_str!("../../../../jobs/orchestrator.toml")).unwrap();
+    shipped.remove("context").unwrap().try_into().unwrap()
+}
+
 pub(crate) fn config() -> Config {
     Config {
         limits: Limits { max_output_tokens: 1000, ..Limits::USUAL },
@@ -269,19 +276,9 @@ pub(crate) fn config() -> Config {
         context: ContextConfig {
             images: houston_domain::image::ContextImages::default(),
             attachments: Default::default(),
-            focus: Default::default(),
-            notes: 20,
-            prompt_chars: 16_000,
-            prompt: houston_domain::knowledge::PromptLimits::default(),
             max_tool_result_bytes: 262_144,
-            max_tool_calls: 32,
-            max_answer_bytes: 1_048_576,
-            budget_tokens: houston_domain::agent::token_budget::TokenBudget::default(),
             direct_tokens: 5_000,
-            compression: houston_engine::config::CompressionConfig::default(),
-            results: houston_domain::tool_result::ResultLimits::default(),
-            titles: houston_engine::config::TitleConfig::default(),
-            approvals: houston_engine::config::ApprovalConfig::default(),
+            ..shipped_context()
         },
         tasks: TaskLimits::default(),
         reach: houston_domain::reach::ReachLimits::default(),

@@ -13,7 +13,6 @@ use houston_domain::event::Event;
 use houston_domain::history::Role;
 use houston_domain::local_time::parse_zone;
 use houston_domain::model_policy::Latency;
-use houston_domain::tool_source::SourceSummary;
 use houston_store::cost::Cost;
 use houston_store::record::Owner;
 use houston_store::run_context::RunContext;
@@ -35,7 +34,6 @@ use crate::run::tool_runner::ToolRunner;
 use crate::setup::Setup;
 use crate::setup::client::with_state;
 use crate::setup::guards::Taint;
-use crate::setup::own_tools::{Tools, sources_for};
 
 /// What follows from the run's context.
 struct Loaded {
@@ -159,7 +157,8 @@ async fn load<S: RunStorage>(
     let info =
         || RunInfo { tenant, user, agentable, kind: attempt.kind.clone(), run, attempt: attempt.number };
     let setup = journal.services.setups.hooked(setup, info);
-    let sources = own_tools(journal, &setup, &context).await?;
+    let read = |tenant, summary| journal.of_postgres(move |store| store.tool_source(tenant, summary));
+    let sources = journal.services.setups.own_tools_for(&setup, &context, read).await?;
     let mut setup = journal.services.setups.for_run(&setup, &context, &sources).await;
     drop(sources);
     let mut reads_state = false;
@@ -223,28 +222,6 @@ async fn focused<S: RunStorage>(
 fn with_section(setup: &Setup, more: impl IntoIterator<Item = PromptSection>) -> Arc<Setup> {
     let sections = setup.sections.iter().cloned().chain(more).collect();
     Arc::new(Setup { sections, ..Setup::clone(setup) })
-}
-
-/// The tools of the tenant's own that a run may have. What this process has not compiled yet is read.
-async fn own_tools<'c, S: RunStorage>(
-    journal: &mut Journal<'_, S>,
-    setup: &Setup,
-    context: &'c RunContext,
-) -> Result<Vec<(&'c SourceSummary, Tools)>, Interrupted> {
-    let own_tools = &journal.services.setups.own_tools;
-    let mut sources = Vec::new();
-    for (tenant, summary) in sources_for(setup, context) {
-        let tools = match own_tools.cached(tenant, summary) {
-            Some(tools) => tools,
-            None => {
-                let stored = journal.of_postgres(|store| store.tool_source(tenant, summary)).await?;
-                let Some(stored) = stored else { continue };
-                own_tools.compile(tenant, summary, stored).await
-            }
-        };
-        sources.push((summary, tools));
-    }
-    Ok(sources)
 }
 
 fn loaded<S: RunStorage>(

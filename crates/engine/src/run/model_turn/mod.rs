@@ -61,6 +61,7 @@ pub(crate) struct ModelTurn {
 }
 
 /// What requests contain around the history.
+#[derive(Default)]
 pub(crate) struct Frame {
     system: Vec<SystemPart>,
     /// The system context, sent after the history.
@@ -135,21 +136,7 @@ impl ModelTurn {
         let budget = ContextBudget::default();
         let attachments = Box::new(Attachments::new(attachments, images, setup.takes));
         let images = Box::new(Images::new(images, setup.takes.images));
-        let frame = Box::new(Frame {
-            system,
-            system_context,
-            cache_key,
-            pauses,
-            answered: None,
-            forced: None,
-            refused: Refused::new(),
-            raises: Raises::default(),
-            more: None,
-            submission: None,
-            has_fetched: false,
-            hurries: false,
-            offer: None,
-        });
+        let frame = Box::new(Frame { system, system_context, cache_key, pauses, ..Frame::default() });
         let is_answered_by_text = false;
         Self { setup, live, frame, answering, budget, images, attachments, inert: false, is_answered_by_text }
     }

@@ -7,13 +7,18 @@ use houston_domain::retry::DelayedRetry;
 use houston_domain::task::TaskLimits;
 use serde::Deserialize;
 
-use crate::config::{
-    ApprovalConfig, CompressionConfig, Config, ContextConfig, TeamsConfig, TitleConfig, WatchdogConfig,
-};
+use crate::config::{Config, ContextConfig, TeamsConfig, WatchdogConfig};
 
 #[derive(Deserialize)]
 struct CheckIns {
     limits: houston_domain::check_in::CheckInLimits,
+}
+
+/// `[context]` of `jobs/orchestrator.toml`.
+fn shipped_context() -> ContextConfig {
+    let mut shipped: toml::Table =
+        toml::from_str(include_str!("../../../../../jobs/orchestrator.toml")).unwrap();
+    shipped.remove("context").unwrap().try_into().unwrap()
 }
 
 /// The settings of a process without servers.
@@ -24,21 +29,12 @@ pub(super) fn config() -> Config {
         limits: Limits { max_output_tokens: 1000, ..Limits::USUAL },
         budget: Budget::default(),
         context: ContextConfig {
-            notes: 20,
-            prompt_chars: 16_000,
-            prompt: houston_domain::knowledge::PromptLimits::default(),
             max_tool_result_bytes: 262_144,
-            max_tool_calls: 32,
             max_answer_bytes: 1_000,
-            budget_tokens: houston_domain::agent::token_budget::TokenBudget::default(),
             direct_tokens: 5_000,
-            compression: CompressionConfig::default(),
-            results: houston_domain::tool_result::ResultLimits::default(),
-            titles: TitleConfig::default(),
-            approvals: ApprovalConfig::default(),
             images: ContextImages::default(),
             attachments: Default::default(),
-            focus: Default::default(),
+            ..shipped_context()
         },
         tasks: TaskLimits::default(),
         reach: houston_domain::reach::ReachLimits::default(),
