@@ -149,7 +149,15 @@ pub(in crate::run) const USAGE: Usage = Usage {
     long_cache_write_tokens: 0,
     billed: None,
     tier: None,
-    apart: PricedApart::default(),
+    apart: PricedApart {
+        input_audio_tokens: 0,
+        cached_audio_tokens: 0,
+        output_audio_tokens: 0,
+        input_image_tokens: 0,
+        cached_image_tokens: 0,
+        output_image_tokens: 0,
+        web_searches: 0,
+    },
 };
 
 /// An answer with this text.

@@ -121,7 +121,7 @@ impl Scene<'_> {
             removed: Vec::new(),
             document: shape.replaces.then(|| (document(), "another one".to_owned())),
             listed: shape.listed.filter(|_| !ends).map(|by_lines| Listing {
-                checklist,
+                checklist: checklist.into(),
                 delta: if by_lines { vec![delta] } else { Vec::new() },
                 changed: None,
             }),
