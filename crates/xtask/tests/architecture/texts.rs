@@ -32,7 +32,6 @@ fn engines() -> [Rule; 11] {
             &[
                 "domain/src/analysis/mod.rs",
                 "domain/src/bounded_regex.rs",
-                "domain/src/skill/trigger.rs",
                 "domain/src/team.rs",
                 "domain/src/trace/expectation.rs",
                 "domain/src/transform.rs",
