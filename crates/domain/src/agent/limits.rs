@@ -99,7 +99,7 @@ macro_rules! limits {
 
 limits! {
     #[serde(deserialize_with = "positive")]
-    max_iterations: u32 = 20, "Model calls of a run", "Model calls of one run.";
+    max_iterations: u32 = 20, "Model calls of a run", "Model calls of one run since it last read a message.";
     #[serde(deserialize_with = "positive")]
     max_same_tool: u32 = 5, "Same tool in a row", "Turns in a row that ask for the same single tool.";
     max_duration_s: u64 = 600, "Time of an attempt", "Duration of one attempt, in seconds.";

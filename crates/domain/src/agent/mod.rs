@@ -70,6 +70,8 @@ pub struct AgentRun {
     phase: Phase,
     /// Model calls so far.
     iterations: u32,
+    /// Those before the last message that it has read.
+    before_message: u32,
     /// Entries of the open session.
     history_entries: usize,
     /// When this attempt started.
@@ -98,6 +100,7 @@ impl AgentRun {
             policy,
             phase: Phase::Ready,
             iterations: 0,
+            before_message: 0,
             history_entries: history.len(),
             started_at: now,
             streak: Streak::default(),
@@ -428,6 +431,7 @@ impl AgentRun {
     /// A message was read: what repeats from now on is counted anew.
     fn forget_streaks(&mut self) {
         self.streak = Streak::default();
+        self.before_message = self.iterations;
         self.trace.on_message();
     }
 
@@ -435,7 +439,7 @@ impl AgentRun {
     fn before_model_call(&self, now: DateTime<Utc>) -> Option<RunStatus> {
         let limits = &self.policy.limits;
         let duration = i64::try_from(limits.max_duration_s).map_or(TimeDelta::MAX, TimeDelta::seconds);
-        if self.iterations >= limits.max_iterations {
+        if self.iterations - self.before_message >= limits.max_iterations {
             Some(RunStatus::MaxIterations)
         } else if self.streak.turns() >= limits.max_same_tool {
             Some(RunStatus::SameTool)

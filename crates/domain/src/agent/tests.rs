@@ -186,6 +186,8 @@ fn each_limit_ends_with_its_own_status() {
         run.on_tools(vec![]);
     }
     assert_eq!(next(&run), Next::Done(RunStatus::MaxIterations));
+    run.on_messages(vec!["And now?".to_owned()]);
+    assert_eq!(next(&run), Next::CallModel, "somebody waits for an answer to that");
 
     let mut run = start(policy(false, Reply::Text));
     let at = |seconds| DateTime::UNIX_EPOCH + chrono::TimeDelta::seconds(seconds);
