@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
@@ -137,9 +137,6 @@ const REFUSED_SOURCES: &[&str] = &["url", "file"];
 /// Fields with the arguments of calls: data of tools, in which any name is allowed.
 const ARGUMENTS: &[&str] = &["args", "input"];
 
-/// Levels of a block that are looked at; a provider writes a few.
-const MAX_LEVELS: usize = 64;
-
 /// The fields of an object. Duplicate names are refused: parsers differ in which of the two they use.
 struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
@@ -239,34 +236,81 @@ fn refused(name: &str) -> String {
     format!("`{name}` is not allowed in a provider's block: it names an author, or something to fetch")
 }
 
-/// Checks every field inside a block.
 fn content(value: &RawValue, refuses_sources: bool) -> Result<(), String> {
-    within(value.get(), refuses_sources, MAX_LEVELS)
+    let mut json = serde_json::Deserializer::from_str(value.get());
+    Content { refuses_sources }.deserialize(&mut json).map_err(|error| error.to_string())
 }
 
-fn within(json: &str, refuses_sources: bool, levels: usize) -> Result<(), String> {
-    let Some(levels) = levels.checked_sub(1) else { return Err("has too many levels".to_owned()) };
-    if json.starts_with('[') {
-        let mut items = read::<Vec<&RawValue>>(json)?.into_iter();
-        return items.try_for_each(|item| within(item.get(), refuses_sources, levels));
+/// Checks every field inside a block, without storing any.
+#[derive(Clone, Copy)]
+struct Content {
+    refuses_sources: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Content {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
     }
-    if !json.starts_with('{') {
-        return Ok(());
+}
+
+impl<'de> Visitor<'de> for Content {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
     }
-    for (name, value) in read::<Fields<'_>>(json)?.0 {
-        match &*name {
-            name if REFUSED_FIELDS.contains(&name) => return Err(refused(name)),
-            name if ARGUMENTS.contains(&name) => {}
-            "type" => {
-                let kind: String = serde_json::from_str(value.get()).unwrap_or_default();
-                if REFUSED_TYPES.contains(&&*kind) || refuses_sources && REFUSED_SOURCES.contains(&&*kind) {
-                    return Err(format!("content of type `{kind}` is not allowed in a provider's block"));
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element_seed(self)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while let Some(name) = fields.next_key::<Cow<'de, str>>()? {
+            match &*name {
+                name if REFUSED_FIELDS.contains(&name) => return Err(A::Error::custom(refused(name))),
+                name if ARGUMENTS.contains(&name) => drop(fields.next_value::<IgnoredAny>()?),
+                "type" => {
+                    let kind = fields.next_value::<&RawValue>()?.get();
+                    let kind: String = serde_json::from_str(kind).unwrap_or_default();
+                    if REFUSED_TYPES.contains(&&*kind)
+                        || (self.refuses_sources && REFUSED_SOURCES.contains(&&*kind))
+                    {
+                        let error = format!("content of type `{kind}` is not allowed in a provider's block");
+                        return Err(A::Error::custom(error));
+                    }
                 }
+                _ => fields.next_value_seed(self)?,
             }
-            _ => within(value.get(), refuses_sources, levels)?,
         }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]
