@@ -4,7 +4,7 @@ use utoipa::openapi::schema::{
     AdditionalProperties, ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type,
 };
 
-use crate::agent::limits::{LimitChanges, Limits};
+use crate::agent::limits::{KindLimits, LimitChanges, Limits};
 use crate::answering::{Effort, Output, Sampling};
 use crate::conversation::Conversation;
 use crate::custom_table::{Field, FieldType};
@@ -67,7 +67,7 @@ described! {
             .property("effort", Effort::schema())
             .property("stop", ArrayBuilder::new().items(text()).max_items(Some(4)).description(Some("Texts that end the answer.")))
     };
-    Limits as "KindLimits" => limits(
+    KindLimits as "KindLimits" => limits(
         "What a run of a kind may use at most; an agent may have lower limits.\n\n```json\n{\"max_iterations\": 20, \"max_same_tool\": 5, \"max_duration_s\": 300, \"max_history_entries\": 0, \"max_output_tokens\": 4000}\n```",
         false,
     );

@@ -1,6 +1,6 @@
 //! The kinds of agentables of the installation, which its files define.
 
-use houston_domain::agent::limits::Limits;
+use houston_domain::agent::limits::KindLimits;
 use houston_domain::id::AgentId;
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ pub struct KindResponse {
     pub creates: Vec<String>,
     /// The use case whose model its agents use by default.
     pub use_case: String,
-    pub limits: Limits,
+    pub limits: KindLimits,
     /// Agents of the tenant for this kind, its default agent included.
     pub agents: i64,
     /// Those of them that may answer runs.

@@ -44,7 +44,7 @@ fn response(kind: &AgentType, limits: Limits, agents: Option<&AgentsOfKind>) -> 
         tools: kind.tools.clone(),
         creates: kind.creates.clone(),
         use_case: kind.use_case.clone(),
-        limits,
+        limits: limits.into(),
         agents: agents.map_or(0, |of_kind| of_kind.agents),
         enabled_agents: agents.map_or(0, |of_kind| of_kind.enabled),
         default_agent_id: agents.and_then(|of_kind| of_kind.default_agent),

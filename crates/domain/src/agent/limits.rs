@@ -48,6 +48,17 @@ macro_rules! limits {
             $(#[doc = $what] pub $name: Option<$number>,)+
         }
 
+        /// What a run of a kind may use at most; an agent may have lower limits.
+        ///
+        /// ```json
+        /// {"max_iterations": 20, "max_same_tool": 5, "max_duration_s": 300, "max_history_entries": 0, "max_output_tokens": 4000}
+        /// ```
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct KindLimits {
+            $(#[doc = $what] pub $name: $number,)+
+        }
+
         impl Limits {
             /// The limits of the shipped file.
             pub const USUAL: Self = Self { $($name: $usual,)+ };
@@ -92,6 +103,20 @@ macro_rules! limits {
                     $((Some(0), $optional) => $optional, (Some($optional), 0) => $optional,)?
                     (own, most) => own.map_or(most, |own| own.min(most)),
                 }),)+ }
+            }
+        }
+
+        impl From<Limits> for KindLimits {
+            fn from(limits: Limits) -> Self {
+                Self { $($name: limits.$name,)+ }
+            }
+        }
+
+        impl KindLimits {
+            /// The values of [`Limits::ALL`].
+            #[must_use]
+            pub fn values(self) -> [u64; Limits::ALL.len()] {
+                Limits { $($name: self.$name,)+ }.values()
             }
         }
     };
