@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | runs of one user held at once | `fairness.max_running`, 10 | they wait; the end of one sends a hint for the next |
 //! | messages read by one step | `fairness.read_messages`, 100; `read_bytes`, 256 KiB | the next step reads the rest |
-//! | model calls of a run, its time | `limits.max_iterations`, 20; `max_duration_s`, 600 | it ends with a notice |
+//! | model calls of a run since it read a message, its time | `limits.max_iterations`, 20; `max_duration_s`, 600 | it ends with a notice |
 //! | one answer of the model | `limits.max_output_tokens`; `context.max_answer_bytes`, 1 MiB | the attempt fails and is retried |
 //! | one event of a provider's stream | 4 MiB, a line of NDJSON 1 MiB (`houston_llm`) | the same |
 //! | tool calls of an iteration | `context.max_tool_calls`, 32 | answered with RATE_LIMITED, not executed |
