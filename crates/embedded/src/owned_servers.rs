@@ -106,7 +106,7 @@ impl OwnedServers {
 
     /// Stops both servers at the same time. Tries both before returning the first error.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
-        let mut processes: Vec<Process> = self.children.drain(..).map(|child| child.process).collect();
+        let mut processes: Vec<Process> = self.children.drain(..).rev().map(|child| child.process).collect();
         processes.iter_mut().for_each(Process::ask_to_stop);
         let outcomes: Vec<_> = processes.iter_mut().map(Process::stop).collect();
         self.layout.remove_outside_sockets();

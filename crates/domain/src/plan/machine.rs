@@ -23,8 +23,8 @@ struct Outcome {
     last: Value,
 }
 
-/// What a walk over a plan's outermost steps has to look at: those that have not settled and wait for no other. A plan may have
-/// thousands of others, which cost nothing.
+/// What a walk over a plan's outermost steps has to look at: those that have not settled, unless they are pending and wait for
+/// others of which none was in vain. A plan may have thousands of these, which cost nothing.
 #[derive(Debug)]
 pub struct Frontier {
     /// Places of steps in the document.
@@ -53,19 +53,29 @@ impl Frontier {
                 waiting.push(place);
             }
         }
-        let is_open: Vec<bool> = steps.iter().map(|step| !status(states, &step.id).is_settled()).collect();
-        let is_open = |place: &usize| is_open.get(*place).is_some_and(|open| *open);
-        let waits: Vec<_> =
-            after.iter().map(|after| after.iter().filter(|other| is_open(other)).count()).collect();
-        let open: Vec<usize> = (0..steps.len()).filter(is_open).collect();
-        let ready = open.iter().copied().filter(|place| waits.get(*place) == Some(&0)).collect();
+        let now: Vec<Status> = steps.iter().map(|step| status(states, &step.id)).collect();
+        let of = |place: usize| now.get(place).copied().unwrap_or_default();
+        let waits: Vec<_> = after
+            .iter()
+            .map(|after| after.iter().filter(|other| !of(**other).is_settled()).count())
+            .collect();
+        let is_in_vain = |other: &usize| of(*other).is_settled() && of(*other) != Status::Succeeded;
+        // What waits for a step that was repeated by hand may have begun long ago.
+        let is_looked_at = |place: &usize| {
+            of(*place) != Status::Pending
+                || waits.get(*place) == Some(&0)
+                || after.get(*place).is_some_and(|after| after.iter().any(is_in_vain))
+        };
+        let open: Vec<usize> = (0..steps.len()).filter(|place| !of(*place).is_settled()).collect();
+        let ready = open.iter().copied().filter(is_looked_at).collect();
         Self { ready, after, waiting, waits, open: open.len() }
     }
 
-    /// How many steps a walk looks at.
+    /// How many steps a walk looks at, with those that may follow at once.
     #[must_use]
     pub fn width(&self) -> usize {
-        self.ready.len()
+        let follow = self.ready.iter().filter_map(|place| self.waiting.get(*place)).map(Vec::len);
+        self.ready.len() + follow.sum::<usize>()
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -78,28 +88,35 @@ impl Frontier {
     }
 
     /// Takes out what has settled since the last walk.
-    pub(super) fn refresh(&mut self, steps: &[Step], states: &States) {
-        let mut places: Vec<usize> = self.ready.iter().copied().collect();
-        while let Some(place) = places.pop() {
-            places.extend(self.look(place, steps, states));
+    pub fn refresh(&mut self, document: &Document, states: &States) {
+        for place in self.ready.iter().copied().collect::<Vec<_>>() {
+            self.look(place, &document.steps, states);
         }
     }
 
-    /// Takes out a step if it has settled, and takes in and returns those that waited for it alone.
-    fn look(&mut self, place: usize, steps: &[Step], states: &States) -> Vec<usize> {
-        if !steps.get(place).is_some_and(|step| status(states, &step.id).is_settled()) {
-            return Vec::new();
+    /// Takes out a step if it has settled, and takes in those that waited for it alone or in vain.
+    fn look(&mut self, place: usize, steps: &[Step], states: &States) {
+        let of = |place: usize| steps.get(place).map(|step| status(states, &step.id)).unwrap_or_default();
+        if !of(place).is_settled() || !self.ready.remove(&place) {
+            return;
         }
-        self.open -= usize::from(self.ready.remove(&place));
-        let mut ready = Vec::new();
+        self.open -= 1;
         for other in self.waiting.get(place).into_iter().flatten() {
             if let Some(waits) = self.waits.get_mut(*other) {
                 *waits -= 1;
-                ready.extend((*waits == 0).then_some(*other));
+                let is_looked_at = *waits == 0 || of(place) != Status::Succeeded;
+                self.ready.extend((is_looked_at && !of(*other).is_settled()).then_some(*other));
             }
         }
-        self.ready.extend(&ready);
-        ready
+    }
+
+    /// One that looks at each step in each walk.
+    #[cfg(test)]
+    pub(super) fn of_all(document: &Document, states: &States) -> Self {
+        let frontier = Self::new(document, states);
+        let is_open = |place: &usize| !status(states, &document.steps[*place].id).is_settled();
+        let ready = (0..document.steps.len()).filter(is_open).collect();
+        Self { ready, waiting: Vec::new(), ..frontier }
     }
 }
 

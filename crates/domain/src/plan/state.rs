@@ -254,7 +254,7 @@ pub fn advance_from(
     let mut machine =
         Machine { document, states, given, out: &mut out, stop: None, changed: true, running: None };
     let scope = outermost(given);
-    frontier.refresh(&document.steps, machine.states);
+    frontier.refresh(document, machine.states);
     while machine.changed && machine.stop.is_none() && reason.is_none() {
         machine.changed = false;
         machine.outermost(frontier, &scope);

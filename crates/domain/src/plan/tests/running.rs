@@ -78,18 +78,29 @@ fn run(
     mut picks: Picks<'_>,
     seed: u64,
     at_once: usize,
+    repeats: u32,
 ) -> (End, BTreeMap<String, Status>) {
     let (mut states, mut now) = (States::new(), DateTime::UNIX_EPOCH);
-    let mut open: Vec<String> = Vec::new();
+    let (mut open, mut repeated): (Vec<String>, u32) = (Vec::new(), 0);
     let questions = BTreeMap::new();
     let heading = Heading { plan_id: None, version: 1, status: "running", questions: &questions };
     let (mut frontier, mut shown) =
         (Frontier::new(document, &states), Shown::new(document, &states, heading));
     for _ in 0..5_000 {
         let given = Given { at_once, ..given(now) };
-        // Whoever reads the plan anew, after a crash before the commit, goes on in the same way.
+        let failed = || states.iter().find(|(_, state)| state.status == Status::Failed);
+        if repeated < repeats
+            && let Some(changed) = failed().and_then(|(path, _)| repeat(document, &states, path, now).ok())
+        {
+            // By hand: a worker reads the plan anew.
+            repeated += 1;
+            states.extend(changed);
+            frontier = Frontier::new(document, &states);
+            shown = Shown::new(document, &states, heading);
+        }
+        // Whoever reads the plan anew, after a crash before the commit, goes on in the same way, as does who looks at each step.
         let mut anew = states.clone();
-        let next = advance(document, &mut anew, &given);
+        let next = advance_from(&mut Frontier::of_all(document, &anew), document, &mut anew, &given);
         assert_eq!(advance_from(&mut frontier, document, &mut states, &given), next);
         assert_eq!(states, anew);
         shown.follow(document, &states, heading, states.changed().map(|(path, _)| path.as_str()));
@@ -98,7 +109,7 @@ fn run(
             states.commit();
         }
         for path in &next.start {
-            check_start(document, &states, path);
+            check_start(document, &states, path, repeated);
             open.push(path.clone());
         }
         let running = states.values().filter(|state| state.status == Status::Running && state.due.is_some());
@@ -124,7 +135,7 @@ fn run(
     panic!("the plan does not end");
 }
 
-fn check_start(document: &Document, states: &States, path: &str) {
+fn check_start(document: &Document, states: &States, path: &str, repeated: u32) {
     let found = step(document, path).unwrap();
     let prefix = path.rfind('.').map_or("", |dot| &path[..=dot]);
     for id in &found.after {
@@ -135,7 +146,7 @@ fn check_start(document: &Document, states: &States, path: &str) {
         let outer = if path[..dot].ends_with(']') { &outer[..outer.rfind('[').unwrap()] } else { outer };
         assert_eq!(states[outer].status, Status::Running, "{path} began outside of {outer}");
     }
-    assert!(states[path].attempt <= 3, "{path} was started too often");
+    assert!(states[path].attempt <= 3 + repeated, "{path} was started too often");
 }
 
 fn finish(document: &Document, states: &mut States, path: &str, seed: u64, now: DateTime<Utc>) {
@@ -177,12 +188,35 @@ proptest! {
     ) {
         let json = Generator::new(&bytes, true).document();
         let document = Document::parse(&json.to_string(), OFFER).unwrap();
-        let first = run(&document, Picks(&one), seed, at_once);
+        let first = run(&document, Picks(&one), seed, at_once, 0);
         if let End::Failed(failure) = &first.0 {
             prop_assert_ne!(&failure.code, "DEADLOCK");
         }
-        prop_assert_eq!(first, run(&document, Picks(&other), seed, 5));
+        prop_assert_eq!(first, run(&document, Picks(&other), seed, 5, 0));
+        // Whatever people have repeated meanwhile.
+        run(&document, Picks(&other), seed, at_once, 3);
     }
+}
+
+#[test]
+fn repeated_step_stops_nothing_that_has_begun_behind_it() {
+    let step = |id: &str, after: &[&str]| json!({"id": id, "type": "llm", "prompt": "x", "after": after, "on_error": "continue", "retry": {"max": 0}, "timeout_s": 60});
+    let json = plan(json!([step("a", &[]), step("b", &[]), step("c", &["a"]), step("d", &["a"])]));
+    let document = Document::parse(&json.to_string(), OFFER).unwrap();
+    let (mut states, start) = (States::new(), DateTime::UNIX_EPOCH);
+    advance(&document, &mut states, &given(start));
+    let error = Failure::new("NOT_FOUND", "no");
+    assert!(fail(&document.steps[0], &mut states, "a", error, start, 0.5));
+    assert_eq!(advance(&document, &mut states, &given(start)).start, ["c", "d"]);
+    assert!(succeed(&mut states, "c", "x".into()));
+    states.extend(repeat(&document, &states, "a", start).unwrap());
+    let mut frontier = Frontier::new(&document, &states);
+    let given = given(start + TimeDelta::seconds(61));
+    let next = advance_from(&mut frontier, &document, &mut states, &given);
+    assert_eq!((next.start, next.cancel), (vec!["a".to_owned()], vec!["b".to_owned(), "d".to_owned()]));
+    assert!(succeed(&mut states, "a", "x".into()));
+    let next = advance_from(&mut frontier, &document, &mut states, &given);
+    assert_eq!(next.end, Some(End::Completed { output: Value::Null }));
 }
 
 #[test]

@@ -182,8 +182,11 @@ impl Graph {
         self.now = now;
         self.note();
         let situation = self.situation(false);
-        let is_small = match &self.frontier {
-            Some(frontier) if self.is_flat => frontier.width() <= SMALL,
+        let is_small = match &mut self.frontier {
+            Some(frontier) if self.is_flat => {
+                frontier.refresh(&self.document, &self.states);
+                frontier.width() <= SMALL
+            }
             _ => self.is_small && self.states.len() <= SMALL,
         };
         let known = self.frontier.take();
@@ -409,6 +412,7 @@ impl Graph {
         let questions = open(&self.questions, &self.states);
         let heading = heading(&self.plan_id, &self.stored, &questions);
         if self.replaced.is_some() {
+            let heading = Heading { version: heading.version.saturating_add(1), ..heading };
             self.shown = Shown::new(&self.document, &self.states, heading);
             return;
         }
@@ -431,9 +435,6 @@ impl Graph {
         if self.replaced.take().is_some() {
             self.stored.version += 1;
             self.stored.replans += 1;
-            let questions = open(&self.questions, &self.states);
-            let heading = heading(&self.plan_id, &self.stored, &questions);
-            self.shown = Shown::new(&self.document, &self.states, heading);
         }
     }
 
