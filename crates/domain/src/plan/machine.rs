@@ -23,8 +23,8 @@ struct Outcome {
     last: Value,
 }
 
-/// What a walk over a plan's outermost steps has to look at: those that have not settled, unless they are pending and wait for
-/// others of which none was in vain. A plan may have thousands of these, which cost nothing.
+/// Which of a plan's outermost steps a walk looks at. Left out are settled steps, and pending ones that wait for a step which has
+/// not settled while none before them has failed or was skipped. A plan may have thousands of both, and they cost nothing.
 #[derive(Debug)]
 pub struct Frontier {
     /// Places of steps in the document.
@@ -71,7 +71,7 @@ impl Frontier {
         Self { ready, after, waiting, waits, open: open.len() }
     }
 
-    /// How many steps a walk looks at, with those that may follow at once.
+    /// How many steps a walk looks at, and those that wait for one of them: they may begin in the same walk.
     #[must_use]
     pub fn width(&self) -> usize {
         let follow = self.ready.iter().filter_map(|place| self.waiting.get(*place)).map(Vec::len);
@@ -94,7 +94,8 @@ impl Frontier {
         }
     }
 
-    /// Takes out a step if it has settled, and takes in those that waited for it alone or in vain.
+    /// Takes out a step if it has settled. Takes in those that waited for nothing else, and if it has not succeeded, all that
+    /// waited for it: they may be skipped.
     fn look(&mut self, place: usize, steps: &[Step], states: &States) {
         let of = |place: usize| steps.get(place).map(|step| status(states, &step.id)).unwrap_or_default();
         if !of(place).is_settled() || !self.ready.remove(&place) {

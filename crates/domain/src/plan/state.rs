@@ -237,8 +237,8 @@ pub fn advance(document: &Document, states: &mut States, given: &Given<'_>) -> A
     advance_from(&mut Frontier::new(document, states), document, states, given)
 }
 
-/// [`advance`], with the frontier of the calls before it with the same document. Nothing else has settled steps since that were
-/// not in it.
+/// [`advance`], with the frontier of earlier calls for the same document. After people have repeated or skipped a step, it
+/// needs a new one.
 pub fn advance_from(
     frontier: &mut Frontier,
     document: &Document,
