@@ -196,6 +196,27 @@ fn poison_may_kill_two_more_for_each_other_at_the_same_time() {
 }
 
 #[test]
+fn poison_may_kill_two_more_for_each_cancelled_run_beside() {
+    let poison = || (0..2 * DEATHS + 4).map(|_| at("#7/0/0", "k")).collect::<Vec<_>>();
+    let executed = poison()[0].at.timestamp() as f64;
+    let cancelled = |evidence: &mut Evidence, id: &str, died: f64| {
+        let (goal, status) = ("g".to_owned(), "cancelled".to_owned());
+        evidence.rows.runs.push(RunRow { id: id.into(), goal, status, attempt: 2 });
+        let event = |kind, at| EventRow { run: id.into(), at, ..event(0, kind, 0, None) };
+        evidence.rows.events.extend([event("attempt_started", died), event("attempt_started", died + 5.0)]);
+    };
+    let allowed = |died: [f64; 2]| {
+        let mut evidence = fine();
+        evidence.ledgers.insert("poison".into(), poison());
+        cancelled(&mut evidence, "one", died[0]);
+        cancelled(&mut evidence, "two", died[1]);
+        !found(&evidence).contains(&"R4")
+    };
+    assert!(allowed([executed - 1.0, executed - 2.0]));
+    assert!(!allowed([executed - 1.0, executed + 1.0]), "one of them died at another time");
+}
+
+#[test]
 fn run_killed_from_outside_three_times_is_no_innocent_one() {
     let mut evidence = fine();
     evidence.rows.runs[0].status = "dead_lettered".into();
