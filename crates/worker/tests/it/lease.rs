@@ -126,8 +126,6 @@ async fn neighbour_takes_over_the_runs_of_dead_workers() {
     let mut cluster = TestCluster::start().await;
     // Only the neighbour's look can find the deaths.
     (cluster.suspect_ms, cluster.reap_every_ms, cluster.sweep_ms) = (3_600_000, 3_600_000, 3_600_000);
-    let worker = cluster.worker();
-    worker.running.registered().await;
     // The second is found when the first is gone.
     let mut doomed = Vec::new();
     for goal in [cluster.goal, cluster.new_goal().await] {
@@ -142,6 +140,9 @@ async fn neighbour_takes_over_the_runs_of_dead_workers() {
         assert_eq!(claimed.unwrap().run, posted.run);
         doomed.push((lease, posted.run));
     }
+    // Not before: its first sweep would claim what is not claimed yet.
+    let worker = cluster.worker();
+    worker.running.registered().await;
     for (lease, run) in doomed {
         drop(lease);
         assert_status(&cluster.wait_for_end(run).await, RunStatus::MessageSent);
