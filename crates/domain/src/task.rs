@@ -16,12 +16,41 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::answering::Output;
 use crate::event::Event;
 use crate::frame::{attribute, escape};
-use crate::id::{NoteId, RunId};
+use crate::id::{AgentableId, MessageId, NoteId, RunId};
+use crate::model_policy::Latency;
 use crate::run::RunStatus;
 use crate::setting::{positive, settings};
 use crate::time::Time;
+
+/// A task to be created.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewTask {
+    /// The task's id.
+    pub id: AgentableId,
+    /// The id of its first run.
+    pub run: RunId,
+    /// The id of its first message.
+    pub message: MessageId,
+    /// Its kind, as in `task`.
+    pub kind: String,
+    /// Its first stored status.
+    pub status: Option<String>,
+    /// Its title, one line.
+    pub title: String,
+    /// The text of its first message.
+    pub instructions: String,
+    /// The tools it may call.
+    pub tools: Vec<String>,
+    /// The form of its result. `None`: that of its kind.
+    pub output: Option<Output>,
+    /// How soon its result is needed. `None`: as the message says that the creating run answers, else as its kind.
+    pub latency: Option<Latency>,
+    /// Where its first run belongs in a trace, a `traceparent`; `None`: where the creating run does.
+    pub traceparent: Option<String>,
+}
 
 /// Maximum length of the instructions of a task, in bytes: they are the first message it reads.
 pub const MAX_INSTRUCTIONS_BYTES: usize = 32 * 1024;

@@ -116,15 +116,16 @@ impl Run {
 macro_rules! query_runs {
     ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
         sqlx::query!(
-            $before + "
-            select r.id, r.first_seq, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens,
-                   r.output_tokens, r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.cost,
-                   r.unpriced_calls, r.model, r.error_code, r.error_message, r.cancel_seq, r.cancel_reason,
+            $before + r#"
+            select r.id, r.first_seq, r.agentable_id, r.status, r.attempt, r.iterations,
+                   array[r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cache_write_tokens,
+                         r.reasoning_tokens] as "tokens!",
+                   r.cost, r.unpriced_calls, r.model, r.error_code, r.error_message, r.cancel_seq, r.cancel_reason,
                    r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at, r.cancelled_with_parent
               from houston.runs r
               join houston.agentables a on a.id = r.agentable_id
               join houston.run_locks l on l.agentable_id = r.agentable_id
-            " + $after
+            "# + $after
             $(, $parameter)*
         )
         .map(|r| {
@@ -139,13 +140,7 @@ macro_rules! query_runs {
             status,
             attempt: r.attempt,
             iterations: r.iterations,
-            usage: stored_usage([
-                r.input_tokens,
-                r.output_tokens,
-                r.cache_read_tokens,
-                r.cache_write_tokens,
-                r.reasoning_tokens,
-            ]),
+            usage: stored_usage(&r.tokens),
             cost: Cost::of(r.cost, r.unpriced_calls),
             model: r.model,
             error_code: r.error_code,

@@ -5,8 +5,6 @@
 //! the event was committed: source, type and id of a message never do, and of a run only facts of its beginning and of
 //! its end are used.
 
-use chrono::{DateTime, Utc};
-
 use super::Event;
 use crate::id::MessageId;
 use crate::message::{MessageType, Source};
@@ -57,38 +55,5 @@ impl RunEnd {
             code: self.error_code,
             result: None,
         }
-    }
-}
-
-/// Events that follow from a run's row, each with its position and its time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunRow {
-    /// The position of its first event, and when it was opened.
-    pub queued: (i64, DateTime<Utc>),
-    /// Its first attempt, with the id reserved for a message.
-    pub first_attempt: Option<(i64, DateTime<Utc>, MessageId)>,
-    /// Its end.
-    pub end: Option<(i64, DateTime<Utc>, RunEnd)>,
-}
-
-/// An event of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunEvent {
-    /// Its position in the stream.
-    pub seq: i64,
-    /// When it happened.
-    pub at: DateTime<Utc>,
-    /// What happened.
-    pub event: Event,
-}
-
-impl RunRow {
-    /// The events, in order.
-    pub fn events(self) -> impl Iterator<Item = RunEvent> {
-        let of = |seq, at, event| RunEvent { seq, at, event };
-        let (seq, at) = self.queued;
-        let first = self.first_attempt.map(|(seq, at, message)| of(seq, at, of_first_attempt(message)));
-        let last = self.end.map(|(seq, at, end)| of(seq, at, end.event()));
-        std::iter::once(of(seq, at, Event::RunQueued {})).chain(first).chain(last)
     }
 }

@@ -14,9 +14,9 @@ use super::document::{Action, Document, OnError, Retry, Step};
 use super::expression;
 use super::machine::{Frontier, Machine};
 use super::resolve::{outermost, visible};
-use crate::answering::Output;
-use crate::id::{AgentableId, MessageId, QuestionId, RunId};
+use crate::id::{AgentableId, QuestionId};
 use crate::names::names;
+use crate::task::NewTask;
 use crate::tool_call::EffectClass;
 
 names! {
@@ -421,34 +421,9 @@ pub struct ChangedStep {
     /// Its state.
     pub state: State,
     /// The executor that begins to work on it.
-    pub executor: Option<NewExecutor>,
+    pub executor: Option<NewTask>,
     /// The question that it asks.
     pub question: Option<QuestionId>,
-}
-
-/// An executor to be created: a task of the plan.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NewExecutor {
-    /// The id of its agentable.
-    pub id: AgentableId,
-    /// The id of its first run.
-    pub run: RunId,
-    /// The id of its first message.
-    pub message: MessageId,
-    /// Its kind.
-    pub kind: String,
-    /// Its first stored status.
-    pub status: Option<String>,
-    /// Its title, one line.
-    pub title: String,
-    /// The text of its first message.
-    pub instructions: String,
-    /// The tools it may call.
-    pub tools: Vec<String>,
-    /// The form of its result.
-    pub output: Option<Output>,
-    /// Where its first run belongs in a trace, a `traceparent`; `None`: where the plan's run does.
-    pub traceparent: Option<String>,
 }
 
 /// What people see of a plan after a step.

@@ -78,12 +78,8 @@ impl TenantStore<'_> {
 }
 
 impl Shared {
-    /// Cancels an executor of a plan, and what it started.
-    pub(crate) async fn cancel_below(&self, tenant: TenantId, id: AgentableId) -> Result<()> {
-        self.cancel_all(tenant, id, false).await.map(|_| ())
-    }
-
-    async fn cancel_all(
+    /// Cancels an agentable, and what it started.
+    pub(crate) async fn cancel_all(
         &self,
         tenant: TenantId,
         id: AgentableId,

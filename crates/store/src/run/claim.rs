@@ -19,7 +19,7 @@ use houston_domain::submission::Submission;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use self::batch::Outcome;
+use self::batch::{Claims, Outcome};
 use crate::error::Result;
 use crate::handle::RunStore;
 use crate::run_context::{ContextLimits, RunContext};
@@ -230,41 +230,37 @@ impl RunStore {
     }
 }
 
-/// The open session of a run that begins.
-struct Session {
-    /// The position of its last entry; `None` if it has none.
-    last_entry: Option<i64>,
-    /// The reason of a request to close it.
-    close_reason: Option<String>,
-    /// The id that it gets when it is closed.
-    id: SessionId,
-    /// Seconds without messages after which the sweep closes the next one.
-    quiet: f64,
-}
-
-/// Writes the turn of a run that was claimed in the same transaction.
-async fn turn(connection: &mut PgConnection, run: &ClaimedRun, turn: Turn, session: &Session) -> Result<()> {
-    let agentable = run.fence.agentable.0;
-    if let (true, Some(last)) = (turn.closes, session.last_entry) {
-        let requested =
-            session.close_reason.as_deref().map(|name| CompletionReason::from_name(name).unwrap_or_default());
-        let reason = requested.unwrap_or(CompletionReason::SessionTimeout);
-        fold(connection, run.fence.agentable, last, reason, session.id).await?;
+impl Claims {
+    /// Writes the turn of a run that was claimed in the same transaction. `last`: the position of the last entry of the open
+    /// session, if it has one; `requested`: the reason of a request to close that.
+    async fn turn(
+        &self,
+        connection: &mut PgConnection,
+        run: &ClaimedRun,
+        turn: Turn,
+        last: Option<i64>,
+        requested: Option<&str>,
+    ) -> Result<()> {
+        if let (true, Some(last)) = (turn.closes, last) {
+            let requested = requested.map(|name| CompletionReason::from_name(name).unwrap_or_default());
+            let reason = requested.unwrap_or(CompletionReason::SessionTimeout);
+            fold(connection, run.fence.agentable, last, reason, SessionId(run.next_message.0)).await?;
+        }
+        if turn.schedules {
+            sqlx::query!(
+                "-- store::claim::turn::schedule
+                insert into houston.session_states as s (agentable_id, tenant_id, look_at)
+                values ($1, $2, clock_timestamp() + make_interval(secs => $3))
+                on conflict (agentable_id) do update set look_at = excluded.look_at, close_reason = null",
+                run.fence.agentable.0,
+                run.tenant.0,
+                self.archiving.settings.quiet().as_secs_f64()
+            )
+            .execute(&mut *connection)
+            .await?;
+        }
+        if turn.reports { report(connection, run).await } else { Ok(()) }
     }
-    if turn.schedules {
-        sqlx::query!(
-            "-- store::claim::turn::schedule
-            insert into houston.session_states as s (agentable_id, tenant_id, look_at)
-            values ($1, $2, clock_timestamp() + make_interval(secs => $3))
-            on conflict (agentable_id) do update set look_at = excluded.look_at, close_reason = null",
-            agentable,
-            run.tenant.0,
-            session.quiet
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
-    if turn.reports { report(connection, run).await } else { Ok(()) }
 }
 
 /// Writes the events of the closed sessions that were not reported yet, after the event of the attempt.

@@ -56,15 +56,14 @@ impl Cost {
 }
 
 /// Tokens as they are stored, without a cost: input, output, cache read, cache write, reasoning.
-pub(crate) fn stored_usage(tokens: [i64; 5]) -> Usage {
-    let [input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens] =
-        tokens.map(|count| u64::try_from(count).unwrap_or(0));
+pub(crate) fn stored_usage(tokens: &[i64]) -> Usage {
+    let of = |nth: usize| tokens.get(nth).and_then(|count| u64::try_from(*count).ok()).unwrap_or(0);
     Usage {
-        input_tokens,
-        output_tokens,
-        cache_read_tokens,
-        cache_write_tokens,
-        reasoning_tokens,
+        input_tokens: of(0),
+        output_tokens: of(1),
+        cache_read_tokens: of(2),
+        cache_write_tokens: of(3),
+        reasoning_tokens: of(4),
         ..Usage::default()
     }
 }
@@ -184,10 +183,11 @@ impl TenantStore<'_> {
     pub async fn model_calls(self, run: RunId) -> Result<Vec<StoredModelCall>> {
         self.run(run).await?;
         let counted = sqlx::query!(
-            "-- store::cost::calls
-            select iteration, provider, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
-                   reasoning_tokens, cost, reported, estimated, created_at
-              from houston.model_calls where tenant_id = $1 and run_id = $2 order by created_at, iteration",
+            r#"-- store::cost::calls
+            select iteration, provider, model,
+                   array[input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens] as "tokens!",
+                   cost, reported, estimated, created_at
+              from houston.model_calls where tenant_id = $1 and run_id = $2 order by created_at, iteration"#,
             self.tenant.0,
             run.0
         )
@@ -195,16 +195,7 @@ impl TenantStore<'_> {
             call: ModelCall {
                 provider: call.provider,
                 model: call.model,
-                usage: Usage {
-                    cost: call.cost,
-                    ..stored_usage([
-                        call.input_tokens,
-                        call.output_tokens,
-                        call.cache_read_tokens,
-                        call.cache_write_tokens,
-                        call.reasoning_tokens,
-                    ])
-                },
+                usage: Usage { cost: call.cost, ..stored_usage(&call.tokens) },
                 iteration: u32::try_from(call.iteration).unwrap_or(0),
                 reported: call.reported,
                 estimated: call.estimated,

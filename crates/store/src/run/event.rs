@@ -10,7 +10,7 @@ pub(crate) mod position;
 use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
-use houston_domain::event::derived::{RunEnd, RunEvent, RunRow, of_first_attempt, of_message};
+use houston_domain::event::derived::{RunEnd, of_first_attempt, of_message};
 use houston_domain::event::{Committed, Event, MessageBody};
 use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId};
 use houston_domain::model::Usage;
@@ -289,29 +289,30 @@ pub(crate) struct StreamRun {
     error_message: Option<String>,
 }
 
-impl From<StreamRun> for RunRow {
-    fn from(run: StreamRun) -> Self {
+impl StreamRun {
+    /// The events that follow from it, in order.
+    fn events(self) -> impl Iterator<Item = Committed> {
+        let run_id = RunId(self.id);
+        let of = move |seq, at, event| Committed { seq, run_id, at, event, body: None };
         let end = RunEnd {
-            status: RunStatus::from_name(&run.status).unwrap_or(RunStatus::Failed),
-            iterations: run.iterations,
+            status: RunStatus::from_name(&self.status).unwrap_or(RunStatus::Failed),
+            iterations: self.iterations,
             usage: Usage {
-                input_tokens: run.input_tokens,
-                output_tokens: run.output_tokens,
-                cache_read_tokens: run.cache_read_tokens,
-                cache_write_tokens: run.cache_write_tokens,
-                reasoning_tokens: run.reasoning_tokens,
-                cost: run.last_cost.and_then(|cost| cost.parse().ok()),
+                input_tokens: self.input_tokens,
+                output_tokens: self.output_tokens,
+                cache_read_tokens: self.cache_read_tokens,
+                cache_write_tokens: self.cache_write_tokens,
+                reasoning_tokens: self.reasoning_tokens,
+                cost: self.last_cost.and_then(|cost| cost.parse().ok()),
                 ..Usage::default()
             },
-            error_code: run.error_code,
-            error_message: run.error_message,
+            error_code: self.error_code,
+            error_message: self.error_message,
         };
-        let first = run.started_seq.zip(run.started_at).zip(run.started_message_id);
-        Self {
-            queued: (run.first_seq, run.created_at),
-            first_attempt: first.map(|((seq, at), message)| (seq, at, MessageId(message))),
-            end: run.last_seq.zip(run.ended_at).map(|(seq, at)| (seq, at, end)),
-        }
+        let first = self.started_seq.zip(self.started_at).zip(self.started_message_id);
+        let first = first.map(|((seq, at), message)| of(seq, at, of_first_attempt(MessageId(message))));
+        let last = self.last_seq.zip(self.ended_at).map(|(seq, at)| of(seq, at, end.event()));
+        std::iter::once(of(self.first_seq, self.created_at, Event::RunQueued {})).chain(first).chain(last)
     }
 }
 
@@ -337,13 +338,8 @@ impl Stretch {
             let before = begins.partition_point(|(first_seq, _)| *first_seq <= seq);
             before.checked_sub(1).and_then(|nth| begins.get(nth)).map(|(_, run)| *run)
         };
-        let mut events: BTreeMap<i64, Committed> = BTreeMap::new();
-        for run in self.runs {
-            let run_id = RunId(run.id);
-            for RunEvent { seq, at, event } in RunRow::from(run).events() {
-                events.insert(seq, Committed { seq, run_id, at, event, body: None });
-            }
-        }
+        let of_runs = self.runs.into_iter().flat_map(StreamRun::events);
+        let mut events: BTreeMap<i64, Committed> = of_runs.map(|event| (event.seq, event)).collect();
         let of_messages = self.of_messages.into_iter().filter_map(|event| {
             let run_id = run_at(event.seq)?;
             Some(Committed { run_id, ..event })

@@ -65,7 +65,11 @@ pub struct NewPost {
     request_sha256: Option<String>,
 }
 
-fn uuid<T: Copy + Into<Uuid>, S: Serializer>(id: &T, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+/// Writes an id as Postgres reads it.
+pub(crate) fn uuid<T: Copy + Into<Uuid>, S: Serializer>(
+    id: &T,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
     (*id).into().serialize(serializer)
 }
 
@@ -193,26 +197,43 @@ pub struct Posted {
     pub is_started: bool,
 }
 
-/// A row of a message, with the run that read it.
-macro_rules! message {
-    ($row:expr) => {{
-        let row = $row;
-        let status = row.status.as_deref().and_then(MessageStatus::from_name);
-        Message {
-            id: MessageId(row.id),
-            owner: Owner { kind: row.kind, id: AgentableId(row.agentable_id) },
-            source: source(&row.source),
-            message_type: message_type(&row.message_type),
-            result: result_of(&row.metadata, &row.content),
-            content: row.content,
-            metadata: row.metadata,
-            processed_at: row.ended_at.filter(|_| status != Some(MessageStatus::Pending)).map(Time),
-            status,
-            run_id: Some(RunId(row.run_id)),
-            seq: row.seq,
-            created_at: Time(row.created_at),
-        }
-    }};
+/// Reads messages `m`, between the name of the query and the conditions.
+macro_rules! query_messages {
+    ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
+        sqlx::query!(
+            $before + "
+            select m.id, m.agentable_id, a.kind, m.seq, m.source, m.message_type, m.content, m.metadata, m.run_id,
+                   m.created_at, r.ended_at,
+                   case when m.source <> 'user' then null
+                        when m.seq > l.read_seq then 'pending'
+                        when r.ended_at is null then 'processing'
+                        when r.status in ('cancelled', 'failed', 'dead_lettered') then 'failed'
+                        else 'answered' end as status
+              from houston.messages m
+              join houston.agentables a on a.id = m.agentable_id
+              join houston.run_locks l on l.agentable_id = m.agentable_id
+              join houston.runs r on r.id = m.run_id
+             " + $after
+            $(, $parameter)*
+        )
+        .map(|row| {
+            let status = row.status.as_deref().and_then(MessageStatus::from_name);
+            Message {
+                id: MessageId(row.id),
+                owner: Owner { kind: row.kind, id: AgentableId(row.agentable_id) },
+                source: source(&row.source),
+                message_type: message_type(&row.message_type),
+                result: result_of(&row.metadata, &row.content),
+                content: row.content,
+                metadata: row.metadata,
+                processed_at: row.ended_at.filter(|_| status != Some(MessageStatus::Pending)).map(Time),
+                status,
+                run_id: Some(RunId(row.run_id)),
+                seq: row.seq,
+                created_at: Time(row.created_at),
+            }
+        })
+    };
 }
 
 pub(crate) fn source(name: &str) -> Source {
@@ -279,7 +300,9 @@ impl TenantStore<'_> {
         if let Some(posted) = self.post_and_start(agentable, post, key).await {
             return Ok(Created::New(posted));
         }
-        if let Some(posted) = self.post_in_batch(post.of(self.tenant, agentable, key)).await {
+        if !self.is_unbatched
+            && let Some(posted) = self.batchers.posts.submit(post.of(self.tenant, agentable, key)).await
+        {
             return Ok(Created::New(posted));
         }
         if let Some(kind) = &post.kind {
@@ -305,14 +328,6 @@ impl TenantStore<'_> {
         let Message { owner, id, seq, created_at, .. } = self.message(post.id).await?;
         let before = posted_before(&self.pool, owner.id, id, seq, created_at.0).await?;
         Ok(Created::New(Posted { opened: before.run == post.run, needs_hint: true, ..before }))
-    }
-
-    /// Posts a message together with others; `None` if it was not posted, and may be posted by itself.
-    async fn post_in_batch(self, post: NewPost) -> Option<Posted> {
-        if self.is_unbatched {
-            return None;
-        }
-        self.batchers.posts.submit(post).await
     }
 
     /// Posts a message by itself, in the caller's transaction. Nothing is written unless the result is [`Created::New`].
@@ -369,27 +384,13 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such message.
     pub async fn message(self, id: MessageId) -> Result<Message> {
-        let row = sqlx::query!(
-            r#"-- store::message::get
-            select m.id, m.agentable_id, a.kind, m.seq, m.source, m.message_type, m.content, m.metadata, m.run_id,
-                   m.created_at, r.ended_at,
-                   case when m.source <> 'user' then null
-                        when m.seq > l.read_seq then 'pending'
-                        when r.ended_at is null then 'processing'
-                        when r.status in ('cancelled', 'failed', 'dead_lettered') then 'failed'
-                        else 'answered' end as status
-              from houston.messages m
-              join houston.agentables a on a.id = m.agentable_id
-              join houston.run_locks l on l.agentable_id = m.agentable_id
-              join houston.runs r on r.id = m.run_id
-             where m.tenant_id = $1 and m.id = $2"#,
+        let row = query_messages!(
+            "-- store::message::get",
+            "where m.tenant_id = $1 and m.id = $2",
             self.tenant.0,
             id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "message" })?;
-        Ok(message!(row))
+        );
+        row.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "message" })
     }
 
     /// Messages of an agentable of the tenant, newest first, with a position below `before` if given, at most
@@ -400,29 +401,16 @@ impl TenantStore<'_> {
         before: Option<i64>,
         limit: i64,
     ) -> Result<Vec<Message>> {
-        let rows = sqlx::query!(
-            r#"-- store::message::list
-            select m.id, m.agentable_id, a.kind, m.seq, m.source, m.message_type, m.content, m.metadata, m.run_id,
-                   m.created_at, r.ended_at,
-                   case when m.source <> 'user' then null
-                        when m.seq > l.read_seq then 'pending'
-                        when r.ended_at is null then 'processing'
-                        when r.status in ('cancelled', 'failed', 'dead_lettered') then 'failed'
-                        else 'answered' end as status
-              from houston.messages m
-              join houston.agentables a on a.id = m.agentable_id
-              join houston.run_locks l on l.agentable_id = m.agentable_id
-              join houston.runs r on r.id = m.run_id
-             where m.tenant_id = $1 and m.agentable_id = $2 and m.seq < $3
-             order by m.seq desc limit $4"#,
+        let rows = query_messages!(
+            "-- store::message::list",
+            "where m.tenant_id = $1 and m.agentable_id = $2 and m.seq < $3
+             order by m.seq desc limit $4",
             self.tenant.0,
             agentable.0,
             before.unwrap_or(i64::MAX),
             limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| message!(row)).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 

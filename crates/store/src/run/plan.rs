@@ -12,9 +12,9 @@ mod requests;
 use chrono::{DateTime, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId, TenantId, UserId};
-use houston_domain::plan::{Listing, NewExecutor, PlanChanges, State};
+use houston_domain::plan::{Listing, PlanChanges, State};
 use houston_domain::step::Step;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -23,11 +23,12 @@ use uuid::Uuid;
 use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::handle::RunStore;
+use crate::message::uuid;
 use crate::record::Owner;
 use crate::system_message::{LockedRow, lock};
-use crate::task::{NewTask, insert_task};
+use crate::task::insert_task;
 
-pub(crate) use self::insert::{NewPlans, insert_plan};
+pub(crate) use self::insert::{NewPlans, PlanRow, insert_plan};
 pub(crate) use self::requests::announce;
 pub use self::requests::{
     MAX_OPEN_PLANS, PlanChange, PlanRefusal, PlanStep, StepsChange, StoredPlan, states,
@@ -35,13 +36,16 @@ pub use self::requests::{
 pub(crate) use self::requests::{change, find, plans_of, steps_of};
 
 /// A plan to be made.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NewPlan<'a> {
     /// The plan's id.
+    #[serde(serialize_with = "uuid")]
     pub id: AgentableId,
     /// The id of its run.
+    #[serde(rename = "run_id", serialize_with = "uuid")]
     pub run: RunId,
     /// The id of its first message.
+    #[serde(rename = "message_id", serialize_with = "uuid")]
     pub message: MessageId,
     /// Its kind, as in `plan`.
     pub kind: &'a str,
@@ -62,21 +66,6 @@ pub struct NewPlan<'a> {
     /// Where its run belongs in a trace, a `traceparent`; `None`: where the run belongs that makes it. A tool call
     /// leaves it to [`FencedTx::set_traceparent`](crate::record::FencedTx::set_traceparent).
     pub traceparent: Option<&'a str>,
-}
-
-/// Whom a plan is made for.
-#[derive(Debug, Clone, Copy)]
-pub struct PlanOwner {
-    /// The tenant.
-    pub tenant: TenantId,
-    /// The user.
-    pub user: UserId,
-    /// The agentable that it works for.
-    pub parent: AgentableId,
-    /// The run that makes it; `None`: a request.
-    pub run: Option<RunId>,
-    /// Whether what it says may come from strangers.
-    pub untrusted: bool,
 }
 
 /// A plan as its run reads it.
@@ -109,18 +98,24 @@ pub struct DrivenPlan {
 }
 
 /// A plan step that has begun or settled.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct StoredStep {
     /// Its path.
     pub path: String,
     /// Its state.
     pub state: State,
     /// The executor that works on it.
+    #[serde(deserialize_with = "of_uuid")]
     pub task: Option<AgentableId>,
     /// What that executor has returned, if the plan's run does not know it yet.
     pub outcome: Option<ExecutorOutcome>,
     /// The question that it asks.
+    #[serde(deserialize_with = "of_uuid")]
     pub question: Option<QuestionId>,
+}
+
+fn of_uuid<'de, T: From<Uuid>, D: Deserializer<'de>>(uuid: D) -> std::result::Result<Option<T>, D::Error> {
+    Ok(Option::<Uuid>::deserialize(uuid)?.map(T::from))
 }
 
 /// What an executor has returned.
@@ -141,9 +136,9 @@ impl RunStore {
             r#"-- store::plan::driven
             select p.parent_id, p.attached, p.version, p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at,
                    p.changes, p.created_at,
-                   (select json_agg(json_build_object('path', s.path, 'state', s.state, 'working', s.task_id,
+                   (select json_agg(json_build_object('path', s.path, 'state', s.state, 'task', s.task_id,
                                                       'outcome', s.outcome, 'question', s.question_id) order by s.path)
-                      from houston.plan_steps s where s.plan_id = p.agentable_id) as "steps: Json<Vec<StepRow>>"
+                      from houston.plan_steps s where s.plan_id = p.agentable_id) as "steps: Json<Vec<StoredStep>>"
               from houston.plans p where p.agentable_id = $1"#,
             agentable.0
         )
@@ -161,9 +156,7 @@ impl RunStore {
             created_at: row.created_at,
             deadline: row.deadline_at,
             changes: row.changes,
-            steps: row
-                .steps
-                .map_or_else(Vec::new, |steps| steps.0.into_iter().map(StepRow::into_step).collect()),
+            steps: row.steps.map_or_else(Vec::new, |steps| steps.0),
         }))
     }
 
@@ -171,7 +164,7 @@ impl RunStore {
     /// none.
     pub async fn cancel_executors(&self, tenant: TenantId, executors: &[AgentableId]) -> Result<()> {
         for executor in executors {
-            self.cancel_below(tenant, *executor).await?;
+            self.cancel_all(tenant, *executor, false).await?;
         }
         Ok(())
     }
@@ -214,29 +207,6 @@ impl RunStore {
         .fetch_one(&self.pool)
         .await?;
         Ok(has)
-    }
-}
-
-/// A step in JSON.
-#[derive(Debug, Deserialize)]
-struct StepRow {
-    path: String,
-    state: State,
-    working: Option<Uuid>,
-    outcome: Option<ExecutorOutcome>,
-    question: Option<Uuid>,
-}
-
-impl StepRow {
-    fn into_step(self) -> StoredStep {
-        let Self { path, state, working, outcome, question } = self;
-        StoredStep {
-            path,
-            state,
-            task: working.map(AgentableId),
-            outcome,
-            question: question.map(QuestionId),
-        }
     }
 }
 
@@ -316,8 +286,7 @@ pub(crate) async fn write(
         forget_steps(connection, fence.agentable, &changes.removed).await?;
     }
     if let Some((document, reason)) = &changes.document {
-        let new = NewVersion { version: before.version + 1, document, reason };
-        add_version(connection, fence.agentable, tenant, new).await?;
+        add_version(connection, fence.agentable, tenant, before.version + 1, document, reason).await?;
         houston_faults::fault!("C31")?;
     }
     for executor in changes.steps.iter().filter_map(|step| step.executor.as_ref()) {
@@ -328,8 +297,7 @@ pub(crate) async fn write(
             run: step.run,
             untrusted: step.untrusted,
         };
-        let traceparent = executor.traceparent.as_deref();
-        insert_task(connection, owner, &executor.task(), before.depth + 1, traceparent).await?;
+        insert_task(connection, owner, executor, before.depth + 1).await?;
         houston_faults::fault!("C28")?;
     }
     if let Some(listed) = &changes.listed {
@@ -351,20 +319,14 @@ async fn forget_steps(connection: &mut PgConnection, plan: AgentableId, paths: &
     Ok(())
 }
 
-/// A version of a plan's document.
-pub(crate) struct NewVersion<'a> {
-    pub(crate) version: i32,
-    pub(crate) document: &'a Value,
-    /// Why it differs from the one before it.
-    pub(crate) reason: &'a str,
-}
-
-/// Keeps a document of a plan.
+/// Keeps a document of a plan. `reason`: why it differs from the one before it.
 pub(crate) async fn add_version(
     connection: &mut PgConnection,
     plan: AgentableId,
     tenant: TenantId,
-    NewVersion { version, document, reason }: NewVersion<'_>,
+    version: i32,
+    document: &Value,
+    reason: &str,
 ) -> Result<()> {
     sqlx::query!(
         "-- store::plan::write::version
@@ -417,25 +379,4 @@ pub(crate) async fn show(
     .execute(connection)
     .await?;
     Ok(())
-}
-
-trait Task {
-    fn task(&self) -> NewTask<'_>;
-}
-
-impl Task for NewExecutor {
-    fn task(&self) -> NewTask<'_> {
-        NewTask {
-            id: self.id,
-            run: self.run,
-            message: self.message,
-            kind: &self.kind,
-            status: self.status.as_deref(),
-            title: &self.title,
-            instructions: &self.instructions,
-            tools: &self.tools,
-            output: self.output.as_ref(),
-            latency: None,
-        }
-    }
 }

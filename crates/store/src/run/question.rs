@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 
-use chrono::{DateTime, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId, RunId};
 use houston_domain::question::approval::{Approval, answer_schema, arguments};
@@ -14,8 +13,7 @@ use houston_domain::question::{
 };
 use houston_domain::step::Step;
 use serde::Serialize;
-use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -127,19 +125,6 @@ pub(crate) async fn has_closed(connection: &mut PgConnection, questions: &[Quest
     Ok(usize::try_from(open).unwrap_or(0) < ids.len())
 }
 
-/// A question as its row.
-#[derive(Debug, Serialize)]
-struct NewRow<'a> {
-    id: Uuid,
-    kind: &'static str,
-    subject: Option<&'a str>,
-    text: &'a str,
-    schema: Option<&'a Value>,
-    default_value: Option<&'a Value>,
-    expires_at: Option<DateTime<Utc>>,
-    approval: Option<StoredApproval<'a>>,
-}
-
 /// Writes the questions of a step, and closes those that it supersedes; `closes_all`: also all others of its run, which
 /// ends. Returns the step with the events that report this. The caller holds the lock of the agentable.
 ///
@@ -178,7 +163,7 @@ pub(crate) async fn write<'s>(
     }
     insert(connection, agentable, step.run, &asked).await?;
     let mut step = step.clone();
-    step.events.extend(closed.into_iter().map(|closed| closed.event()));
+    step.events.extend(closed.into_iter().map(|closed| closed.event));
     step.events.extend(asked.into_iter().map(|question| Event::QuestionAsked(Box::new(question))));
     Ok(Cow::Owned(step))
 }
@@ -205,22 +190,12 @@ async fn insert(
     if questions.is_empty() {
         return Ok(());
     }
-    let rows: Vec<NewRow<'_>> = questions
-        .iter()
-        .map(|question| {
-            let (approval, schema) = StoredApproval::of(question);
-            NewRow {
-                id: question.id.0,
-                kind: question.kind.as_str(),
-                subject: question.subject.as_deref(),
-                text: &question.text,
-                schema,
-                default_value: question.default_value.as_ref(),
-                expires_at: question.expires_at,
-                approval,
-            }
-        })
-        .collect();
+    let rows = questions.iter().map(|question| {
+        let NewQuestion { id, kind, subject, text, default_value, expires_at, .. } = question;
+        let (approval, schema) = StoredApproval::of(question);
+        json!({"id": id.0, "kind": kind, "subject": subject, "text": text, "schema": schema,
+               "default_value": default_value, "expires_at": expires_at, "approval": approval})
+    });
     sqlx::query!(
         "-- store::question::insert
         with run as (update houston.runs set asked = true where id = $2)
@@ -234,25 +209,19 @@ async fn insert(
          where k.agentable_id = $1",
         agentable.0,
         run.0,
-        Json(&rows) as Json<&Vec<NewRow<'_>>>
+        Value::from_iter(rows)
     )
     .execute(connection)
     .await?;
     Ok(())
 }
 
-/// A question that was closed now.
-#[derive(Debug)]
+/// A question that was closed now, with the event that reports it.
+#[derive(Debug, Serialize)]
 pub(crate) struct Closed {
-    agentable: Uuid,
-    run: Uuid,
-    question: ClosedQuestion,
-}
-
-impl Closed {
-    fn event(self) -> Event {
-        Event::QuestionClosed(self.question)
-    }
+    agentable_id: Uuid,
+    run_id: Uuid,
+    event: Event,
 }
 
 /// Closes those of the questions that are open. The caller holds the locks of their agentables.
@@ -275,19 +244,15 @@ pub(crate) async fn close(
         answered_by
     )
     .map(|row| Closed {
-        agentable: row.agentable_id,
-        run: row.run_id,
-        question: ClosedQuestion { id: QuestionId(row.id), state, answer: answer.cloned() },
+        agentable_id: row.agentable_id,
+        run_id: row.run_id,
+        event: Event::QuestionClosed(ClosedQuestion {
+            id: QuestionId(row.id),
+            state,
+            answer: answer.cloned(),
+        }),
     });
     Ok(closed.fetch_all(connection).await?)
-}
-
-/// A closed question as its event.
-#[derive(Debug, Serialize)]
-struct ClosedRow {
-    agentable_id: Uuid,
-    run_id: Uuid,
-    event: Box<RawValue>,
 }
 
 /// Reports questions that were closed from outside of their runs, and wakes those that are open. Workers are notified at
@@ -300,14 +265,6 @@ pub(crate) async fn report(
     if closed.is_empty() {
         return Ok(());
     }
-    let rows = closed
-        .iter()
-        .map(|closed| {
-            let event = to_raw_value(&Event::QuestionClosed(closed.question.clone()))?;
-            Ok(ClosedRow { agentable_id: closed.agentable, run_id: closed.run, event })
-        })
-        .collect::<serde_json::Result<Vec<_>>>()
-        .map_err(|error| Error::Database(sqlx::Error::Encode(error.into())))?;
     sqlx::query!(
         r#"-- store::question::report
         with i as materialized (
@@ -334,7 +291,7 @@ pub(crate) async fn report(
         select case when l.is_free and houston.free_slots(l.user_id, l.agentable_id, $2) > 0
                     then pg_notify('houston', format('1 post %s', l.agentable_id))::text end as notified
           from l where l.nth = 1"#,
-        Json(&rows) as Json<&Vec<ClosedRow>>,
+        Json(closed) as Json<&[Closed]>,
         fairness.running()
     )
     .fetch_all(connection)

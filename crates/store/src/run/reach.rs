@@ -132,22 +132,42 @@ pub struct NewAgentMessage<'a> {
     pub hops: i32,
 }
 
+/// Reads conversations `a`, between the name of the query and what they are, and the rest of it.
+macro_rules! query_conversations {
+    ($before:literal, $from:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
+        sqlx::query!(
+            $before + r#"
+            select a.id, a.kind, a.title, a.status, a.untrusted, r.status as "run?"
+              from "# + $from + "
+              left join houston.run_locks k on k.agentable_id = a.id
+              left join houston.runs r on r.id = k.run_id
+             " + $after
+            $(, $parameter)*
+        )
+        .map(|row| Conversation {
+            id: AgentableId(row.id),
+            kind: row.kind,
+            title: row.title,
+            status: row.status,
+            run: row.run.as_deref().and_then(RunStatus::from_name),
+            untrusted: row.untrusted,
+        })
+    };
+}
+
 impl RecordTx<'_> {
     /// Conversations of the user, newest first.
     pub async fn conversations(&mut self, query: &ConversationQuery<'_>) -> Result<Vec<Conversation>> {
         let owner = self.owner;
-        let conversations = sqlx::query!(
-            r#"-- store::reach::list
-            select a.id, a.kind, a.title, a.status, a.untrusted, r.status as "run?"
-              from unnest($3::text[]) as v (kind)
+        let conversations = query_conversations!(
+            "-- store::reach::list",
+            "unnest($3::text[]) as v (kind)
              cross join lateral (
                    select * from houston.agentables o
                     where o.user_id = $2 and o.kind = v.kind and o.tenant_id = $1 and o.id <> $4
                       and ($5::uuid is null or o.id < $5) and ($6 or o.status is distinct from $8)
-                    order by o.id desc limit $7) a
-              left join houston.run_locks k on k.agentable_id = a.id
-              left join houston.runs r on r.id = k.run_id
-             order by a.id desc limit $7"#,
+                    order by o.id desc limit $7) a",
+            "order by a.id desc limit $7",
             owner.tenant.0,
             owner.user.0,
             query.kinds,
@@ -156,42 +176,23 @@ impl RecordTx<'_> {
             query.archived,
             query.limit,
             ARCHIVED
-        )
-        .map(|row| Conversation {
-            id: AgentableId(row.id),
-            kind: row.kind,
-            title: row.title,
-            status: row.status,
-            run: row.run.as_deref().and_then(RunStatus::from_name),
-            untrusted: row.untrusted,
-        });
+        );
         Ok(conversations.fetch_all(self.tx.connection()).await?)
     }
 
     /// A conversation of the user; `None`: there is none with this id among these kinds.
     pub async fn conversation(&mut self, kinds: &[String], id: AgentableId) -> Result<Option<Conversation>> {
         let owner = self.owner;
-        let row = sqlx::query!(
-            r#"-- store::reach::find
-            select a.id, a.kind, a.title, a.status, a.untrusted, r.status as "run?"
-              from houston.agentables a
-              left join houston.run_locks k on k.agentable_id = a.id
-              left join houston.runs r on r.id = k.run_id
-             where a.id = $4 and a.tenant_id = $1 and a.user_id = $2 and a.kind = any ($3) and a.id <> $5"#,
+        let row = query_conversations!(
+            "-- store::reach::find",
+            "houston.agentables a",
+            "where a.id = $4 and a.tenant_id = $1 and a.user_id = $2 and a.kind = any ($3) and a.id <> $5",
             owner.tenant.0,
             owner.user.0,
             kinds,
             id.0,
             owner.agentable.0
-        )
-        .map(|row| Conversation {
-            id: AgentableId(row.id),
-            kind: row.kind,
-            title: row.title,
-            status: row.status,
-            run: row.run.as_deref().and_then(RunStatus::from_name),
-            untrusted: row.untrusted,
-        });
+        );
         Ok(row.fetch_optional(self.tx.connection()).await?)
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::custom_table::TablePresets;
+use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, CheckInId, MessageId, ResultId, RunId, RunToken, TenantId, UserId};
 use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits, KnowledgeOwner};
 use houston_domain::plan::States;
@@ -27,12 +28,12 @@ use crate::error::{Error, Result};
 use crate::handle::RunStore;
 use crate::knowledge_item::{self, KnowledgeChange, KnowledgeItem, NewKnowledgeItem};
 use crate::plan::{
-    NewPlan, PlanChange, PlanOwner, PlanRefusal, PlanStep, StoredPlan, change, find, insert_plan, plans_of,
+    NewPlan, PlanChange, PlanRefusal, PlanRow, PlanStep, StoredPlan, change, find, insert_plan, plans_of,
     steps_of,
 };
 use crate::profile;
 use crate::settings::Fairness;
-use crate::shared_state::{self, PendingState};
+use crate::shared_state;
 use crate::step::{Commit, alone};
 use crate::system_message::lock_at_once;
 use crate::tool_result::{self, StoredResult};
@@ -54,9 +55,9 @@ pub struct FencedTx {
     /// The tenant of the agentable whose files are to be written or deleted in the folder, if some are.
     changed_files_of: Option<TenantId>,
     /// See [`Self::set_traceparent`].
-    pub(crate) traceparent: Option<Box<str>>,
-    /// How tool calls changed the state that the agentable shares with front ends.
-    pub(crate) states: Vec<PendingState>,
+    pub(crate) traceparent: Option<String>,
+    /// How tool calls changed the state that the agentable shares with front ends, until the step is committed with the events.
+    states: Vec<StateChange>,
 }
 
 /// The ids that rows written by a run carry.
@@ -170,7 +171,7 @@ impl FencedTx {
 
     /// Where the tasks and plans that the next tool calls start belong in a trace; `None`: where the run of the calls does.
     pub fn set_traceparent(&mut self, traceparent: Option<&str>) {
-        self.traceparent = traceparent.map(Box::from);
+        self.traceparent = traceparent.map(str::to_owned);
     }
 
     /// The tables of one tool call of `owner`'s run, whose new rows have `ids`.
@@ -185,7 +186,9 @@ impl FencedTx {
     pub async fn commit(mut self, step: &Step) -> Result<Commit> {
         let mut step = Cow::Borrowed(step);
         if !self.states.is_empty() {
-            step.to_mut().events.extend(self.states.iter().map(PendingState::event));
+            let changed =
+                |of: &StateChange| Event::StateChanged { delta: of.delta.clone(), between_runs: false };
+            step.to_mut().events.extend(self.states.iter().map(changed));
         }
         let done = alone::commit(&mut self.tx, &self.fence, &step, self.fairness).await?;
         if let Commit::Done(done) = &done
@@ -396,11 +399,15 @@ impl RecordTx<'_> {
 impl RecordTx<'_> {
     /// Makes a plan that works for the agentable of the run.
     pub async fn create_plan(&mut self, plan: &NewPlan<'_>) -> Result<()> {
-        let Owner { tenant, user, agentable, run, untrusted } = self.owner;
-        let owner = PlanOwner { tenant, user, parent: agentable, run: Some(run), untrusted };
+        let Owner { tenant, agentable, run, untrusted, .. } = self.owner;
         let traceparent = self.tx.traceparent.clone();
         let plan = NewPlan { traceparent: traceparent.as_deref(), ..plan.clone() };
-        insert_plan(self.tx.connection(), owner, &plan).await
+        let row = PlanRow {
+            parent_run: Some(run.0),
+            untrusted: Some(untrusted),
+            ..PlanRow::new(tenant, agentable, &plan)
+        };
+        insert_plan(self.tx.connection(), row).await
     }
 
     /// The plans of the agentable, newest first.
@@ -443,14 +450,14 @@ impl RecordTx<'_> {
     /// The state now; `None`: nothing has changed it.
     pub async fn shared_state(&mut self) -> Result<Option<Value>> {
         let Owner { tenant, agentable, .. } = self.owner;
-        if let Some(pending) = self.tx.states.last() {
-            return Ok(Some(pending.change.state.clone()));
+        if let Some(change) = self.tx.states.last() {
+            return Ok(Some(change.state.clone()));
         }
         shared_state::read(self.tx.connection(), tenant, agentable, i64::MAX).await
     }
 
     /// Changes the state. Its event and its row are committed with the step.
     pub fn change_shared_state(&mut self, change: StateChange) {
-        self.tx.states.push(PendingState { change });
+        self.tx.states.push(change);
     }
 }

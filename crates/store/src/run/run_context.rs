@@ -270,7 +270,7 @@ impl RunStore {
         }
         let contexts = Contexts { archive: self.archiving.settings, reach: Arc::clone(&self.reach) };
         let mut connection = self.pool.acquire().await?;
-        let context = contexts.read(&mut connection, &[request]).await?.pop().flatten();
+        let context = contexts.write(&mut connection, &mut [request]).await?.pop().flatten();
         context.unwrap_or_else(|| Ok(RunContext::default()))
     }
 }
@@ -304,21 +304,11 @@ impl Batch for Contexts {
         0
     }
 
+    /// Reads the contexts of runs whose limits are those of the first; `None` for the others.
     async fn write(
         &self,
         connection: &mut PgConnection,
         items: &mut [ContextRequest],
-    ) -> Result<Vec<Option<Result<RunContext>>>> {
-        self.read(connection, items).await
-    }
-}
-
-impl Contexts {
-    /// Reads the contexts of runs whose limits are those of the first; `None` for the others.
-    pub(crate) async fn read(
-        &self,
-        connection: &mut PgConnection,
-        items: &[ContextRequest],
     ) -> Result<Vec<Option<Result<RunContext>>>> {
         let Some(ContextRequest { notes, limits, .. }) = items.first() else { return Ok(Vec::new()) };
         let same = |item: &&ContextRequest| item.notes == *notes && item.limits == *limits;

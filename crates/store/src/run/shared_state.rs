@@ -30,18 +30,6 @@ pub struct ChangedState {
     pub event: Option<Committed>,
 }
 
-/// A change of a tool call, until the step is committed that has its event.
-#[derive(Debug)]
-pub(crate) struct PendingState {
-    pub(crate) change: StateChange,
-}
-
-impl PendingState {
-    pub(crate) fn event(&self) -> Event {
-        Event::StateChanged { delta: self.change.delta.clone(), between_runs: false }
-    }
-}
-
 /// The lock row of the agentable.
 struct Lock {
     run_id: Option<uuid::Uuid>,
@@ -212,7 +200,7 @@ pub(crate) async fn read<'e>(
 pub(crate) async fn insert(
     connection: &mut PgConnection,
     agentable: AgentableId,
-    pending: &[PendingState],
+    changes: &[StateChange],
     events: &[Committed],
 ) -> Result<()> {
     let positions = events
@@ -220,7 +208,7 @@ pub(crate) async fn insert(
         .filter(|event| matches!(event.event, Event::StateChanged { .. }))
         .map(|event| event.seq);
     let (seqs, states): (Vec<i64>, Vec<Value>) =
-        positions.zip(pending).map(|(seq, pending)| (seq, pending.change.state.clone())).unzip();
+        positions.zip(changes).map(|(seq, change)| (seq, change.state.clone())).unzip();
     sqlx::query!(
         "-- store::shared_state::insert
         insert into houston.shared_states (agentable_id, seq, tenant_id, state)

@@ -53,7 +53,7 @@ impl RunStore {
     /// user at most as many as may run now. A page has at most `limit` rows.
     pub async fn due(&self, after: Option<UserId>, limit: i64) -> Result<DuePage> {
         let after = after.map_or(Uuid::nil(), |id| id.0);
-        let rows = sqlx::query!(
+        let found = sqlx::query!(
             r#"-- store::sweep::due
             with recursive users (id) as (
                 (select l.user_id from houston.run_locks l
@@ -84,17 +84,12 @@ impl RunStore {
             limit,
             i64::from(self.fairness.max_running)
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let found = rows.into_iter().map(|row| Found {
-            user: row.user,
-            turn: row.turn,
-            due: row
-                .agentable
-                .zip(row.kind)
-                .map(|(agentable, kind)| Due { agentable: AgentableId(agentable), kind }),
+        .map(|row| {
+            let due = row.agentable.zip(row.kind);
+            let due = due.map(|(agentable, kind)| Due { agentable: AgentableId(agentable), kind });
+            Found { user: row.user, turn: row.turn, due }
         });
-        Ok(page(found.collect(), usize::try_from(limit).unwrap_or(0)))
+        Ok(page(found.fetch_all(&self.pool).await?, usize::try_from(limit).unwrap_or(0)))
     }
 
     /// Wakes runs that waited until a time that has passed, at most `limit`; [`Self::due`] finds them then. Returns how many

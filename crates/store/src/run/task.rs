@@ -2,11 +2,11 @@
 //! the fenced transaction of the step that asked for it. Its end is reported in the transaction
 //! that ends its run (`task_report`).
 
-use houston_domain::answering::Output;
 use houston_domain::client_offer::ClientOffer;
-use houston_domain::id::{AgentId, AgentableId, MessageId, RunId, TeamId, UserId};
-use houston_domain::model_policy::{Latency, ModelPolicy};
+use houston_domain::id::{AgentId, AgentableId, RunId, TeamId, UserId};
+use houston_domain::model_policy::ModelPolicy;
 use houston_domain::run::RunStatus;
+use houston_domain::task::NewTask;
 use serde_json::json;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -17,31 +17,6 @@ use crate::error::Result;
 use crate::handle::TenantStore;
 use crate::record::{Owner, RecordTx};
 use crate::serving::ServedBy;
-
-/// A task to be created.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct NewTask<'a> {
-    /// The task's id.
-    pub id: AgentableId,
-    /// The id of its first run.
-    pub run: RunId,
-    /// The id of its first message.
-    pub message: MessageId,
-    /// Its kind, as in `task`.
-    pub kind: &'a str,
-    /// Its first stored status.
-    pub status: Option<&'a str>,
-    /// Its title, one line.
-    pub title: &'a str,
-    /// The text of its first message.
-    pub instructions: &'a str,
-    /// The tools it may call.
-    pub tools: &'a [String],
-    /// The form of its result. `None`: that of its kind.
-    pub output: Option<&'a Output>,
-    /// How soon its result is needed. `None`: as the message says that the creating run answers, else as its kind.
-    pub latency: Option<Latency>,
-}
 
 /// What limits the tasks of an agentable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,24 +54,22 @@ impl RecordTx<'_> {
     }
 
     /// Creates a task, open and awake; `depth` is that of its creator and one.
-    pub async fn create_task(&mut self, task: &NewTask<'_>, depth: i32) -> Result<()> {
-        let traceparent = self.tx.traceparent.clone();
-        insert_task(self.tx.connection(), self.owner, task, depth, traceparent.as_deref()).await
+    pub async fn create_task(&mut self, task: NewTask, depth: i32) -> Result<()> {
+        let task = NewTask { traceparent: self.tx.traceparent.clone(), ..task };
+        insert_task(self.tx.connection(), self.owner, &task, depth).await
     }
 }
 
-/// Creates a task of `owner`'s agentable, open and awake. The caller holds the lock row of that agentable. `traceparent`: where
-/// its run belongs in a trace, if not where `owner`'s does.
+/// Creates a task of `owner`'s agentable, open and awake. The caller holds the lock row of that agentable.
 pub(crate) async fn insert_task(
     connection: &mut PgConnection,
     owner: Owner,
-    task: &NewTask<'_>,
+    task: &NewTask,
     depth: i32,
-    traceparent: Option<&str>,
 ) -> Result<()> {
     let metadata = json!({"type": "task_started"});
     let model_policy = ModelPolicy { cache: None, latency: task.latency };
-    let offer = ClientOffer { output: task.output.cloned(), model_policy, ..ClientOffer::default() };
+    let offer = ClientOffer { output: task.output.clone(), model_policy, ..ClientOffer::default() };
     let offer = (!offer.is_empty()).then_some(Json(offer));
     sqlx::query!(
             "-- store::task::insert
@@ -141,13 +114,13 @@ pub(crate) async fn insert_task(
             task.kind,
             task.title,
             task.status,
-            task.tools,
+            &task.tools,
             task.run.0,
             task.message.0,
             task.instructions,
             metadata,
             owner.untrusted,
-            traceparent,
+            task.traceparent,
             offer as _
         )
         .execute(connection)

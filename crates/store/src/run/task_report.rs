@@ -37,13 +37,6 @@ pub(crate) struct EndedTask<'s> {
     pub(crate) plan: Option<&'s PlanEnd>,
 }
 
-/// Limits of a report, as all processes have stored them.
-struct Limits {
-    note_chars: i32,
-    report_chars: i32,
-    report_notes: i32,
-}
-
 /// Reports the end of a task.
 pub(crate) async fn report(
     connection: &mut PgConnection,
@@ -66,9 +59,7 @@ pub(crate) async fn report(
     if is_executor {
         return keep(connection, task, &parent).await;
     }
-    let limits = limits(connection).await?;
-    let output = output(connection, task, &limits).await?;
-    let content = task.end.frame(&output, usize::try_from(limits.report_chars).unwrap_or(usize::MAX));
+    let content = content(connection, task).await?;
     send(connection, &parent, &to, (&task.end, None), &content, fairness).await
 }
 
@@ -257,19 +248,9 @@ async fn hand_over_files(connection: &mut PgConnection, task: &EndedTask<'_>) ->
     Ok(())
 }
 
-async fn limits(connection: &mut PgConnection) -> Result<Limits> {
-    let limits = sqlx::query_as!(
-        Limits,
-        r#"-- store::task_report::limits
-        select houston.setting('tasks.note_chars') as "note_chars!",
-               houston.setting('tasks.report_chars') as "report_chars!",
-               houston.setting('tasks.report_notes') as "report_notes!""#
-    );
-    Ok(limits.fetch_one(connection).await?)
-}
-
-/// What the task leaves behind. If it was completed and wrote no note itself, its last text becomes one.
-async fn output(connection: &mut PgConnection, task: &EndedTask<'_>, limits: &Limits) -> Result<TaskOutput> {
+/// What the agent of the parent reads of what the task leaves behind. If the task was completed and wrote no note itself, its last
+/// text becomes one. The limits are those that all processes have stored.
+async fn content(connection: &mut PgConnection, task: &EndedTask<'_>) -> Result<String> {
     let is_complete = task.end.is_complete();
     let row = sqlx::query!(
         r#"-- store::task_report::output
@@ -284,20 +265,23 @@ async fn output(connection: &mut PgConnection, task: &EndedTask<'_>, limits: &Li
                  order by h.position desc limit 1) as text,
                (select json_agg(json_build_array(n.id, n.title) order by n.id)
                   from (select o.id, o.title from houston.knowledge_items o
-                         where o.owner_id = $2 and o.kind = 'note' and o.run_id = $3 order by o.id limit greatest($5::integer, 1)) n)
-                   as "notes: Json<Vec<(Uuid, String)>>""#,
+                         where o.owner_id = $2 and o.kind = 'note' and o.run_id = $3 order by o.id
+                         limit greatest(houston.setting('tasks.report_notes'), 1)) n)
+                   as "notes: Json<Vec<(Uuid, String)>>",
+               houston.setting('tasks.note_chars') as "note_chars!",
+               houston.setting('tasks.report_chars') as "report_chars!",
+               houston.setting('tasks.report_notes') as "report_notes!""#,
         task.id.0,
         task.parent.0,
         task.end.run.0,
-        if is_complete { task.position } else { 0 },
-        limits.report_notes
+        if is_complete { task.position } else { 0 }
     )
     .fetch_one(&mut *connection)
     .await?;
     let notes = row.notes.map_or_else(Vec::new, |notes| notes.0);
     let mut notes: Vec<_> = notes.into_iter().map(|(id, title)| (NoteId(id), title)).collect();
     if let (true, true, Some(text)) = (is_complete, notes.is_empty(), &row.text) {
-        let content: String = text.chars().take(usize::try_from(limits.note_chars).unwrap_or(0)).collect();
+        let content: String = text.chars().take(usize::try_from(row.note_chars).unwrap_or(0)).collect();
         let id = sqlx::query_scalar!(
             "-- store::task_report::note_result
             insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, run_id, title, content, untrusted)
@@ -313,6 +297,7 @@ async fn output(connection: &mut PgConnection, task: &EndedTask<'_>, limits: &Li
         .await?;
         notes.push((NoteId(id), task.end.title.clone()));
     }
-    notes.truncate(usize::try_from(limits.report_notes).unwrap_or(0));
-    Ok(TaskOutput { text: row.text, notes, untrusted: task.untrusted })
+    notes.truncate(usize::try_from(row.report_notes).unwrap_or(0));
+    let output = TaskOutput { text: row.text, notes, untrusted: task.untrusted };
+    Ok(task.end.frame(&output, usize::try_from(row.report_chars).unwrap_or(usize::MAX)))
 }

@@ -1,7 +1,7 @@
 //! What a trigger does when it fires, in the transaction of its caller, who holds the locks of the agentable and of the trigger.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use houston_domain::id::{AgentableId, TenantId, TriggerId, UserId};
+use houston_domain::id::{AgentableId, TenantId, TriggerId};
 use houston_domain::mode::Mode;
 use houston_domain::plan::{ExpressionError, all_plain};
 use houston_domain::trigger::effect::{
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::trigger_firing::{Fired, FiringIds, FiringLimits, Locked};
 use crate::cancel::ARCHIVED;
 use crate::error::Result;
-use crate::plan::{MAX_OPEN_PLANS, NewPlan, PlanOwner, announce, insert_plan};
+use crate::plan::{MAX_OPEN_PLANS, NewPlan, PlanRow, announce, insert_plan};
 use crate::settings::Fairness;
 use crate::system_message::{Delivery, LockedRow, NewSystemMessage, deliver, lock};
 
@@ -262,7 +262,7 @@ async fn start_plan(
 ) -> Result<Made> {
     let parent = sqlx::query!(
         r#"-- store::trigger_effect::parent_of_plan
-        select a.tenant_id as "tenant_id!", a.user_id, a.untrusted, a.status is not distinct from $2 as "archived!",
+        select a.tenant_id as "tenant_id!", a.untrusted, a.status is not distinct from $2 as "archived!",
                (select count(*) from houston.plans p where p.parent_id = a.id and p.ended_at is null) as "open!"
           from houston.agentables a where a.id = $1"#,
         row.agentable.0,
@@ -276,8 +276,7 @@ async fn start_plan(
     if parent.open >= MAX_OPEN_PLANS {
         return Ok(Err("plans"));
     }
-    let (tenant, user) = (TenantId(parent.tenant_id), UserId(parent.user_id));
-    let owner = PlanOwner { tenant, user, parent: row.agentable, run: None, untrusted: parent.untrusted };
+    let tenant = TenantId(parent.tenant_id);
     let new = NewPlan {
         id: ids.task,
         run: ids.run,
@@ -292,7 +291,8 @@ async fn start_plan(
         deadline: ids.now + TimeDelta::seconds(plan.lasts_s.into()),
         traceparent,
     };
-    insert_plan(connection, owner, &new).await?;
+    let plan_row = PlanRow { untrusted: Some(parent.untrusted), ..PlanRow::new(tenant, row.agentable, &new) };
+    insert_plan(connection, plan_row).await?;
     announce(connection, row, tenant, &new).await?;
     notify(connection, ids.task, fairness).await?;
     Ok(Ok((Fired::Started(ids.task), ids.run.0, ids.task.public_id(&task.kind))))

@@ -40,10 +40,10 @@ impl TenantStore<'_> {
 
     async fn counted_runs(self, agentable: AgentableId, most: i64) -> Result<Runs> {
         let rows = sqlx::query!(
-            "-- store::stats::runs
-            select status, iterations, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
-                   reasoning_tokens, started_at, ended_at
-              from houston.runs where tenant_id = $3 and agentable_id = $1 order by first_seq desc limit $2",
+            r#"-- store::stats::runs
+            select status, iterations, started_at, ended_at,
+                   array[input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens] as "tokens!"
+              from houston.runs where tenant_id = $3 and agentable_id = $1 order by first_seq desc limit $2"#,
             agentable.0,
             most + 1,
             self.tenant.0
@@ -53,13 +53,7 @@ impl TenantStore<'_> {
         let runs = rows.into_iter().map(|row| CountedRun {
             status: RunStatus::from_name(&row.status).unwrap_or(RunStatus::Failed),
             iterations: row.iterations,
-            usage: stored_usage([
-                row.input_tokens,
-                row.output_tokens,
-                row.cache_read_tokens,
-                row.cache_write_tokens,
-                row.reasoning_tokens,
-            ]),
+            usage: stored_usage(&row.tokens),
             started_at: row.started_at,
             ended_at: row.ended_at,
         });

@@ -1,4 +1,3 @@
-use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,17 +12,15 @@ use houston_domain::model::Usage;
 use houston_domain::model_policy::Latency;
 use houston_domain::run::RunStatus;
 use houston_domain::step::{Ending, ModelCall, RunTransition, Step};
+use houston_domain::task::NewTask;
 use houston_store::check_in::CheckInRefusal;
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::erasure::Target;
 use houston_store::record::Owner;
-use houston_store::task::NewTask;
 use serde_json::json;
 
 use crate::step::{ending, finished};
 use crate::test_store::TestStore;
-
-static TOOLS: LazyLock<Vec<String>> = LazyLock::new(|| vec!["create_note".to_owned()]);
 
 fn owner(claimed: &ClaimedRun) -> Owner {
     let ClaimedRun { tenant, user, run, .. } = *claimed;
@@ -31,10 +28,7 @@ fn owner(claimed: &ClaimedRun) -> Owner {
 }
 
 /// Creates a task of the goal in a step of its own; `None` when the run is being cancelled.
-pub(crate) async fn create(
-    test: &TestStore,
-    claimed: &ClaimedRun,
-) -> houston_store::Result<Option<NewTask<'static>>> {
+pub(crate) async fn create(test: &TestStore, claimed: &ClaimedRun) -> houston_store::Result<Option<NewTask>> {
     create_as(test, claimed, owner(claimed), None).await
 }
 
@@ -43,7 +37,7 @@ pub(crate) async fn create_within(
     test: &TestStore,
     claimed: &ClaimedRun,
     latency: Latency,
-) -> houston_store::Result<Option<NewTask<'static>>> {
+) -> houston_store::Result<Option<NewTask>> {
     create_as(test, claimed, owner(claimed), Some(latency)).await
 }
 
@@ -53,24 +47,25 @@ async fn create_as(
     claimed: &ClaimedRun,
     owner: Owner,
     latency: Option<Latency>,
-) -> houston_store::Result<Option<NewTask<'static>>> {
+) -> houston_store::Result<Option<NewTask>> {
     let task = NewTask {
         id: test.ids.next(),
         run: test.ids.next(),
         message: test.ids.next::<MessageId>(),
-        kind: "task",
+        kind: "task".into(),
         status: None,
-        title: "Find <hotels>",
-        instructions: "Find hotels.",
-        tools: &TOOLS,
+        title: "Find <hotels>".into(),
+        instructions: "Find hotels.".into(),
+        tools: vec!["create_note".into()],
         output: None,
         latency,
+        traceparent: None,
     };
     let mut tx = test.runs().begin_fenced(&claimed.fence).await?;
     let mut rows = test.rows(&mut tx, owner);
     let counts = rows.task_counts().await?;
     if !counts.is_cancelled {
-        rows.create_task(&task, counts.depth + 1).await?;
+        rows.create_task(task.clone(), counts.depth + 1).await?;
     }
     tx.commit(&test.step(claimed, RunTransition::Continue { read: false, event: None })).await?;
     Ok((!counts.is_cancelled).then_some(task))

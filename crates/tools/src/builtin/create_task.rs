@@ -4,9 +4,9 @@ use houston_domain::answering::Output;
 use houston_domain::id::AgentableId;
 use houston_domain::knowledge::MAX_TITLE_CHARS;
 use houston_domain::model_policy::Latency;
-use houston_domain::task::{MAX_INSTRUCTIONS_BYTES, TaskLimits};
+use houston_domain::task::{MAX_INSTRUCTIONS_BYTES, NewTask, TaskLimits};
 use houston_store::record::RecordIds;
-use houston_store::task::{NewTask, TaskCounts};
+use houston_store::task::TaskCounts;
 use serde_json::{Map, Value};
 
 use super::prelude::*;
@@ -92,16 +92,25 @@ impl Access for Create {
         if let Some(refusal) = refusal(&counts, &limits, tx.knowledge_limits().max_notes) {
             return Ok(refusal);
         }
-        let (RecordIds { row, run, message }, Self { title, instructions, kind, output, latency }) =
-            (tx.ids(), self);
-        let (id, status, tools) = (AgentableId(row), kind.status.as_deref(), &kind.tools);
-        let kind = kind.kind.as_str();
-        let (output, latency) = (output.as_ref(), latency.map(Latency::from));
-        let task = NewTask { id, run, message, kind, status, title, instructions, tools, output, latency };
-        tx.create_task(&task, counts.depth + 1).await?;
+        let (RecordIds { row, run, message }, Self { title, kind, .. }) = (tx.ids(), self);
+        let id = AgentableId(row);
+        let task = NewTask {
+            id,
+            run,
+            message,
+            kind: kind.kind.clone(),
+            status: kind.status.clone(),
+            title: title.clone(),
+            instructions: self.instructions.clone(),
+            tools: kind.tools.clone(),
+            output: self.output.clone(),
+            latency: self.latency.map(Latency::from),
+            traceparent: None,
+        };
+        tx.create_task(task, counts.depth + 1).await?;
         Ok(ToolResponse::success(format!(
             "Created {}: {title}. It works on its own; you will be told when it has ended. Do not wait for it.",
-            id.public_id(kind)
+            id.public_id(&kind.kind)
         )))
     }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 use houston_domain::claim::{Decision, Start};
 use houston_domain::death::Verdict;
 use houston_domain::event::{Committed, Event};
-use houston_domain::id::SessionId;
 use houston_domain::unread::MovedMessages;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -18,7 +17,6 @@ use super::batch::ClaimRow;
 use super::batch::Claims;
 use super::read::Candidate;
 use super::{Claim, ClaimRequest, ClaimedRun, PutOff, Trial};
-use super::{Session, turn};
 use crate::error::{Error, Result};
 use crate::handle::RunStore;
 use crate::message::move_messages;
@@ -129,15 +127,10 @@ impl Claims {
             let moved = MovedMessages { after: first.seq - 1, to, run: candidate.run.run };
             move_messages(connection, request.agentable, &moved).await?;
         }
-        let session = Session {
-            last_entry: candidate.last_entry,
-            close_reason: candidate.close_reason.clone(),
-            id: SessionId(request.next_message.0),
-            quiet: self.archiving.settings.quiet().as_secs_f64(),
-        };
+        let (last, requested) = (candidate.last_entry, candidate.close_reason.clone());
         let run = candidate.claimed(start, &claimed, None);
         if !start.turn.is_plain() {
-            turn(connection, &run, start.turn, &session).await?;
+            self.turn(connection, &run, start.turn, last, requested.as_deref()).await?;
         }
         Ok(Some(run))
     }

@@ -6,11 +6,9 @@ use houston_domain::claim::{Claimable, Holder, OpenSession, PostTarget};
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WorkerId};
-use houston_domain::model::Usage;
 use houston_domain::rate::Admission;
 use houston_domain::run::RunStatus;
 use houston_domain::unread::Unread;
-use serde::Deserialize;
 use serde_json::Value;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -53,52 +51,6 @@ impl Candidate {
     }
 }
 
-/// The error message of a run, while the failure it reports has not been resolved.
-#[derive(Debug, Deserialize)]
-struct Failure {
-    content: String,
-    metadata: Value,
-}
-
-impl Failure {
-    fn of(self, run: RunId) -> ErrorMessage {
-        ErrorMessage { id: ErrorMessage::id_of(run), content: self.content, metadata: self.metadata }
-    }
-}
-
-/// Token counts as stored, of which some may be missing.
-fn usage(tokens: &[Option<i64>]) -> Usage {
-    stored_usage(std::array::from_fn(|index| tokens.get(index).copied().flatten().unwrap_or(0)))
-}
-
-/// The parameters of the statement, one element for each claim.
-#[derive(Default)]
-struct Parameters {
-    agentables: Vec<Uuid>,
-    workers: Vec<Uuid>,
-    /// Whose agentable it must be, and of which kind, if a message is posted.
-    tenants: Vec<Option<Uuid>>,
-    kinds: Vec<Option<String>>,
-    wants_context: Vec<bool>,
-    /// The limits of the first claim with a context. A claim with others gets none.
-    limits: Option<ContextLimits>,
-}
-
-impl Parameters {
-    fn of(items: &[ClaimItem]) -> Self {
-        let limits = items.iter().find_map(|item| item.request.context);
-        let mut all = Self { limits, ..Self::default() };
-        for ClaimItem { request, post } in items {
-            all.agentables.push(request.agentable.0);
-            all.workers.push(request.worker.0);
-            all.tenants.push(post.as_ref().map(|post| post.row.tenant().0));
-            all.kinds.push(post.as_ref().and_then(|post| post.row.kind.clone()));
-            all.wants_context.push(request.context.is_some() && request.context == limits);
-        }
-        all
-    }
-}
-
 impl Claims {
     /// Reads the agentables of the requests; `None` for those that do not exist or never had a run.
     #[expect(clippy::too_many_lines, reason = "one statement: the facts it reads are its length")]
@@ -107,7 +59,16 @@ impl Claims {
         connection: &mut PgConnection,
         items: &[ClaimItem],
     ) -> Result<Vec<Option<Candidate>>> {
-        let Parameters { agentables, workers, tenants, kinds, wants_context, limits } = Parameters::of(items);
+        // Those of the first claim with a context. A claim with others gets none.
+        let limits = items.iter().find_map(|item| item.request.context);
+        let (agentables, workers): (Vec<Uuid>, Vec<Uuid>) =
+            items.iter().map(|item| (item.request.agentable.0, item.request.worker.0)).unzip();
+        // Whose agentable it must be, and of which kind, if a message is posted.
+        let posts = || items.iter().map(|item| item.post.as_ref().map(|post| &post.row));
+        let tenants: Vec<Option<Uuid>> = posts().map(|post| post.map(|post| post.tenant().0)).collect();
+        let kinds: Vec<Option<String>> = posts().map(|post| post?.kind.clone()).collect();
+        let wants = |item: &ClaimItem| item.request.context.is_some() && item.request.context == limits;
+        let wants_context: Vec<bool> = items.iter().map(wants).collect();
         let ContextLimits { notes, prompt } = limits.unwrap_or_default();
         let rows = query_with_context!(
             r#"-- store::claim::read::candidates
@@ -129,9 +90,9 @@ impl Claims {
                    array[r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cache_write_tokens,
                          r.reasoning_tokens] as "usage?: Vec<Option<i64>>",
                    case when r.attempt > 0 then (
-                        select json_build_object('content', e.content, 'metadata', e.metadata) from houston.messages e
+                        select json_build_array(e.content, e.metadata) from houston.messages e
                          where e.id = r.id and e.source = 'error' and not e.metadata ? 'resolved')
-                        end as "error: Json<Failure>",
+                        end as "error: Json<(String, Value)>",
                    a.kind, a.title, a.description, a.parent_id, a.team_id is not null as "has_team!",
                    s.look_at is not null as "is_scheduled!",
                    coalesce(s.last_number > s.reported_number, false) as "has_unreported!", s.close_reason as "close_reason?",
@@ -251,6 +212,8 @@ impl Claims {
                 Some(post) => vec![post.row.unread(seq)],
                 None => row.unread.map_or_else(Vec::new, |unread| unread.0),
             };
+            // All of them are missing without a run.
+            let used: Vec<i64> = row.usage.unwrap_or_default().into_iter().flatten().collect();
             let (attempts, iterations) = (row.attempt.unwrap_or(0), row.iterations.unwrap_or(0));
             let (crash_count, failed_attempts) =
                 if post.is_some() { (0, 0) } else { (row.crash_count, row.failed_attempts) };
@@ -307,8 +270,11 @@ impl Claims {
                     claims: crash_count + 1,
                     failed_attempts,
                     cancel_seq: row.cancel_seq,
-                    usage: usage(row.usage.as_deref().unwrap_or_default()),
-                    error: row.error.map(|failure| failure.0.of(run)),
+                    usage: stored_usage(&used),
+                    error: row.error.map(|Json((content, metadata))| {
+                        let id = ErrorMessage::id_of(run);
+                        ErrorMessage { id, content, metadata }
+                    }),
                     next_message: request.next_message,
                     event: Committed {
                         seq: 0,

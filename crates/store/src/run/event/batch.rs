@@ -63,30 +63,6 @@ impl Batch for StreamReads {
     }
 }
 
-/// The parameters of the statement, one element for each stream.
-#[derive(Default)]
-struct Parameters {
-    agentables: Vec<Uuid>,
-    tenants: Vec<Uuid>,
-    kinds: Vec<Option<String>>,
-    after: Vec<Option<i64>>,
-    limits: Vec<i64>,
-}
-
-impl Parameters {
-    fn of(items: &[StreamRead]) -> Self {
-        let mut all = Self::default();
-        for StreamRead { agentable, tenant, kind, after, limit } in items {
-            all.agentables.push(agentable.0);
-            all.tenants.push(tenant.0);
-            all.kinds.push(kind.clone());
-            all.after.push(*after);
-            all.limits.push(*limit);
-        }
-        all
-    }
-}
-
 /// A stream, and a row of what its events are made from.
 struct Row {
     /// The number of the stream in its batch, from 1.
@@ -172,7 +148,11 @@ pub(crate) async fn read(connection: &mut PgConnection, items: &[StreamRead]) ->
 }
 
 async fn rows(connection: &mut PgConnection, items: &[StreamRead]) -> Result<Vec<Row>> {
-    let Parameters { agentables, tenants, kinds, after, limits } = Parameters::of(items);
+    let agentables: Vec<_> = items.iter().map(|item| item.agentable.0).collect();
+    let tenants: Vec<_> = items.iter().map(|item| item.tenant.0).collect();
+    let kinds: Vec<_> = items.iter().map(|item| item.kind.clone()).collect();
+    let after: Vec<_> = items.iter().map(|item| item.after).collect();
+    let limits: Vec<_> = items.iter().map(|item| item.limit).collect();
     let rows = sqlx::query_as!(
         Row,
         r#"-- store::event::batch::read

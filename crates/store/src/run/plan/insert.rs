@@ -2,8 +2,7 @@
 //! the agentable works, has been archived, or has as many tasks as may be plans. A batch has plans of several tenants, so it is not
 //! under [`row_security`](crate::row_security): each names its tenant.
 
-use chrono::{DateTime, Utc};
-use houston_domain::id::TenantId;
+use houston_domain::id::{AgentableId, TenantId};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -11,76 +10,49 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::{MAX_OPEN_PLANS, NewPlan, PlanOwner};
+use super::{MAX_OPEN_PLANS, NewPlan};
 use crate::batcher::Batch;
 use crate::cancel::ARCHIVED;
 use crate::error::{Error, Result};
 
-/// A plan as its rows.
+/// A plan as its rows, with what the agentable decides that it works for.
 #[derive(Debug, Serialize)]
-pub(crate) struct PlanRow {
-    /// Index of the plan in its batch.
-    n: usize,
-    id: Uuid,
-    tenant_id: Uuid,
-    /// The agentable that it works for.
-    parent_id: Uuid,
-    /// The kind of that, if the statement decides whether it may have the plan. Otherwise the caller holds its lock row.
-    parent_kind: Option<String>,
-    parent_run: Option<Uuid>,
-    /// `None`: as that agentable is.
-    untrusted: Option<bool>,
-    run_id: Uuid,
-    message_id: Uuid,
-    kind: String,
-    status: Option<String>,
-    title: String,
-    tools: Vec<String>,
-    document: Box<RawValue>,
-    input: Box<RawValue>,
-    attached: bool,
-    deadline: DateTime<Utc>,
-    traceparent: Option<String>,
+pub(crate) struct PlanRow<'a> {
+    pub(crate) tenant_id: Uuid,
+    pub(crate) parent_id: Uuid,
+    /// The kind of that agentable, if the statement decides whether it may have the plan. Otherwise the caller holds its lock row.
+    pub(crate) parent_kind: Option<&'a str>,
+    /// The run that makes the plan; `None`: a request.
+    pub(crate) parent_run: Option<Uuid>,
+    /// Whether what it says may come from strangers; `None`: as in the agentable.
+    pub(crate) untrusted: Option<bool>,
+    #[serde(flatten)]
+    pub(crate) plan: &'a NewPlan<'a>,
 }
 
-impl PlanRow {
-    /// A plan that a request makes for an agentable of the tenant.
-    pub(super) fn of(
-        tenant: TenantId,
-        (kind, parent): (&str, Uuid),
-        plan: &NewPlan<'_>,
-    ) -> serde_json::Result<Self> {
-        Ok(Self {
-            n: 0,
-            id: plan.id.0,
-            tenant_id: tenant.0,
-            parent_id: parent,
-            parent_kind: Some(kind.to_owned()),
-            parent_run: None,
-            untrusted: None,
-            run_id: plan.run.0,
-            message_id: plan.message.0,
-            kind: plan.kind.to_owned(),
-            status: plan.status.map(str::to_owned),
-            title: plan.title.to_owned(),
-            tools: plan.tools.to_vec(),
-            document: to_raw_value(plan.document)?,
-            input: to_raw_value(plan.input)?,
-            attached: plan.attached,
-            deadline: plan.deadline,
-            traceparent: plan.traceparent.map(str::to_owned),
-        })
+impl<'a> PlanRow<'a> {
+    /// A plan that works for this agentable of the tenant.
+    pub(crate) fn new(tenant: TenantId, parent: AgentableId, plan: &'a NewPlan<'a>) -> Self {
+        let (tenant_id, parent_id) = (tenant.0, parent.0);
+        Self { tenant_id, parent_id, parent_kind: None, parent_run: None, untrusted: None, plan }
     }
 
-    /// The same, decided by the caller.
-    fn decided(owner: PlanOwner, plan: &NewPlan<'_>) -> serde_json::Result<Self> {
-        Ok(Self {
-            parent_kind: None,
-            parent_run: owner.run.map(|run| run.0),
-            untrusted: Some(owner.untrusted),
-            ..Self::of(owner.tenant, ("", owner.parent.0), plan)?
-        })
+    /// The same, for a batch.
+    pub(super) fn batched(&self) -> Result<BatchedPlan> {
+        Ok(BatchedPlan { id: self.plan.id.0, parent_id: self.parent_id, row: self.to_json()? })
     }
+
+    fn to_json(&self) -> Result<Box<RawValue>> {
+        to_raw_value(self).map_err(|error| Error::Database(sqlx::Error::Encode(error.into())))
+    }
+}
+
+/// A plan of a batch.
+pub(crate) struct BatchedPlan {
+    id: Uuid,
+    parent_id: Uuid,
+    /// A [`PlanRow`].
+    row: Box<RawValue>,
 }
 
 /// How new plans are written.
@@ -88,54 +60,44 @@ impl PlanRow {
 pub(crate) struct NewPlans;
 
 impl Batch for NewPlans {
-    type Item = PlanRow;
+    type Item = BatchedPlan;
     type Done = ();
     /// The agentable that a plan works for.
     type Key = Uuid;
     const CONNECTIONS: usize = 1;
 
-    fn keys(item: &PlanRow) -> impl Iterator<Item = Uuid> {
+    fn keys(item: &BatchedPlan) -> impl Iterator<Item = Uuid> {
         std::iter::once(item.parent_id)
     }
 
-    fn bytes(item: &PlanRow) -> usize {
-        item.document.get().len() + item.input.get().len() + item.title.len()
+    fn bytes(item: &BatchedPlan) -> usize {
+        item.row.get().len()
     }
 
-    async fn write(&self, connection: &mut PgConnection, items: &mut [PlanRow]) -> Result<Vec<Option<()>>> {
-        items.iter_mut().enumerate().for_each(|(n, item)| item.n = n);
-        let mut done = vec![None; items.len()];
-        for n in insert(connection, items).await? {
-            if let Some(place) = usize::try_from(n).ok().and_then(|n| done.get_mut(n)) {
-                *place = Some(());
-            }
-        }
-        Ok(done)
+    async fn write(
+        &self,
+        connection: &mut PgConnection,
+        items: &mut [BatchedPlan],
+    ) -> Result<Vec<Option<()>>> {
+        let rows: Vec<_> = items.iter().map(|item| &*item.row).collect();
+        let written = insert(connection, &rows).await?;
+        Ok(items.iter().map(|item| written.contains(&item.id).then_some(())).collect())
     }
 }
 
 /// Makes a plan. The caller holds the lock row of the agentable that it works for.
-pub(crate) async fn insert_plan(
-    connection: &mut PgConnection,
-    owner: PlanOwner,
-    plan: &NewPlan<'_>,
-) -> Result<()> {
-    let row = PlanRow::decided(owner, plan).map_err(not_json)?;
-    insert(connection, &[row]).await?;
+pub(crate) async fn insert_plan(connection: &mut PgConnection, row: PlanRow<'_>) -> Result<()> {
+    insert(connection, &[&row.to_json()?]).await?;
     Ok(houston_faults::fault!("C27")?)
 }
 
-pub(super) fn not_json(error: serde_json::Error) -> Error {
-    Error::Database(sqlx::Error::Encode(error.into()))
-}
-
-/// Writes plans; returns the indices of those that were.
-async fn insert(connection: &mut PgConnection, rows: &[PlanRow]) -> Result<Vec<i32>> {
+/// Writes plans; returns the ids of those that were.
+async fn insert(connection: &mut PgConnection, rows: &[&RawValue]) -> Result<Vec<Uuid>> {
     let written = sqlx::query_scalar!(
         r#"-- store::plan::insert
         with i as materialized (
             select * from jsonb_to_recordset($1) as i (
-                n integer, id uuid, tenant_id uuid, parent_id uuid, parent_kind text, parent_run uuid, untrusted boolean,
+                id uuid, tenant_id uuid, parent_id uuid, parent_kind text, parent_run uuid, untrusted boolean,
                 run_id uuid, message_id uuid, kind text, status text, title text, tools text[], document jsonb, input jsonb,
                 attached boolean, deadline timestamptz, traceparent text)),
         l as materialized (
@@ -178,8 +140,8 @@ async fn insert(connection: &mut PgConnection, rows: &[PlanRow]) -> Result<Vec<i
             select l.id, l.tenant_id, l.user_id, l.parent_id, l.parent_run, l.document, l.input, l.attached, l.deadline,
                    l.parent_run
               from l)
-        select l.n as "n!" from l"#,
-        Json(rows) as Json<&[PlanRow]>,
+        select l.id as "id!" from l"#,
+        Json(rows) as Json<&[&RawValue]>,
         json!({"type": "task_started"}),
         MAX_OPEN_PLANS,
         ARCHIVED

@@ -16,8 +16,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use super::insert::{PlanRow, not_json};
-use super::{NewPlan, PlanOwner, insert_plan};
+use super::{NewPlan, PlanRow, insert_plan};
 use crate::cancel::ARCHIVED;
 use crate::creation::refused;
 use crate::error::{Error, Result};
@@ -139,10 +138,23 @@ pub struct PlanStep {
     pub ended_at: Option<DateTime<Utc>>,
 }
 
-macro_rules! plan {
-    ($row:expr) => {{
-        let p = $row;
-        StoredPlan {
+/// Reads plans `p`, between the name of the query and the conditions.
+macro_rules! query_plans {
+    ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
+        sqlx::query!(
+            $before + r#"
+            select p.agentable_id, a.kind, p.user_id, p.parent_id, o.kind as parent_kind, a.tools, p.attached, p.version,
+                   p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at, p.output, p.created_at, p.ended_at,
+                   l.run_id, r.status as "run_status?"
+              from houston.plans p
+              join houston.agentables a on a.id = p.agentable_id
+              join houston.agentables o on o.id = p.parent_id
+              join houston.run_locks l on l.agentable_id = p.agentable_id
+              left join houston.runs r on r.id = l.run_id
+             "# + $after
+            $(, $parameter)*
+        )
+        .map(|p| StoredPlan {
             id: AgentableId(p.agentable_id),
             kind: p.kind,
             user: UserId(p.user_id),
@@ -161,8 +173,8 @@ macro_rules! plan {
             ended_at: p.ended_at,
             run: p.run_id.map(RunId),
             run_status: p.run_status.as_deref().and_then(RunStatus::from_name),
-        }
-    }};
+        })
+    };
 }
 
 pub(crate) const NOT_FOUND: Error = Error::NotFound { what: "plan" };
@@ -220,23 +232,13 @@ pub(crate) async fn find(
     tenant: TenantId,
     id: AgentableId,
 ) -> Result<Option<StoredPlan>> {
-    let row = sqlx::query!(
-        r#"-- store::plan::requests::get
-        select p.agentable_id, a.kind, p.user_id, p.parent_id, o.kind as parent_kind, a.tools, p.attached, p.version,
-               p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at, p.output, p.created_at, p.ended_at, l.run_id,
-               r.status as "run_status?"
-          from houston.plans p
-          join houston.agentables a on a.id = p.agentable_id
-          join houston.agentables o on o.id = p.parent_id
-          join houston.run_locks l on l.agentable_id = p.agentable_id
-          left join houston.runs r on r.id = l.run_id
-         where p.tenant_id = $1 and p.agentable_id = $2"#,
+    let plan = query_plans!(
+        "-- store::plan::requests::get",
+        "where p.tenant_id = $1 and p.agentable_id = $2",
         tenant.0,
         id.0
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| plan!(row)))
+    );
+    Ok(plan.fetch_optional(connection).await?)
 }
 
 /// The plans of an agentable, newest first, older than `before` if given.
@@ -246,26 +248,16 @@ pub(crate) async fn plans_of(
     parent: AgentableId,
     (before, limit): (Option<AgentableId>, i64),
 ) -> Result<Vec<StoredPlan>> {
-    let rows = sqlx::query!(
-        r#"-- store::plan::requests::list
-        select p.agentable_id, a.kind, p.user_id, p.parent_id, o.kind as parent_kind, a.tools, p.attached, p.version,
-               p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at, p.output, p.created_at, p.ended_at, l.run_id,
-               r.status as "run_status?"
-          from houston.plans p
-          join houston.agentables a on a.id = p.agentable_id
-          join houston.agentables o on o.id = p.parent_id
-          join houston.run_locks l on l.agentable_id = p.agentable_id
-          left join houston.runs r on r.id = l.run_id
-         where p.tenant_id = $1 and p.parent_id = $2 and ($3::uuid is null or p.agentable_id < $3)
-         order by p.agentable_id desc limit $4"#,
+    let plans = query_plans!(
+        "-- store::plan::requests::list",
+        "where p.tenant_id = $1 and p.parent_id = $2 and ($3::uuid is null or p.agentable_id < $3)
+         order by p.agentable_id desc limit $4",
         tenant.0,
         parent.0,
         before.map(|before| before.0),
         limit
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows.into_iter().map(|row| plan!(row)).collect())
+    );
+    Ok(plans.fetch_all(connection).await?)
 }
 
 /// The steps of plans that have begun or settled, by plan.
@@ -321,8 +313,8 @@ impl TenantStore<'_> {
         response: &Value,
     ) -> Result<Created<Value>> {
         if key.is_none() && again.is_none() && !self.is_unbatched {
-            let row = PlanRow::of(self.tenant, (kind, parent.0), plan).map_err(not_json)?;
-            if self.batchers.plans.submit(row).await.is_some() {
+            let row = PlanRow { parent_kind: Some(kind), ..PlanRow::new(self.tenant, parent, plan) };
+            if self.batchers.plans.submit(row.batched()?).await.is_some() {
                 return Ok(Created::New(response.clone()));
             }
         }
@@ -332,7 +324,7 @@ impl TenantStore<'_> {
         }
         let above = sqlx::query!(
             r#"-- store::plan::requests::make::parent
-            select user_id, status is not distinct from $4 as "archived!", untrusted,
+            select status is not distinct from $4 as "archived!", untrusted,
                    exists (select from houston.plans p where p.tenant_id = $1 and p.agentable_id = $5) as "made!"
               from houston.agentables
              where tenant_id = $1 and kind = $2 and id = $3"#,
@@ -369,9 +361,9 @@ impl TenantStore<'_> {
                 limit: MAX_OPEN_PLANS,
             });
         }
-        let user = UserId(above.user_id);
-        let owner = PlanOwner { tenant: self.tenant, user, parent, run: None, untrusted: above.untrusted };
-        if let Err(error) = insert_plan(&mut tx, owner, plan).await {
+        let plan_row =
+            PlanRow { untrusted: Some(above.untrusted), ..PlanRow::new(self.tenant, parent, plan) };
+        if let Err(error) = insert_plan(&mut tx, plan_row).await {
             return refused(error).map(|()| Created::New(response.clone()));
         }
         if let Some(again) = again {

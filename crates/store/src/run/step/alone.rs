@@ -11,7 +11,6 @@ use std::borrow::Cow;
 use chrono::{DateTime, Utc};
 use houston_domain::frame::MessageBlock;
 use houston_domain::id::{AgentableId, RunId, TenantId};
-use houston_domain::mode::Mode;
 use houston_domain::run::RunStatus;
 use houston_domain::session::CompletionReason;
 use houston_domain::step::decision::{Cancellation, Changes, Found, decide};
@@ -100,11 +99,18 @@ pub(crate) async fn commit(
         Guard::Fenced if !weakened => return Err(Error::Fenced),
         Guard::Open | Guard::Fenced => {}
     }
-    let (mut found, reader) = read(connection, fence).await?;
+    let reader = read(connection, fence).await?;
+    let mut found = Found {
+        is_awake: reader.is_awake,
+        read_seq: reader.read_seq,
+        unread_count: reader.unread,
+        cancel_seq: reader.cancel_seq,
+        cancel_reason: reader.cancel_reason.clone(),
+        ..Found::default()
+    };
     if let Some(after) = found.reads_after(step) {
         read_unread(connection, fence, &mut found, after, fairness).await?;
     }
-    let (read_seq, cancel_seq) = (found.read_seq, found.cancel_seq);
     let closes_all = reader.asked && decide(step, found.clone(), fairness.read_limits()).ends();
     let step = &*write_for_driver(connection, fence, step, closes_all, &mut found).await?;
     let changes = decide(step, found, fairness.read_limits());
@@ -120,7 +126,7 @@ pub(crate) async fn commit(
     }
     // Counted last: other steps of the user wait for that, and the end of a task takes another lock first.
     rows.call = None;
-    let report = reader.reports(connection, fence, step, &changes, read_seq).await?;
+    let report = reader.reports(connection, fence, step, &changes).await?;
     for (entry, last) in [(&changes.read, changes.read_seq), (&report, None)] {
         if !entry.is_empty() {
             rows.add_entry(entry, last).map_err(not_json)?;
@@ -151,7 +157,7 @@ pub(crate) async fn commit(
     for (id, call) in &step.more_calls {
         count_call(connection, fence.agentable, step.run.0, *id, call).await?;
     }
-    Ok(Commit::Done(CommittedStep::new(step, changes, cancel_seq, written)))
+    Ok(Commit::Done(CommittedStep::new(step, changes, reader.cancel_seq, written)))
 }
 
 /// Assigns messages to the runs that have read them, or that they open.
@@ -178,68 +184,43 @@ fn not_json(error: serde_json::Error) -> Error {
 
 /// Reads the lock's row. Nothing else is read with it: other rows could be older than the lock, if it was waited for.
 async fn lock(connection: &mut PgConnection, fence: &Fence, locks: bool) -> Result<Lock> {
-    let row = if locks {
-        sqlx::query_as!(
-            Lock,
-            r#"-- store::step::alone::lock
-            select epoch, run_token as token, holder is not null as "is_held!", last_write_id as last_write,
-                   xmin::text as "version!"
-              from houston.run_locks where agentable_id = $1 for no key update"#,
-            fence.agentable.0
-        )
-        .fetch_optional(connection)
-        .await?
-    } else {
-        sqlx::query_as!(
-            Lock,
-            r#"-- store::step::alone::look
-            select epoch, run_token as token, holder is not null as "is_held!", last_write_id as last_write,
-                   xmin::text as "version!"
-              from houston.run_locks where agentable_id = $1"#,
-            fence.agentable.0
-        )
-        .fetch_optional(connection)
-        .await?
+    macro_rules! query_lock {
+        ($before:literal, $after:literal) => {
+            sqlx::query_as!(
+                Lock,
+                $before + r#"
+                select epoch, run_token as token, holder is not null as "is_held!", last_write_id as last_write,
+                       xmin::text as "version!"
+                  from houston.run_locks where agentable_id = $1"# + $after,
+                fence.agentable.0
+            )
+            .fetch_optional(connection)
+            .await?
+        };
+    }
+    let row = match locks {
+        true => query_lock!("-- store::step::alone::lock", " for no key update"),
+        false => query_lock!("-- store::step::alone::look", ""),
     };
     row.ok_or(Error::Fenced)
 }
 
 /// Reads what has happened since the step before, under the lock.
-async fn read(connection: &mut PgConnection, fence: &Fence) -> Result<(Found, Reader)> {
-    let row = sqlx::query!(
+async fn read(connection: &mut PgConnection, fence: &Fence) -> Result<Reader> {
+    let reader = sqlx::query_as!(
+        Reader,
         r#"-- store::step::alone::read
-        select k.wake, k.read_seq, k.unread, k.open_tasks, k.last_position, r.cancel_seq, r.cancel_reason,
-               r.cancelled_tasks, r.cancelled_with_parent, r.mode, r.asked, k.tenant_id, a.kind, a.title, a.parent_id
+        select k.wake as is_awake, k.read_seq, k.unread, k.open_tasks, k.last_position, r.cancel_seq, r.cancel_reason,
+               coalesce(r.cancelled_tasks, '{}') as "cancelled_tasks!", r.cancelled_with_parent,
+               r.mode is not distinct from 'feed_generation' as "writes_feed!", r.asked, k.tenant_id as tenant, a.kind,
+               a.title, a.parent_id as parent
           from houston.run_locks k
           join houston.runs r on r.id = k.run_id
           join houston.agentables a on a.id = k.agentable_id
          where k.agentable_id = $1"#,
         fence.agentable.0
-    )
-    .fetch_one(connection)
-    .await?;
-    let found = Found {
-        is_awake: row.wake,
-        read_seq: row.read_seq,
-        unread_count: row.unread,
-        cancel_seq: row.cancel_seq,
-        cancel_reason: row.cancel_reason.clone(),
-        ..Found::default()
-    };
-    let reader = Reader {
-        tenant: TenantId(row.tenant_id),
-        kind: row.kind,
-        title: row.title,
-        parent: row.parent_id.map(AgentableId),
-        open_tasks: row.open_tasks,
-        last_position: row.last_position,
-        asked: row.asked,
-        writes_feed: row.mode.as_deref() == Some(Mode::FeedGeneration.as_str()),
-        cancel_reason: row.cancel_reason,
-        cancelled_tasks: row.cancelled_tasks.unwrap_or_default(),
-        cancelled_with_parent: row.cancelled_with_parent,
-    };
-    Ok((found, reader))
+    );
+    Ok(reader.fetch_one(connection).await?)
 }
 
 /// Reads the first unread messages after `after`.
@@ -358,36 +339,40 @@ async fn roll_back(
 }
 
 /// The agentable of a run, and what was stored about the run before the step.
-pub(super) struct Reader {
-    pub(super) tenant: TenantId,
-    pub(super) kind: String,
-    pub(super) title: String,
+struct Reader {
+    tenant: TenantId,
+    kind: String,
+    title: String,
     /// The agentable that created it, if it is a task.
-    pub(super) parent: Option<AgentableId>,
+    parent: Option<Uuid>,
+    is_awake: bool,
+    /// Up to where messages have been read, and how many have not.
+    read_seq: i64,
+    unread: i32,
     /// Number of its own tasks that it waits for.
-    pub(super) open_tasks: i32,
+    open_tasks: i32,
     /// The position of its newest history entry.
-    pub(super) last_position: i64,
+    last_position: i64,
     /// Whether the run has asked questions.
-    pub(super) asked: bool,
+    asked: bool,
     /// Whether the run was to write a feed.
-    pub(super) writes_feed: bool,
-    pub(super) cancel_reason: Option<String>,
+    writes_feed: bool,
+    cancel_seq: Option<i64>,
+    cancel_reason: Option<String>,
     /// Titles of the tasks that were cancelled with the run.
-    pub(super) cancelled_tasks: Vec<String>,
-    pub(super) cancelled_with_parent: bool,
+    cancelled_tasks: Vec<String>,
+    cancelled_with_parent: bool,
 }
 
 impl Reader {
     /// The frames that a cancelled run leaves for the next one. A cancel discards unread messages, and a rollback also
-    /// those that were read; the ends of tasks remain facts. `read_seq`: up to where messages had been read before.
-    pub(super) async fn reports(
+    /// those that were read; the ends of tasks remain facts.
+    async fn reports(
         &self,
         connection: &mut PgConnection,
         fence: &Fence,
         step: &Step,
         changes: &Changes<'_>,
-        read_seq: i64,
     ) -> Result<Vec<MessageBlock>> {
         if changes.status() != Some(RunStatus::Cancelled) {
             return Ok(Vec::new());
@@ -399,10 +384,10 @@ impl Reader {
              where m.agentable_id = $1 and m.source = 'system' and m.seq > $2 and (m.seq > $3 or m.run_id = $4)
                and m.seq <= $5 and m.metadata ->> 'type' = 'task_ended' order by m.seq",
             fence.agentable.0,
-            if rolls_back { 0 } else { read_seq },
-            read_seq,
+            if rolls_back { 0 } else { self.read_seq },
+            self.read_seq,
             step.run.0,
-            changes.read_seq.unwrap_or(read_seq)
+            changes.read_seq.unwrap_or(self.read_seq)
         )
         .fetch_all(connection)
         .await?;
@@ -414,7 +399,7 @@ impl Reader {
 }
 
 /// Does what follows from the end of the run, after its step was written.
-pub(super) async fn end(
+async fn end(
     connection: &mut PgConnection,
     fence: &Fence,
     step: &Step,
@@ -435,7 +420,7 @@ pub(super) async fn end(
         .fetch_one(&mut *connection)
         .await?;
     }
-    let Some(parent) = reader.parent else { return Ok(()) };
+    let Some(parent) = reader.parent.map(AgentableId) else { return Ok(()) };
     let plan = step.plan.as_ref().and_then(|changes| changes.end.as_ref());
     let waits_for_tasks = plan.is_none() && reader.open_tasks > 0 && status != RunStatus::Cancelled;
     if changes.next_run.is_some() || waits_for_tasks {

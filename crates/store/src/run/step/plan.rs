@@ -2,13 +2,14 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::Event;
-use houston_domain::plan::{ChangedStep, PlanChanges, State};
+use houston_domain::plan::{ChangedStep, PlanChanges};
 use houston_domain::run::RunStatus;
 use houston_domain::step::Step;
 use houston_domain::step::decision::Changes;
 use houston_domain::task::TaskEnd;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::task_report::plan_event;
@@ -33,31 +34,15 @@ pub(super) struct PlanRows {
     metadata: Option<Box<RawValue>>,
 }
 
-#[derive(Debug, Serialize)]
-struct PlanStepRow<'a> {
-    path: &'a str,
-    state: &'a State,
-    task_id: Option<Uuid>,
-    question_id: Option<Uuid>,
-    settled: bool,
-}
-
-impl<'a> PlanStepRow<'a> {
-    fn of(step: &'a ChangedStep) -> Self {
-        Self {
-            path: &step.path,
-            state: &step.state,
-            task_id: step.executor.as_ref().map(|executor| executor.id.0),
-            question_id: step.question.map(|question| question.0),
-            settled: step.state.status.is_settled(),
-        }
-    }
-}
-
 impl PlanRows {
     /// The rows of the plan itself. The caller tells others.
     pub(super) fn of(changes: &PlanChanges) -> serde_json::Result<Self> {
-        let steps: Vec<_> = changes.steps.iter().map(PlanStepRow::of).collect();
+        let step = |ChangedStep { path, state, executor, question }: &ChangedStep| {
+            let (task, question) = (executor.as_ref().map(|of| of.id.0), question.map(|of| of.0));
+            let settled = state.status.is_settled();
+            json!({"path": path, "state": state, "task_id": task, "question_id": question, "settled": settled})
+        };
+        let steps: Value = changes.steps.iter().map(step).collect();
         Ok(Self {
             seen: changes.seen,
             calls: i32::try_from(changes.calls).unwrap_or(i32::MAX),

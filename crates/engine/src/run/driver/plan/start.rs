@@ -8,10 +8,11 @@ use futures_util::future::BoxFuture;
 use houston_domain::answering::Output;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::QuestionId;
-use houston_domain::plan::{Failure, NewExecutor, Resolved, SMALL_BYTES, Status};
+use houston_domain::plan::{Failure, Resolved, SMALL_BYTES, Status};
 use houston_domain::question::approval::Approval;
 use houston_domain::question::{NewQuestion, Question, QuestionKind};
 use houston_domain::storable::storable_value;
+use houston_domain::task::NewTask;
 use houston_domain::tool_call::ToolCall;
 use houston_llm::tokens;
 use serde_json::Value;
@@ -269,7 +270,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let tools = if tools.is_empty() { kind.tools.clone() } else { tools };
         // It ends at once: only the task knows how long the step takes.
         let traceparent = self.journal.span.plan_step(path).parent().map(|parent| parent.to_string());
-        let executor = NewExecutor {
+        let executor = NewTask {
             id: self.journal.new_id(),
             run: self.journal.new_id(),
             message: self.journal.new_id(),
@@ -279,6 +280,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             instructions,
             tools,
             output,
+            latency: None,
             traceparent,
         };
         graph.begun.executors.insert(path.to_owned(), executor);
@@ -374,7 +376,7 @@ struct StepTask {
 pub(super) struct Begun {
     pub(super) works: Vec<(String, u32, Work)>,
     pub(super) records: Vec<(String, PendingRecord)>,
-    pub(super) executors: BTreeMap<String, NewExecutor>,
+    pub(super) executors: BTreeMap<String, NewTask>,
     pub(super) questions: Vec<(String, NewQuestion)>,
     /// Questions whose answers are not wanted any more.
     pub(super) superseded: Vec<QuestionId>,

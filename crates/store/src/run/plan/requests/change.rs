@@ -9,13 +9,12 @@ use houston_domain::question::QuestionState;
 use houston_domain::run::RunStatus;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
-use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::{NOT_FOUND, PlanStep, listed_status, read, states};
+use super::{NOT_FOUND, PlanStep, listed_status, read, states, steps_of};
 use crate::error::Result;
 use crate::handle::TenantStore;
-use crate::plan::{NewVersion, add_version, show};
+use crate::plan::{add_version, show};
 use crate::question::{close, report};
 use crate::system_message::{LockedRow, lock};
 
@@ -210,23 +209,7 @@ async fn lock_plan(
     if !row.run_open || plan.ended_at.is_some() {
         return Ok(Err(run_status.unwrap_or(RunStatus::Completed)));
     }
-    let rows = sqlx::query!(
-        r#"-- store::plan::requests::change::steps
-        select path, state as "state: Json<State>", question_id from houston.plan_steps
-         where tenant_id = $1 and plan_id = $2"#,
-        tenant.0,
-        id.0
-    )
-    .fetch_all(&mut *tx)
-    .await?;
-    let steps = rows.into_iter().map(|row| PlanStep {
-        path: row.path,
-        state: row.state.0,
-        task: None,
-        question: row.question_id.map(houston_domain::id::QuestionId),
-        started_at: None,
-        ended_at: None,
-    });
+    let steps = steps_of(tx, tenant, &[id]).await?.into_iter().map(|(_, step)| step);
     Ok(Ok(Locked {
         row,
         kind,
@@ -261,8 +244,7 @@ async fn write_document(
     )
     .execute(&mut *tx)
     .await?;
-    let new = NewVersion { version, document: &change.document, reason: &change.reason };
-    add_version(tx, id, tenant, new).await
+    add_version(tx, id, tenant, version, &change.document, &change.reason).await
 }
 
 async fn write_states<'s>(
