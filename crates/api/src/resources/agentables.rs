@@ -146,7 +146,7 @@ async fn change(
             ctx.notify_cancelled(cancelled);
         }
         Some(StatusChange::Store(status)) => {
-            ctx.store().store_status(&path.kind, path.id, status.as_deref()).await?;
+            ctx.store().store_status(&path.kind, path.id, status.as_deref(), None).await?;
         }
         None => {}
     }
@@ -201,7 +201,7 @@ endpoint! {
 
 async fn unarchive(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     check_archivable(&ctx, &path)?;
-    ctx.store().unarchive(&path.kind, path.id).await?;
+    ctx.store().store_status(&path.kind, path.id, None, Some(ARCHIVED)).await?;
     read(&ctx, &path).await
 }
 

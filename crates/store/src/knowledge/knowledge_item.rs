@@ -205,7 +205,7 @@ impl RecordTx<'_> {
     /// The texts of all items, oldest first.
     pub async fn texts(&mut self, kind: KnowledgeKind) -> Result<Vec<String>> {
         let (tenant, (kind, owner)) = (self.owner.tenant, self.owner_of(kind));
-        let limits = self.tx.knowledge_limits;
+        let limits = self.tx.shared.knowledge_limits;
         let rules = kind.rules();
         let texts = sqlx::query_scalar!(
             "-- store::knowledge_item::texts

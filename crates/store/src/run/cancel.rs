@@ -44,32 +44,24 @@ impl TenantStore<'_> {
         self.cancel_all(self.tenant, id, archive).await
     }
 
-    /// Stores a status of an agentable of the tenant; `None`: it follows from its run. An archived agentable leaves the
-    /// archive. [`Self::cancel_agentable`] archives one.
-    pub async fn store_status(self, kind: &str, id: AgentableId, status: Option<&str>) -> Result<()> {
+    /// Stores a status of an agentable of the tenant; `None`: it follows from its run. With `instead_of` only if it has that
+    /// status. An archived agentable leaves the archive. [`Self::cancel_agentable`] archives one.
+    pub async fn store_status(
+        self,
+        kind: &str,
+        id: AgentableId,
+        status: Option<&str>,
+        instead_of: Option<&str>,
+    ) -> Result<()> {
         let done = sqlx::query!(
             "-- store::cancel::store_status
-            update houston.agentables set status = $4 where tenant_id = $1 and kind = $2 and id = $3",
-            self.tenant.0,
-            kind,
-            id.0,
-            status
-        )
-        .execute(&self.pool)
-        .await?;
-        if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
-    }
-
-    /// Takes an agentable of the tenant out of the archive.
-    pub async fn unarchive(self, kind: &str, id: AgentableId) -> Result<()> {
-        let done = sqlx::query!(
-            "-- store::cancel::unarchive
-            update houston.agentables set status = case when status = $4 then null else status end
+            update houston.agentables set status = case when $5::text is null or status = $5 then $4 else status end
              where tenant_id = $1 and kind = $2 and id = $3",
             self.tenant.0,
             kind,
             id.0,
-            ARCHIVED
+            status,
+            instead_of
         )
         .execute(&self.pool)
         .await?;

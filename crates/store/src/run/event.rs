@@ -371,16 +371,6 @@ pub(crate) struct Whole {
     pub(crate) calls: Vec<String>,
 }
 
-/// A stored event, or the row of the run, from which others follow.
-struct Row {
-    seq: i64,
-    at: DateTime<Utc>,
-    is_run: bool,
-    data: Json<Box<RawValue>>,
-    /// The position of the first event of the agentable that is kept.
-    events_from: i64,
-}
-
 impl TenantStore<'_> {
     /// The events of a run of the tenant, in order, of those that are stored at most `limit`, after position `after`. Arguments and
     /// results of tools and thoughts are empty, except where `whole` says so, and events of messages are left out.
@@ -405,44 +395,8 @@ async fn outline(
     (run, whole): (&Run, &Whole),
     (after, limit): (i64, i64),
 ) -> Result<Vec<Committed>> {
-    let rows = rows(&mut *connection, tenant, (run, whole), (after, limit)).await?;
-    if let Some(from) = rows.first().map(|row| row.events_from).filter(|from| run.first_seq < *from) {
-        return Err(Error::EventsExpired { from });
-    }
-    let events = rows.iter().filter(|row| !row.is_run).map(|row| &*row.data.0);
-    let asked = AskedQuestions::of(connection, &[tenant], events).await?;
-    let mut stretch = Stretch::default();
-    let mut last = after;
-    for Row { seq, at, is_run, data, .. } in rows {
-        let undecodable = |source| Error::Inconsistent {
-            table: if is_run { "runs" } else { "events" },
-            column: "data",
-            row: format!("{} {seq}", run.agentable),
-            source,
-        };
-        if is_run {
-            stretch.runs.push(serde_json::from_str(data.0.get()).map_err(undecodable)?);
-            continue;
-        }
-        last = seq;
-        let event = asked.event(&data.0).map_err(undecodable)?;
-        stretch.events.push(Committed { seq, run_id: run.id, at, event, body: None });
-    }
-    // The end of the run is that of its last page.
-    let is_last = i64::try_from(stretch.events.len()).is_ok_and(|count| count < limit);
-    Ok(stretch.events(after, if is_last { i64::MAX } else { last }))
-}
-
-async fn rows(
-    connection: &mut PgConnection,
-    tenant: Uuid,
-    (run, whole): (&Run, &Whole),
-    (after, limit): (i64, i64),
-) -> Result<Vec<Row>> {
-    let RunId(id) = run.id;
     let (since, until) = whole.between.unzip();
-    let rows = sqlx::query_as!(
-        Row,
+    let rows = sqlx::query!(
         r#"-- store::event::outline::read
         select s.seq as "seq!", s.at as "at!", s.is_run as "is_run!", s.data as "data!: Json<Box<RawValue>>",
                coalesce((select l.events_from from houston.run_locks l where l.agentable_id = $2 and l.tenant_id = $1), 1)
@@ -470,7 +424,7 @@ async fn rows(
          order by s.is_run desc, s.seq"#,
         tenant,
         run.agentable.0,
-        id,
+        run.id.0,
         run.first_seq,
         after,
         limit,
@@ -478,9 +432,33 @@ async fn rows(
         until,
         &whole.calls
     )
-    .fetch_all(connection)
+    .fetch_all(&mut *connection)
     .await?;
-    Ok(rows)
+    if let Some(from) = rows.first().map(|row| row.events_from).filter(|from| run.first_seq < *from) {
+        return Err(Error::EventsExpired { from });
+    }
+    let events = rows.iter().filter(|row| !row.is_run).map(|row| &*row.data.0);
+    let asked = AskedQuestions::of(connection, &[tenant], events).await?;
+    let mut stretch = Stretch::default();
+    let mut last = after;
+    for row in rows {
+        let undecodable = |source| Error::Inconsistent {
+            table: if row.is_run { "runs" } else { "events" },
+            column: "data",
+            row: format!("{} {}", run.agentable, row.seq),
+            source,
+        };
+        if row.is_run {
+            stretch.runs.push(serde_json::from_str(row.data.0.get()).map_err(undecodable)?);
+            continue;
+        }
+        last = row.seq;
+        let event = asked.event(&row.data.0).map_err(undecodable)?;
+        stretch.events.push(Committed { seq: row.seq, run_id: run.id, at: row.at, event, body: None });
+    }
+    // The end of the run is that of its last page.
+    let is_last = i64::try_from(stretch.events.len()).is_ok_and(|count| count < limit);
+    Ok(stretch.events(after, if is_last { i64::MAX } else { last }))
 }
 
 /// The event as it is stored.

@@ -283,7 +283,14 @@ pub(crate) async fn write(
 ) -> Result<()> {
     let tenant = TenantId(before.tenant_id);
     if !changes.removed.is_empty() {
-        forget_steps(connection, fence.agentable, &changes.removed).await?;
+        sqlx::query!(
+            "-- store::plan::write::forget
+            delete from houston.plan_steps where plan_id = $1 and path = any ($2)",
+            fence.agentable.0,
+            &changes.removed
+        )
+        .execute(&mut *connection)
+        .await?;
     }
     if let Some((document, reason)) = &changes.document {
         add_version(connection, fence.agentable, tenant, before.version + 1, document, reason).await?;
@@ -304,18 +311,6 @@ pub(crate) async fn write(
         let (to, list) = ((tenant, changes.parent), (changes.plan_id.clone(), listed));
         show(connection, fence.agentable, to, list, before.listed_in.map(RunId)).await?;
     }
-    Ok(())
-}
-
-async fn forget_steps(connection: &mut PgConnection, plan: AgentableId, paths: &[String]) -> Result<()> {
-    sqlx::query!(
-        "-- store::plan::write::forget
-        delete from houston.plan_steps where plan_id = $1 and path = any ($2)",
-        plan.0,
-        paths
-    )
-    .execute(connection)
-    .await?;
     Ok(())
 }
 

@@ -262,7 +262,7 @@ impl RecordTx<'_> {
     ///
     /// [`RecordIds::message`]: crate::record::RecordIds::message
     pub async fn post_to(&mut self, own_kind: &str, message: NewAgentMessage<'_>) -> Result<Delivery> {
-        let (owner, ids, fairness) = (self.owner, self.ids, self.tx.fairness);
+        let (owner, ids, fairness) = (self.owner, self.ids, self.tx.shared.fairness);
         let connection = self.tx.connection();
         let Some(row) = lock(connection, message.to).await? else {
             return Err(Error::NotFound { what: "agentable" });
@@ -271,16 +271,7 @@ impl RecordTx<'_> {
         let from = owner.agentable.public_id(own_kind);
         let post = AgentPost { from: &from, text, untrusted: owner.untrusted, hops };
         let (content, metadata) = (post.frame(), post.metadata());
-        let system = NewSystemMessage {
-            agentable: to,
-            message: ids.message,
-            run: ids.run,
-            mode: None,
-            content: &content,
-            metadata: &metadata,
-            event: None,
-            traceparent: None,
-        };
+        let system = NewSystemMessage::report(to, (ids.message, ids.run), &content, &metadata);
         let delivery = deliver(connection, &row, &system, fairness).await?;
         sqlx::query!(
             "-- store::reach::post

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use houston_domain::check_in::CheckInLimits;
-use houston_domain::custom_table::TablePresets;
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, CheckInId, MessageId, ResultId, RunId, RunToken, TenantId, UserId};
 use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits, KnowledgeOwner};
@@ -25,19 +24,17 @@ use uuid::Uuid;
 use crate::check_in;
 use crate::claim::Fence;
 use crate::error::{Error, Result};
-use crate::handle::RunStore;
+use crate::handle::{RunStore, Shared};
 use crate::knowledge_item::{self, KnowledgeChange, KnowledgeItem, NewKnowledgeItem};
 use crate::plan::{
     NewPlan, PlanChange, PlanRefusal, PlanRow, PlanStep, StoredPlan, change, find, insert_plan, plans_of,
     steps_of,
 };
 use crate::profile;
-use crate::settings::Fairness;
 use crate::shared_state;
 use crate::step::{Commit, alone};
 use crate::system_message::lock_at_once;
 use crate::tool_result::{self, StoredResult};
-use crate::workspace_file::folder::Folders;
 
 /// A transaction that holds the agentable's lock row. What is written in it is committed with the step, or not at
 /// all.
@@ -45,13 +42,9 @@ use crate::workspace_file::folder::Folders;
 pub struct FencedTx {
     tx: Transaction<'static, Postgres>,
     fence: Fence,
-    pub(crate) fairness: Fairness,
+    pub(crate) shared: Arc<Shared>,
     /// See [`RecordTx::work_done`].
     work: u64,
-    pub(crate) knowledge_limits: KnowledgeLimits,
-    pub(crate) table_presets: Arc<TablePresets>,
-    pub(crate) session_settings: SessionArchive,
-    folders: Option<Folders>,
     /// The tenant of the agentable whose files are to be written or deleted in the folder, if some are.
     changed_files_of: Option<TenantId>,
     /// See [`Self::set_traceparent`].
@@ -96,12 +89,8 @@ impl RunStore {
         Ok(FencedTx {
             tx,
             fence: *fence,
-            fairness: self.fairness,
+            shared: Arc::clone(&self.shared),
             work: 0,
-            knowledge_limits: self.knowledge_limits,
-            table_presets: Arc::clone(&self.table_presets),
-            session_settings: self.archiving.settings,
-            folders: self.folders.clone(),
             changed_files_of: None,
             traceparent: None,
             states: Vec::new(),
@@ -190,7 +179,7 @@ impl FencedTx {
                 |of: &StateChange| Event::StateChanged { delta: of.delta.clone(), between_runs: false };
             step.to_mut().events.extend(self.states.iter().map(changed));
         }
-        let done = alone::commit(&mut self.tx, &self.fence, &step, self.fairness).await?;
+        let done = alone::commit(&mut self.tx, &self.fence, &step, self.shared.fairness).await?;
         if let Commit::Done(done) = &done
             && !self.states.is_empty()
         {
@@ -200,7 +189,7 @@ impl FencedTx {
             Commit::Done(_) => self.tx.commit().await?,
             Commit::AlreadyCommitted => self.tx.rollback().await?,
         }
-        if let (Some(folders), Some(tenant)) = (self.folders, self.changed_files_of) {
+        if let (Some(folders), Some(tenant)) = (&self.shared.folders, self.changed_files_of) {
             folders.settle_soon(tenant, self.fence.agentable).await;
         }
         Ok(done)
@@ -270,13 +259,13 @@ impl RecordTx<'_> {
     /// How many knowledge items there may be, and how much of each a list contains.
     #[must_use]
     pub fn knowledge_limits(&self) -> KnowledgeLimits {
-        self.tx.knowledge_limits
+        self.tx.shared.knowledge_limits
     }
 
     /// How much a search in closed sessions returns.
     #[must_use]
     pub fn session_settings(&self) -> SessionArchive {
-        self.tx.session_settings
+        self.tx.shared.archiving.settings
     }
 
     /// Work that the calls of this step have done so far, in a unit that only the tools that count it give a meaning.
@@ -321,7 +310,7 @@ impl RecordTx<'_> {
             untrusted: self.owner.untrusted,
             created_at: None,
         };
-        let limits = self.tx.knowledge_limits;
+        let limits = self.tx.shared.knowledge_limits;
         knowledge_item::insert(self.tx.connection(), self.owner.tenant, &item, &limits).await
     }
 
@@ -367,7 +356,7 @@ impl RecordTx<'_> {
         list: ProfileList,
         change: &ProfileChange,
     ) -> std::result::Result<(), ProfileChangeError> {
-        profile.change(list, change, self.tx.knowledge_limits.max_profile_entries, self.owner.untrusted)
+        profile.change(list, change, self.knowledge_limits().max_profile_entries, self.owner.untrusted)
     }
 
     /// The user's profile, locked until the step is committed.
@@ -383,14 +372,12 @@ impl RecordTx<'_> {
 
     /// A large result; `None`: there is none with this id that the agentable may read.
     pub async fn large_result(&mut self, id: ResultId) -> Result<Option<StoredResult>> {
-        let Owner { tenant, agentable, .. } = self.owner;
-        tool_result::find(self.tx.connection(), tenant, agentable, id).await
+        tool_result::find(self.tx.connection(), self.owner.tenant, self.owner.agentable, id).await
     }
 
     /// Cancels a pending check-in of the agentable. Returns whether it existed.
     pub async fn cancel_check_in(&mut self, id: CheckInId) -> Result<bool> {
-        let Owner { tenant, agentable, .. } = self.owner;
-        check_in::delete(self.tx.connection(), tenant, Some(agentable), id).await
+        check_in::delete(self.tx.connection(), self.owner.tenant, Some(self.owner.agentable), id).await
     }
 }
 
@@ -412,21 +399,18 @@ impl RecordTx<'_> {
 
     /// The plans of the agentable, newest first.
     pub async fn plans(&mut self, limit: i64) -> Result<Vec<StoredPlan>> {
-        let Owner { tenant, agentable, .. } = self.owner;
-        plans_of(self.tx.connection(), tenant, agentable, (None, limit)).await
+        plans_of(self.tx.connection(), self.owner.tenant, self.owner.agentable, (None, limit)).await
     }
 
     /// A plan of the agentable; `None`: it has none with this id.
     pub async fn plan(&mut self, id: AgentableId) -> Result<Option<StoredPlan>> {
-        let Owner { tenant, agentable, .. } = self.owner;
-        let found = find(self.tx.connection(), tenant, id).await?;
-        Ok(found.filter(|plan| plan.parent.1 == agentable))
+        let found = find(self.tx.connection(), self.owner.tenant, id).await?;
+        Ok(found.filter(|plan| plan.parent.1 == self.owner.agentable))
     }
 
     /// The steps of a plan that have begun or settled.
     pub async fn plan_steps(&mut self, id: AgentableId) -> Result<Vec<PlanStep>> {
-        let tenant = self.owner.tenant;
-        let steps = steps_of(self.tx.connection(), tenant, &[id]).await?;
+        let steps = steps_of(self.tx.connection(), self.owner.tenant, &[id]).await?;
         Ok(steps.into_iter().map(|(_, step)| step).collect())
     }
 
@@ -440,20 +424,18 @@ impl RecordTx<'_> {
         version: i32,
         rule: impl FnOnce(&Value, &States) -> std::result::Result<PlanChange, E>,
     ) -> Result<std::result::Result<(), PlanRefusal<E>>> {
-        let tenant = self.owner.tenant;
         lock_at_once(self.tx.connection(), id).await?;
-        change(self.tx.connection(), tenant, (id, version), rule).await
+        change(self.tx.connection(), self.owner.tenant, (id, version), rule).await
     }
 }
 
 impl RecordTx<'_> {
     /// The state now; `None`: nothing has changed it.
     pub async fn shared_state(&mut self) -> Result<Option<Value>> {
-        let Owner { tenant, agentable, .. } = self.owner;
         if let Some(change) = self.tx.states.last() {
             return Ok(Some(change.state.clone()));
         }
-        shared_state::read(self.tx.connection(), tenant, agentable, i64::MAX).await
+        shared_state::read(self.tx.connection(), self.owner.tenant, self.owner.agentable, i64::MAX).await
     }
 
     /// Changes the state. Its event and its row are committed with the step.

@@ -326,21 +326,11 @@ impl Batch for Contexts {
                    p.content as "content: Json<Box<RawValue>>"
               from i"#,
             "order by 1, 2, 3",
-            &agentables,
-            &runs,
+            [&agentables, &runs],
             *notes,
-            limits.learning_chars,
-            limits.profile_entries,
-            limits.profile_chars,
-            limits.custom_instructions,
-            limits.custom_instruction_chars,
-            limits.memories,
-            limits.memory_chars,
-            self.archive.prompt_summaries,
-            self.archive.prompt_summary_chars,
-            &self.reach.kinds,
-            &self.reach.reached,
-            i64::from(limits.conversations)
+            limits,
+            self.archive,
+            self.reach
         )
         .fetch_all(connection)
         .await?;
@@ -369,9 +359,10 @@ impl Batch for Contexts {
 /// A query with the rows of contexts between two parts of its text. The first part ends with a `from` list in which `i` is a
 /// run: `agentable_id`, `run_id`, `session_position`, `last_position`, `user_id`, `tenant_id`, `kind`, `parent_id`, `agent_id`,
 /// `team_id`, `tools`, `guards` and `untrusted`. The rows are `p (what, place, text, id, content)`; sorted by the first three, [`Reading`] reads them.
-/// Parameters 3 to 15 are those of the context.
+/// Its parameters are two of the first part, 13 of the context, and more of the first part.
 macro_rules! query_with_context {
-    ($before:literal, $after:literal, $($parameter:expr),* $(,)?) => {
+    ($before:literal, $after:literal, [$first:expr, $second:expr], $notes:expr, $limits:expr, $archive:expr, $reach:expr
+     $(, $more:expr)* $(,)?) => {
         sqlx::query!($before + r#"
              left join lateral (
                    select c.through_position, c.summary, c.run_id, c.untrusted,
@@ -547,7 +538,24 @@ macro_rules! query_with_context {
                from (values (true)) as v
                left join lateral (select r.mode from houston.runs r where r.id = i.run_id) r on true
                left join lateral (select * from houston.agentables o where o.id = i.parent_id) o on true)) p
-            "# + $after, $($parameter),*)
+            "# + $after,
+            $first,
+            $second,
+            $notes,
+            $limits.learning_chars,
+            $limits.profile_entries,
+            $limits.profile_chars,
+            $limits.custom_instructions,
+            $limits.custom_instruction_chars,
+            $limits.memories,
+            $limits.memory_chars,
+            $archive.prompt_summaries,
+            $archive.prompt_summary_chars,
+            &$reach.kinds,
+            &$reach.reached,
+            i64::from($limits.conversations)
+            $(, $more)*
+        )
     };
 }
 pub(crate) use query_with_context;

@@ -30,12 +30,6 @@ pub struct ChangedState {
     pub event: Option<Committed>,
 }
 
-/// The lock row of the agentable.
-struct Lock {
-    run_id: Option<uuid::Uuid>,
-    run_open: bool,
-}
-
 impl TenantStore<'_> {
     /// The state of an agentable of the tenant after the events up to the position `seq`; `None`: nothing had changed it.
     pub async fn shared_state(self, agentable: AgentableId, seq: i64) -> Result<Option<Value>> {
@@ -54,17 +48,32 @@ impl TenantStore<'_> {
         input: StateInput<'_>,
     ) -> Result<std::result::Result<ChangedState, Mismatch>> {
         let mut tx = self.pool.begin().await?;
-        let lock = self.lock_for_state(&mut tx, agentable).await?;
+        let lock = sqlx::query!(
+            "-- store::shared_state::lock
+            select run_id, run_open from houston.run_locks
+             where tenant_id = $1 and agentable_id = $2 for no key update",
+            self.tenant.0,
+            agentable.0
+        );
+        let lock = lock.fetch_optional(&mut *tx).await?.ok_or(Error::NotFound { what: "agentable" })?;
         let now = read(&mut *tx, self.tenant, agentable, i64::MAX).await?;
         let now = now.unwrap_or_else(|| declared.initial.clone());
         let given_with = match input {
             StateInput::Replace(_, given_with) => given_with,
             StateInput::Merge(_) => None,
         };
-        if let Some(run) = given_with
-            && self.was_given(&mut tx, agentable, run).await?
-        {
-            return Ok(Ok(ChangedState { state: now, event: None }));
+        if let Some(run) = given_with {
+            let was_given = sqlx::query_scalar!(
+                r#"-- store::shared_state::was_given
+                select exists (select from houston.shared_states
+                                where tenant_id = $1 and agentable_id = $2 and given_with = $3) as "was_given!""#,
+                self.tenant.0,
+                agentable.0,
+                run
+            );
+            if was_given.fetch_one(&mut *tx).await? {
+                return Ok(Ok(ChangedState { state: now, event: None }));
+            }
         }
         let change = match input {
             StateInput::Replace(state, _) => declared.replace(&now, state.clone()),
@@ -88,36 +97,6 @@ impl TenantStore<'_> {
             tx.commit().await?;
         }
         Ok(Ok(ChangedState { state: change.state, event }))
-    }
-
-    async fn lock_for_state(self, connection: &mut PgConnection, agentable: AgentableId) -> Result<Lock> {
-        let lock = sqlx::query_as!(
-            Lock,
-            "-- store::shared_state::lock
-            select run_id, run_open from houston.run_locks
-             where tenant_id = $1 and agentable_id = $2 for no key update",
-            self.tenant.0,
-            agentable.0
-        );
-        lock.fetch_optional(connection).await?.ok_or(Error::NotFound { what: "agentable" })
-    }
-
-    /// Whether a client has set the state with this run of its own.
-    async fn was_given(
-        self,
-        connection: &mut PgConnection,
-        agentable: AgentableId,
-        run: &str,
-    ) -> Result<bool> {
-        let was_given = sqlx::query_scalar!(
-            r#"-- store::shared_state::was_given
-            select exists (select from houston.shared_states
-                            where tenant_id = $1 and agentable_id = $2 and given_with = $3) as "was_given!""#,
-            self.tenant.0,
-            agentable.0,
-            run
-        );
-        Ok(was_given.fetch_one(connection).await?)
     }
 
     async fn add_state_event(

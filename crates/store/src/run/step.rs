@@ -18,8 +18,8 @@ use houston_domain::tool_call::PausedCall;
 use houston_domain::tool_call::ToolResponse;
 use rust_decimal::Decimal;
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use self::batch::Written;
@@ -172,22 +172,10 @@ pub(crate) struct StepRows {
     /// The cost that the event which ends the run states.
     last_cost: Option<Decimal>,
     /// The model call that it pays for.
-    call: Option<CallRow>,
+    call: Option<Value>,
     /// What it changes in the plan whose run this is.
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<PlanRows>,
-}
-
-#[derive(Debug, Serialize)]
-struct CallRow {
-    provider: String,
-    model: String,
-    iteration: u32,
-    tokens: Tokens,
-    cost: Option<Decimal>,
-    reported: bool,
-    first_event_ms: Option<i32>,
-    took_ms: Option<i32>,
 }
 
 /// Input, output, cache read, cache write, reasoning.
@@ -324,7 +312,7 @@ impl StepRows {
             used: tokens(&step.usage),
             total: end.filter(|_| changes.end_follows(step)).map(tokens),
             last_cost: end.and_then(|usage| usage.cost),
-            call: step.call.as_ref().map(CallRow::of),
+            call: step.call.as_ref().map(call_row),
             plan: step.plan.as_deref().map(PlanRows::of).transpose()?,
         };
         if !step.frames.is_empty() {
@@ -439,19 +427,17 @@ impl CellRow {
     }
 }
 
-impl CallRow {
-    fn of(call: &ModelCall) -> Self {
-        Self {
-            provider: call.provider.clone(),
-            model: call.model.clone(),
-            iteration: call.iteration,
-            tokens: tokens(&call.usage),
-            cost: call.usage.cost,
-            reported: call.reported,
-            first_event_ms: call
-                .timing
-                .map(|timing| i32::try_from(timing.first_event_ms).unwrap_or(i32::MAX)),
-            took_ms: call.timing.map(|timing| i32::try_from(timing.took_ms).unwrap_or(i32::MAX)),
-        }
-    }
+/// A model call as its row.
+fn call_row(call: &ModelCall) -> Value {
+    let millis = |millis: u32| i32::try_from(millis).unwrap_or(i32::MAX);
+    json!({
+        "provider": call.provider,
+        "model": call.model,
+        "iteration": call.iteration,
+        "tokens": tokens(&call.usage),
+        "cost": call.usage.cost,
+        "reported": call.reported,
+        "first_event_ms": call.timing.map(|timing| millis(timing.first_event_ms)),
+        "took_ms": call.timing.map(|timing| millis(timing.took_ms)),
+    })
 }

@@ -39,6 +39,19 @@ pub(crate) struct NewSystemMessage<'a> {
     pub(crate) traceparent: Option<&'a str>,
 }
 
+impl<'a> NewSystemMessage<'a> {
+    /// A report without an event.
+    pub(crate) fn report(
+        agentable: AgentableId,
+        (message, run): (MessageId, RunId),
+        content: &'a str,
+        metadata: &'a Value,
+    ) -> Self {
+        let (mode, event, traceparent) = (None, None, None);
+        Self { agentable, message, run, mode, content, metadata, event, traceparent }
+    }
+}
+
 /// The row of an agentable's lock, which the caller's transaction holds.
 #[derive(Debug)]
 pub(crate) struct LockedRow {
@@ -122,16 +135,7 @@ impl RunStore {
         content: &str,
         metadata: &Value,
     ) -> Result<()> {
-        let report = NewSystemMessage {
-            agentable,
-            message,
-            run,
-            mode: None,
-            content,
-            metadata,
-            event: None,
-            traceparent: None,
-        };
+        let report = NewSystemMessage::report(agentable, (message, run), content, metadata);
         let mut tx = self.pool.begin().await?;
         let row = lock(&mut tx, agentable).await?.ok_or(Error::NotFound { what: "agentable" })?;
         deliver(&mut tx, &row, &report, self.fairness).await?;

@@ -44,7 +44,7 @@ pub(crate) async fn report(
     fairness: Fairness,
 ) -> Result<()> {
     let Some(parent) = lock(connection, task.parent).await? else { return Ok(()) };
-    let Released { is_executor, to } = release(connection, task).await?;
+    let to = release(connection, task).await?;
     let event = task.end.event();
     if task.is_known {
         if parent.run_open {
@@ -56,7 +56,7 @@ pub(crate) async fn report(
         send(connection, &parent, &to, (&task.end, Some(plan)), &plan.report, fairness).await?;
         return Ok(houston_faults::fault!("C32")?);
     }
-    if is_executor {
+    if to.is_executor {
         return keep(connection, task, &parent).await;
     }
     let content = content(connection, task).await?;
@@ -76,7 +76,8 @@ pub(crate) async fn report_erased(
         r#"-- store::task_report::forget
         with parent as (
             update houston.run_locks set open_tasks = greatest(open_tasks - 1, 0) where agentable_id = $1)
-        select houston.id_beside($1) as "message!", houston.id_beside($1) as "run!",
+        select false as "has_files!", false as "is_executor!", houston.id_beside($1) as "message!",
+               houston.id_beside($1) as "run!",
                (select r.traceparent from houston.runs r where r.id = $2 and r.tenant_id = $3) as traceparent,
                (select a.status is not distinct from $4 from houston.agentables a where a.id = $1) as "is_archived!""#,
         parent.0,
@@ -92,6 +93,10 @@ pub(crate) async fn report_erased(
 
 /// What a report to an agentable needs to know, read under its lock.
 struct Addressee {
+    /// Whether the task has files.
+    has_files: bool,
+    /// Whether the task is the executor of a plan.
+    is_executor: bool,
     /// The ids of the message and of the run that it may open.
     message: Uuid,
     run: Uuid,
@@ -110,15 +115,11 @@ async fn send(
     fairness: Fairness,
 ) -> Result<()> {
     let event = plan.map_or_else(|| end.event(), |plan| plan_event(end, plan));
+    let (metadata, ids) = (end.metadata(), (to.message.into(), to.run.into()));
     let report = NewSystemMessage {
-        agentable: row.agentable,
-        message: to.message.into(),
-        run: to.run.into(),
-        mode: None,
-        content,
-        metadata: &end.metadata(),
         event: Some(&event),
         traceparent: to.traceparent.as_deref(),
+        ..NewSystemMessage::report(row.agentable, ids, content, &metadata)
     };
     row.deliver(connection, to.is_archived, &report, fairness).await?;
     Ok(())
@@ -137,16 +138,6 @@ pub(crate) fn plan_event(end: &TaskEnd, plan: &PlanEnd) -> Event {
 
 /// Keeps what the executor of a plan returned for the run of that plan.
 async fn keep(connection: &mut PgConnection, task: &EndedTask<'_>, plan: &LockedRow) -> Result<()> {
-    let outcome = ExecutorOutcome {
-        text: last_text(connection, task).await?,
-        error: (!task.end.is_complete()).then(|| task.end.failure()),
-        untrusted: task.untrusted,
-    };
-    keep_outcome(connection, plan, task.id, &outcome).await
-}
-
-/// The last text of an executor's agent, empty if it wrote none.
-async fn last_text(connection: &mut PgConnection, task: &EndedTask<'_>) -> Result<String> {
     let text = sqlx::query_scalar!(
         r#"-- store::task_report::last_text
         select said.text
@@ -159,16 +150,21 @@ async fn last_text(connection: &mut PgConnection, task: &EndedTask<'_>) -> Resul
          order by h.position desc limit 1"#,
         task.id.0,
         task.end.run.0
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(text.flatten().unwrap_or_default())
+    );
+    let outcome = ExecutorOutcome {
+        // Empty if its agent wrote none.
+        text: text.fetch_optional(&mut *connection).await?.flatten().unwrap_or_default(),
+        error: (!task.end.is_complete()).then(|| task.end.failure()),
+        untrusted: task.untrusted,
+    };
+    keep_outcome(connection, plan, task.id, &outcome).await
 }
 
 /// The parent waits for one task less, and gets the task's notes and files. The files are in a folder with the name of
 /// the task; those for which there is no place stay with the task.
-async fn release(connection: &mut PgConnection, task: &EndedTask<'_>) -> Result<Released> {
-    let row = sqlx::query!(
+async fn release(connection: &mut PgConnection, task: &EndedTask<'_>) -> Result<Addressee> {
+    let to = sqlx::query_as!(
+        Addressee,
         r#"-- store::task_report::release
         with parent as (
             update houston.run_locks set open_tasks = greatest(open_tasks - 1, 0) where agentable_id = $2),
@@ -187,19 +183,10 @@ async fn release(connection: &mut PgConnection, task: &EndedTask<'_>) -> Result<
     )
     .fetch_one(&mut *connection)
     .await?;
-    if row.has_files {
+    if to.has_files {
         hand_over_files(connection, task).await?;
     }
-    let (message, run, traceparent) = (row.message, row.run, row.traceparent);
-    let to = Addressee { message, run, traceparent, is_archived: row.is_archived };
-    Ok(Released { is_executor: row.is_executor, to })
-}
-
-/// A task for which its parent does not wait any more.
-struct Released {
-    /// Whether it is the executor of a plan.
-    is_executor: bool,
-    to: Addressee,
+    Ok(to)
 }
 
 /// Moves the files. Others write those of the parent only under its lock, which the caller holds.

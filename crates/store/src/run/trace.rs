@@ -59,38 +59,36 @@ impl Room {
 }
 
 impl TenantStore<'_> {
-    /// The trace of a run of the tenant. `header` makes its first line.
+    /// The trace of a run of the tenant. `header`: its first line, without what is read here.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such run, [`Error::TooLarge`] when it has more than `max_bytes`,
     /// [`Error::Database`] when Postgres cannot be reached or refuses a statement, [`Error::Inconsistent`] when an event
     /// cannot be decoded.
-    pub async fn trace(
-        self,
-        run: RunId,
-        max_bytes: usize,
-        header: impl FnOnce(&Run) -> Header + Send,
-    ) -> Result<Trace> {
+    pub async fn trace(self, run: RunId, max_bytes: usize, header: Header) -> Result<Trace> {
         let run = self.run(run).await?;
         let mut room = Room { bytes: 0, most: max_bytes };
-        let events = self.events_of(&run, &mut room).await?;
+        let events = self.events_of(&run, None, &mut room).await?;
         let Summaries { own: summaries, earlier } = self.summaries_of(&run, &mut room).await?;
         let SessionEntries { first: position, entries: history, replaced } =
             self.session_of(&run, earlier.as_ref(), &mut room).await?;
         let calls = self.model_calls(run.id).await?.into_iter().map(recorded_call).collect();
         let compressed = earlier.filter(|_| replaced > 0);
         let compressed = compressed.map(|of| Compressed { entries: replaced, summary: of.summary });
-        let header = Header { cost: run.cost.total, position, compressed, ..header(&run) };
+        let header = Header { cost: run.cost.total, position, compressed, ..header };
         let plan = Vec::new();
         Ok(record::trace(Committing { header, history, events, calls, summaries, plan }))
     }
 
-    async fn events_of(self, run: &Run, room: &mut Room) -> Result<Vec<Committed>> {
-        let mut events: Vec<Committed> = Vec::new();
-        let mut after = run.first_seq - 1;
+    /// `whole`: without texts, except those that it names.
+    async fn events_of(self, run: &Run, whole: Option<&Whole>, room: &mut Room) -> Result<Vec<Committed>> {
+        let (mut events, mut after): (Vec<Committed>, i64) = (Vec::new(), run.first_seq - 1);
         loop {
-            let page = self.events_after(run.agentable, after, PAGE).await?;
-            let is_last = is_last(page.len(), PAGE);
+            let (page, most) = match whole {
+                Some(whole) => (self.event_outline(run, whole, (after, OUTLINE_PAGE)).await?, OUTLINE_PAGE),
+                None => (self.events_after(run.agentable, after, PAGE).await?, PAGE),
+            };
+            let is_last = is_last(page.len(), most);
             for event in page {
                 after = event.seq;
                 if event.run_id != run.id && !events.is_empty() {
@@ -176,7 +174,8 @@ fn recorded_call(StoredModelCall { call, .. }: StoredModelCall) -> RecordedCall 
 
 impl TenantStore<'_> {
     /// As [`trace`](Self::trace), without what messages, models and tools say: their texts are empty, arguments are `{}`, and there
-    /// are no entries from before the run. It cannot be replayed.
+    /// are no entries from before the run. What was committed from the first of the times `between` up to the second one has its
+    /// texts, but there are no lines of messages of the thread. It cannot be replayed.
     ///
     /// # Errors
     /// See [`trace`](Self::trace).
@@ -184,69 +183,26 @@ impl TenantStore<'_> {
         self,
         run: RunId,
         max_bytes: usize,
-        header: impl FnOnce(&Run) -> Header + Send,
-    ) -> Result<Trace> {
-        self.outline(run, max_bytes, None, header).await
-    }
-
-    /// The lines of [`trace`](Self::trace) of what was committed from the first of the times `between` up to the second one, without
-    /// those of messages of the thread. Texts of other lines are not read. It cannot be replayed.
-    ///
-    /// # Errors
-    /// See [`trace`](Self::trace).
-    pub async fn trace_between(
-        self,
-        run: RunId,
-        max_bytes: usize,
-        between: (DateTime<Utc>, DateTime<Utc>),
-        header: impl FnOnce(&Run) -> Header + Send,
-    ) -> Result<Trace> {
-        let mut trace = self.outline(run, max_bytes, Some(between), header).await?;
-        trace.lines.retain(|line| line.at().is_some_and(|at| is_within(at, between)));
-        Ok(trace)
-    }
-
-    /// All lines; those committed at the times `between` have their texts.
-    async fn outline(
-        self,
-        run: RunId,
-        max_bytes: usize,
         between: Option<(DateTime<Utc>, DateTime<Utc>)>,
-        header: impl FnOnce(&Run) -> Header + Send,
+        header: Header,
     ) -> Result<Trace> {
         let run = self.run(run).await?;
         let mut room = Room { bytes: 0, most: max_bytes };
         let history = self.outline_of_history(&run, between, &mut room).await?;
         let whole = Whole { between, calls: between.map_or_else(Vec::new, |_| answered(&history)) };
-        let events = self.outline_of_events(&run, &whole, &mut room).await?;
+        let events = self.events_of(&run, Some(&whole), &mut room).await?;
         let calls = self.model_calls(run.id).await?.into_iter().map(recorded_call).collect();
         let is_compressed = |placed: &Committed| {
             matches!(placed.event, Event::ContextCompressed { .. })
-                && between.is_some_and(|between| is_within(placed.at, between))
+                && between.is_some_and(|(since, until)| since <= placed.at && placed.at <= until)
         };
         let summaries = match events.iter().any(is_compressed) {
             true => self.summaries_of(&run, &mut room).await?.own,
             false => HashMap::new(),
         };
-        let header = Header { cost: run.cost.total, ..header(&run) };
+        let header = Header { cost: run.cost.total, ..header };
         let plan = Vec::new();
         Ok(record::trace(Committing { header, history, events, calls, summaries, plan }))
-    }
-
-    async fn outline_of_events(self, run: &Run, whole: &Whole, room: &mut Room) -> Result<Vec<Committed>> {
-        let (mut events, mut after): (Vec<Committed>, i64) = (Vec::new(), run.first_seq - 1);
-        loop {
-            let page = self.event_outline(run, whole, (after, OUTLINE_PAGE)).await?;
-            let is_last = is_last(page.len(), OUTLINE_PAGE);
-            for event in page {
-                after = event.seq;
-                room.take(&event)?;
-                events.push(event);
-            }
-            if is_last {
-                return Ok(events);
-            }
-        }
     }
 
     /// The entries of the run. With `between`, those of these times are whole, and what calls their tools is; others are empty.
@@ -343,10 +299,6 @@ impl TenantStore<'_> {
         .map(|row| (row.position, recorded(row.is_own, &row.role, row.created_at, row.content)));
         Ok(rows.fetch_all(&self.pool).await?)
     }
-}
-
-fn is_within(at: DateTime<Utc>, (since, until): (DateTime<Utc>, DateTime<Utc>)) -> bool {
-    since <= at && at <= until
 }
 
 /// The calls that these entries have results of.

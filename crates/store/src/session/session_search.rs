@@ -105,7 +105,7 @@ fn any(lexemes: impl IntoIterator<Item = String>) -> String {
 impl RecordTx<'_> {
     /// Closed sessions that match a search best.
     pub async fn find_sessions(&mut self, search: &SessionSearch) -> Result<Vec<FoundSession>> {
-        let limit = self.tx.session_settings.search_sessions;
+        let limit = self.tx.shared.archiving.settings.search_sessions;
         let (owner, connection) = (self.owner, self.tx.connection());
         let asked = sqlx::query!(
             r#"-- store::session_search::words
@@ -240,7 +240,7 @@ impl Finder<'_> {
 impl RecordTx<'_> {
     /// Entries of a closed session after a position: one more than the setting `read_entries`, if there are more.
     pub async fn session_entries(&mut self, session: SessionId, after: i64) -> Result<Vec<SessionEntry>> {
-        let limit = i64::from(self.tx.session_settings.read_entries) + 1;
+        let limit = i64::from(self.tx.shared.archiving.settings.read_entries) + 1;
         let owner = self.owner;
         let entries = sqlx::query!(
             r#"-- store::session_search::read

@@ -36,9 +36,9 @@ fn archiving() -> Vec<Case> {
         )
         .after(archived.clone()),
         case(
-            "store::cancel::unarchive",
+            "store::cancel::store_status",
             "",
-            &[&tenant, "'goal'", &idle, "'archived'"],
+            &[&tenant, "'goal'", &idle, "null::text", "'archived'"],
             // By its id, or by tenant and kind, whose index ends with the id: either reads one entry.
             &[],
             [5, 60],

@@ -346,17 +346,13 @@ async fn trace(
     let exporting = Arc::clone(&ctx.app);
     let export = async move {
         let store = exporting.store(ctx.caller);
-        let trace = match (contents, between) {
-            (true, None) => store.trace(id, max_bytes, |_| header).await?,
-            (true, Some(between)) => store.trace_between(id, max_bytes, between, |_| header).await?,
-            (false, between) => {
-                let mut outline = store.trace_outline(id, max_bytes, |_| header).await?;
-                if let Some((since, until)) = between {
-                    outline.lines.retain(|line| line.at().is_some_and(|at| since <= at && at <= until));
-                }
-                outline
-            }
+        let mut trace = match is_whole {
+            true => store.trace(id, max_bytes, header).await?,
+            false => store.trace_outline(id, max_bytes, between.filter(|_| contents), header).await?,
         };
+        if let Some((since, until)) = between {
+            trace.lines.retain(|line| line.at().is_some_and(|at| since <= at && at <= until));
+        }
         Ok(DocumentBody::of_text(trace.to_text(), permit))
     };
     let sent = ctx.offload.drive(export).await?;

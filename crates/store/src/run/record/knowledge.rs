@@ -25,13 +25,13 @@ impl RecordTx<'_> {
     /// How much the tables of a user may hold.
     #[must_use]
     pub fn table_limits(&self) -> TableLimits {
-        self.tx.knowledge_limits.tables
+        self.tx.shared.knowledge_limits.tables
     }
 
     /// Tables that are created by name.
     #[must_use]
     pub fn table_presets(&self) -> Arc<TablePresets> {
-        Arc::clone(&self.tx.table_presets)
+        Arc::clone(&self.tx.shared.table_presets)
     }
 
     /// Creates a table of the user with [`RecordIds::row`](super::RecordIds::row) as its id.
@@ -61,8 +61,7 @@ impl RecordTx<'_> {
 
     /// The table of the user with this name.
     pub async fn table(&mut self, name: &str) -> Result<Option<CustomTable>> {
-        let (tenant, user) = (self.owner.tenant, self.owner.user);
-        custom_table::find_named(self.tx.connection(), tenant, user, name).await
+        custom_table::find_named(self.tx.connection(), self.owner.tenant, self.owner.user, name).await
     }
 
     /// Adds fields to a table of the user, which [`Self::table`] returned; the inner error has what is wrong with them.
@@ -79,8 +78,7 @@ impl RecordTx<'_> {
 
     /// Deletes a table of the user, which [`Self::table`] returned, with its records. Returns whether it existed.
     pub async fn delete_table(&mut self, table: &CustomTable) -> Result<bool> {
-        let tenant = self.owner.tenant;
-        custom_table::delete(self.tx.connection(), tenant, table.id).await
+        custom_table::delete(self.tx.connection(), self.owner.tenant, table.id).await
     }
 
     /// Adds checked records to a table.
@@ -132,8 +130,7 @@ impl RecordTx<'_> {
 
     /// Deletes a record of a table. Returns whether it existed.
     pub async fn delete_record(&mut self, table: &CustomTable, id: RecordId) -> Result<bool> {
-        let tenant = self.owner.tenant;
-        custom_record::delete(self.tx.connection(), tenant, table, id).await
+        custom_record::delete(self.tx.connection(), self.owner.tenant, table, id).await
     }
 }
 
@@ -146,7 +143,7 @@ impl RecordTx<'_> {
     /// [`Error::Full`](crate::Error::Full) when there would be too many; nothing was written, and the transaction goes on.
     pub async fn create_todos(&mut self, new: &[NewTodo]) -> Result<()> {
         let (Owner { tenant, user, agentable, untrusted, .. }, limits) =
-            (self.owner, self.tx.knowledge_limits);
+            (self.owner, self.tx.shared.knowledge_limits);
         todo::insert(self.tx.connection(), (tenant, user), new, Author::Agent(agentable, untrusted), &limits)
             .await
     }
@@ -167,14 +164,12 @@ impl RecordTx<'_> {
 
     /// Moves a todo of the user before another one. Returns whether both exist.
     pub async fn put_todo_before(&mut self, id: TodoId, next: TodoId) -> Result<bool> {
-        let Owner { tenant, user, .. } = self.owner;
-        todo::put_before(self.tx.connection(), (tenant, user), id, next).await
+        todo::put_before(self.tx.connection(), (self.owner.tenant, self.owner.user), id, next).await
     }
 
     /// Deletes todos of the user. Returns how many existed.
     pub async fn delete_todos(&mut self, ids: &[TodoId]) -> Result<u64> {
-        let Owner { tenant, user, .. } = self.owner;
-        todo::delete(self.tx.connection(), (tenant, Some(user)), ids).await
+        todo::delete(self.tx.connection(), (self.owner.tenant, Some(self.owner.user)), ids).await
     }
 }
 
@@ -183,21 +178,18 @@ impl RecordTx<'_> {
 impl RecordTx<'_> {
     /// The snippets of the user without their code, in the order of their names.
     pub async fn snippets(&mut self) -> Result<Vec<SnippetEntry>> {
-        let (tenant, user) = (self.owner.tenant, self.owner.user);
-        let limit = i64::from(self.tx.knowledge_limits.max_snippets);
-        snippet::list(self.tx.connection(), tenant, user, "", limit).await
+        let limit = i64::from(self.tx.shared.knowledge_limits.max_snippets);
+        snippet::list(self.tx.connection(), self.owner.tenant, self.owner.user, "", limit).await
     }
 
     /// A snippet of the user; `None`: there is none of this name.
     pub async fn snippet(&mut self, name: &str) -> Result<Option<Snippet>> {
-        let (tenant, user) = (self.owner.tenant, self.owner.user);
-        snippet::find(self.tx.connection(), tenant, user, name).await
+        snippet::find(self.tx.connection(), self.owner.tenant, self.owner.user, name).await
     }
 
     /// Deletes a snippet of the user. Returns whether it existed.
     pub async fn delete_snippet(&mut self, name: &str) -> Result<bool> {
-        let (tenant, user) = (self.owner.tenant, self.owner.user);
-        snippet::delete(self.tx.connection(), tenant, user, name).await
+        snippet::delete(self.tx.connection(), self.owner.tenant, self.owner.user, name).await
     }
 }
 
@@ -206,13 +198,13 @@ impl RecordTx<'_> {
 /// goes on after the latter.
 impl RecordTx<'_> {
     fn workspace(&self) -> Workspace {
-        Workspace::new(self.owner.tenant, self.owner.agentable, self.tx.folders.clone())
+        Workspace::new(self.owner.tenant, self.owner.agentable, self.tx.shared.folders.clone())
     }
 
     /// How much the workspace may hold.
     #[must_use]
     pub fn file_limits(&self) -> FileLimits {
-        self.tx.knowledge_limits.files
+        self.tx.shared.knowledge_limits.files
     }
 
     /// A file of the agentable; `None`: there is none with this path.
@@ -261,7 +253,6 @@ impl RecordTx<'_> {
     /// The text of a stored skill; `None`: it was deleted.
     pub async fn skill_text(&mut self, source: SkillSource, name: &str) -> Result<Option<SkillText>> {
         let owner = skill::owner_id(self.owner.tenant, self.owner.user, source);
-        let tenant = self.owner.tenant;
-        skill::text(self.tx.connection(), tenant, owner, name).await
+        skill::text(self.tx.connection(), self.owner.tenant, owner, name).await
     }
 }

@@ -8,7 +8,6 @@
 
 use std::borrow::Cow;
 
-use chrono::{DateTime, Utc};
 use houston_domain::frame::MessageBlock;
 use houston_domain::id::{AgentableId, RunId, TenantId};
 use houston_domain::run::RunStatus;
@@ -172,8 +171,19 @@ async fn assign_messages(
         move_messages(connection, fence.agentable, moved).await?;
     }
     if let Some(next_run) = changes.next_run {
+        // Messages beyond the first batch are assigned to it when they are read.
         let events = i64::try_from(step.events.len() + 1).unwrap_or(i64::MAX);
-        open_next_run(connection, fence, next_run.0, written.last_seq + events + 1, written.at).await?;
+        sqlx::query!(
+            "-- store::step::alone::open_next_run
+            insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
+            select $2, k.tenant_id, k.agentable_id, $3, $4 from houston.run_locks k where k.agentable_id = $1",
+            fence.agentable.0,
+            next_run.0,
+            written.last_seq + events + 1,
+            written.at
+        )
+        .execute(connection)
+        .await?;
     }
     Ok(())
 }
@@ -184,11 +194,11 @@ fn not_json(error: serde_json::Error) -> Error {
 
 /// Reads the lock's row. Nothing else is read with it: other rows could be older than the lock, if it was waited for.
 async fn lock(connection: &mut PgConnection, fence: &Fence, locks: bool) -> Result<Lock> {
-    macro_rules! query_lock {
-        ($before:literal, $after:literal) => {
+    macro_rules! found {
+        ($suffix:literal, $after:literal) => {
             sqlx::query_as!(
                 Lock,
-                $before + r#"
+                "-- store::step::alone::lock" + $suffix + r#"
                 select epoch, run_token as token, holder is not null as "is_held!", last_write_id as last_write,
                        xmin::text as "version!"
                   from houston.run_locks where agentable_id = $1"# + $after,
@@ -199,8 +209,8 @@ async fn lock(connection: &mut PgConnection, fence: &Fence, locks: bool) -> Resu
         };
     }
     let row = match locks {
-        true => query_lock!("-- store::step::alone::lock", " for no key update"),
-        false => query_lock!("-- store::step::alone::look", ""),
+        true => found!("", " for no key update"),
+        false => found!("_skipped", ""),
     };
     row.ok_or(Error::Fenced)
 }
@@ -284,28 +294,6 @@ async fn write_for_driver<'s>(
         found.is_answered = question::has_closed(connection, questions).await?;
     }
     Ok(step)
-}
-
-/// Opens the run that unread messages ask for. Messages beyond the first batch are assigned to it when they are read.
-async fn open_next_run(
-    connection: &mut PgConnection,
-    fence: &Fence,
-    run: Uuid,
-    seq: i64,
-    at: DateTime<Utc>,
-) -> Result<()> {
-    sqlx::query!(
-        "-- store::step::alone::open_next_run
-        insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
-        select $2, k.tenant_id, k.agentable_id, $3, $4 from houston.run_locks k where k.agentable_id = $1",
-        fence.agentable.0,
-        run,
-        seq,
-        at
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }
 
 /// Takes back what the run wrote and read. The end of a task remains a fact: the next run reads it in an entry after
