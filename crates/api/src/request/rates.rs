@@ -72,7 +72,7 @@ pub(crate) async fn ask(ctx: &Ctx, whose: Whose, key: Option<&Key>) -> Result<()
     if !is_due {
         return Ok(());
     }
-    let idempotency_key = key.map(|key| key.as_stored().key);
+    let idempotency_key = key.map(|key| key.as_stored().key.to_owned());
     let asked = ctx.store().ask_rates(Ask { whose, key: ctx.caller.key(), idempotency_key }).await;
     let Some(standing) = asked else { return Ok(()) };
     let exceeded = standing.exceeded.map(|(policy, retry_after)| {

@@ -141,10 +141,8 @@ async fn lock(connection: &mut PgConnection, id: AgentableId) -> Result<Vec<Uuid
          where l.run_open or b.id = $1
          order by b.depth desc, b.id for no key update of l"#,
         id.0
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows)
+    );
+    Ok(rows.fetch_all(connection).await?)
 }
 
 /// The open tasks below the agentable.
@@ -157,10 +155,8 @@ async fn open_tasks_below(connection: &mut PgConnection, id: AgentableId) -> Res
             select a.id from below b join houston.agentables a on a.parent_id = b.id)
         select b.id as "id!" from below b join houston.run_locks l on l.agentable_id = b.id where l.run_open"#,
         id.0
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows)
+    );
+    Ok(rows.fetch_all(connection).await?)
 }
 
 /// Marks the open runs. The agent reads which tasks were cancelled with it when it runs again.

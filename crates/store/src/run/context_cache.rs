@@ -139,10 +139,8 @@ impl ContextCache {
             tool,
             within.as_secs_f64(),
             MAX_ANSWERS
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(began)
+        );
+        Ok(began.fetch_optional(&self.pool).await?)
     }
 
     /// Keeps an answer that was asked for at `began`, unless the thing was written since. `None`: there is none, the old one
@@ -199,9 +197,7 @@ impl ContextCache {
                     limit $2 for update skip locked))",
             KEEP_S,
             batch
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(done.rows_affected())
+        );
+        Ok(done.execute(&self.pool).await?.rows_affected())
     }
 }

@@ -220,14 +220,12 @@ impl TenantStore<'_> {
             user.0,
             days
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let days = days.into_iter().map(|row| Day {
+        .map(|row| Day {
             day: row.day,
             cost: Cost::of(row.cost, row.unpriced_calls),
             model_calls: row.model_calls,
         });
-        Ok((total, days.collect()))
+        Ok((total, days.fetch_all(&self.pool).await?))
     }
 }
 

@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 use self::batch::{Page, StreamRead};
 use crate::error::{Error, Result};
-use crate::handle::{ApiStore, RunStore, TenantStore};
+use crate::handle::{ApiStore, TenantStore};
 use crate::message::{message_type, source};
 use crate::question::question_row;
 use crate::row_security::with_connection;
@@ -175,34 +175,6 @@ impl ApiStore {
         )
         .map(|row| (AgentableId(row.agentable_id), row.last_seq));
         Ok(rows.fetch_all(&self.pool).await?)
-    }
-}
-
-impl RunStore {
-    /// The message id reserved for the iteration that was open at position `seq`, if one was.
-    pub async fn open_message_at(&self, agentable: AgentableId, seq: i64) -> Result<Option<MessageId>> {
-        let row = sqlx::query!(
-            r#"-- store::event::open_message_at
-            select e.data as "data?: Json<Event>",
-                   case when r.started_seq <= $2 then r.started_message_id end as started_message_id
-              from (select * from houston.runs where agentable_id = $1 and first_seq <= $2
-                     order by first_seq desc limit 1) r
-              left join lateral (
-                   select data from houston.events
-                    where agentable_id = $1 and seq >= r.first_seq and seq <= $2
-                      and data ->> 'type' in ('attempt_started', 'step_finished', 'retry_scheduled', 'run_waiting',
-                                              'handed_over')
-                    order by seq desc limit 1) e on true
-             where r.last_seq is null or r.last_seq > $2"#,
-            agentable.0,
-            seq
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(row.and_then(|row| match row.data {
-            Some(event) => next_message(&event.0).map(|(message, _)| message),
-            None => row.started_message_id.map(MessageId),
-        }))
     }
 }
 

@@ -7,8 +7,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::frame::{FrameMark, MessageBlock};
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::{AgentableId, MessageId, RunId};
-use houston_domain::tool_call::PausedCall;
-use houston_domain::tool_call::ToolResponse;
+use houston_domain::tool_call::{PausedCall, ToolResponse};
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 

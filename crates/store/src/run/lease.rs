@@ -184,10 +184,8 @@ impl LeaseConnection {
               from t where w.id = $1",
             self.worker.0,
             self.lease.as_secs_f64()
-        )
-        .execute(&mut self.connection)
-        .await?;
-        Ok(done.rows_affected() == 1)
+        );
+        Ok(done.execute(&mut self.connection).await?.rows_affected() == 1)
     }
 
     /// Writes for operators that the worker claims nothing new.

@@ -244,11 +244,6 @@ pub(crate) fn message_type(name: &str) -> MessageType {
     MessageType::from_name(name).unwrap_or(MessageType::Text)
 }
 
-/// Whether a row with the same id exists. Callers assign ids, so it is the same post.
-fn is_duplicate(error: &Error) -> bool {
-    error.sqlstate().as_deref() == Some("23505")
-}
-
 /// The result of the message at `seq`, which was posted before. Its run is the one that was open then. The message's own row may
 /// name a later run by now: a run that ends without having read the message passes it on.
 async fn posted_before(
@@ -318,8 +313,10 @@ impl TenantStore<'_> {
             Ok(before) => tx.rollback().await.map(|()| before).map_err(Error::from),
             Err(error) => {
                 let _ = tx.rollback().await;
-                // A batch was committed, although its outcome was unknown.
-                if is_duplicate(&error) { self.posted_already(post).await } else { Err(error) }
+                // There is a row with the same id, which is the same post, since callers assign ids: a batch was committed,
+                // although its outcome was unknown.
+                let is_duplicate = error.sqlstate().as_deref() == Some("23505");
+                if is_duplicate { self.posted_already(post).await } else { Err(error) }
             }
         }
     }
@@ -474,9 +471,8 @@ async fn lock(
         tenant.0,
         i64::from(limit)
     )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| Recipient { open_run: row.open_run.map(RunId), unread: row.unread }))
+    .map(|row| Recipient { open_run: row.open_run.map(RunId), unread: row.unread });
+    Ok(row.fetch_optional(connection).await?)
 }
 
 /// Requests to cancel the open run of an agentable, because of the message after `seq`. All workers are notified.

@@ -132,7 +132,7 @@ pub struct ExecutorOutcome {
 impl RunStore {
     /// A plan with its steps; `None`: the agentable is none.
     pub async fn driven_plan(&self, agentable: AgentableId) -> Result<Option<DrivenPlan>> {
-        let row = sqlx::query!(
+        let plan = sqlx::query!(
             r#"-- store::plan::driven
             select p.parent_id, p.attached, p.version, p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at,
                    p.changes, p.created_at,
@@ -142,9 +142,7 @@ impl RunStore {
               from houston.plans p where p.agentable_id = $1"#,
             agentable.0
         )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(row.map(|row| DrivenPlan {
+        .map(|row| DrivenPlan {
             parent: AgentableId(row.parent_id),
             attached: row.attached,
             version: row.version,
@@ -157,7 +155,8 @@ impl RunStore {
             deadline: row.deadline_at,
             changes: row.changes,
             steps: row.steps.map_or_else(Vec::new, |steps| steps.0),
-        }))
+        });
+        Ok(plan.fetch_optional(&self.pool).await?)
     }
 
     /// Requests the end of the runs of executors, and of what they started. Their locks are taken here, so the caller holds
@@ -175,10 +174,8 @@ impl RunStore {
             "-- store::plan::changes
             select changes from houston.plans where agentable_id = $1",
             agentable.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(changes.unwrap_or_default())
+        );
+        Ok(changes.fetch_optional(&self.pool).await?.unwrap_or_default())
     }
 
     /// Those of `executors` whose run is open although no worker drives it: they wait for a person, or for a worker.
@@ -191,10 +188,8 @@ impl RunStore {
                and not exists (select from houston.workers w
                                 where w.id = l.holder and w.alive_until > clock_timestamp())",
             &ids
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(idle.into_iter().map(AgentableId).collect())
+        );
+        Ok(idle.fetch_all(&self.pool).await?.into_iter().map(AgentableId).collect())
     }
 
     /// Whether a run waits for plans that it has made.
@@ -203,10 +198,8 @@ impl RunStore {
             r#"-- store::plan::has_attached
             select exists (select from houston.plans where parent_run_id = $1 and attached and ended_at is null) as "has!""#,
             run.0
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(has)
+        );
+        Ok(has.fetch_one(&self.pool).await?)
     }
 }
 

@@ -70,10 +70,8 @@ impl RunStore {
                    as "from_user!"
               from houston.run_locks k where k.agentable_id = $1"#,
             agentable.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(row.unwrap_or_default())
+        );
+        Ok(row.fetch_optional(&self.pool).await?.unwrap_or_default())
     }
 
     /// Closes questions whose time has passed, at most `limit`, and wakes their runs. Returns how many it closed; those

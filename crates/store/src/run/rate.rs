@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use houston_domain::id::{AgentableId, ApiKeyId, RunId, UserId};
+use houston_domain::id::{AgentableId, ApiKeyId, RunId, TenantId, UserId};
 use houston_domain::rate::{Quota, RateLimits, TokenQuota, WhenExceeded};
 use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, PgExecutor};
@@ -117,10 +117,8 @@ pub(crate) async fn count(
         i64::from(limit.quota),
         seconds(limit.window_s),
         seconds(limit.longest_wait_s)
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(ahead)
+    );
+    Ok(ahead.fetch_optional(connection).await?)
 }
 
 impl RunStore {
@@ -132,22 +130,20 @@ impl RunStore {
              where ctid = any (array(
                    select ctid from houston.rates where free_at < statement_timestamp() - interval '1 hour' limit $1))",
             batch
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(gone.rows_affected())
+        );
+        Ok(gone.execute(&self.pool).await?.rows_affected())
     }
 }
 
 /// A request that starts work.
 #[derive(Debug, Clone)]
-pub struct Ask<'a> {
+pub struct Ask {
     /// Whose agent works.
     pub whose: Whose,
     /// The key of the request.
     pub key: ApiKeyId,
     /// Its idempotency key: one that was used is not counted, since nothing new is started.
-    pub idempotency_key: Option<&'a str>,
+    pub idempotency_key: Option<String>,
 }
 
 /// For whom a request starts work.
@@ -183,18 +179,6 @@ pub struct Left {
     pub reset: Duration,
 }
 
-/// An ask as its row.
-#[derive(Debug)]
-pub(crate) struct AskRow {
-    tenant: Uuid,
-    agentable: Option<Uuid>,
-    user: Option<Uuid>,
-    /// Whether the request creates the user.
-    is_new_user: bool,
-    key: Uuid,
-    request: Option<String>,
-}
-
 /// What was counted for a request.
 #[derive(Debug)]
 pub(crate) struct Counted {
@@ -219,15 +203,8 @@ pub(crate) struct Asks(pub(crate) RateLimits);
 impl TenantStore<'_> {
     /// Asks the limits for a request, and counts it if it may go on. `None`: there is no such user or agentable of the tenant, or
     /// Postgres does not answer; the request itself finds out.
-    pub async fn ask_rates(self, ask: Ask<'_>) -> Option<Standing> {
-        let (agentable, user) = match ask.whose {
-            Whose::Agentable(agentable) => (Some(agentable.0), None),
-            Whose::User(user) | Whose::NewUser(user) => (None, Some(user.0)),
-        };
-        let request = ask.idempotency_key.map(str::to_owned);
-        let is_new_user = matches!(ask.whose, Whose::NewUser(_));
-        let row = AskRow { tenant: self.tenant.0, agentable, user, is_new_user, key: ask.key.0, request };
-        let counted = self.shared.batchers.asks.submit(row).await?;
+    pub async fn ask_rates(self, ask: Ask) -> Option<Standing> {
+        let counted = self.shared.batchers.asks.submit((self.tenant, ask)).await?;
         Some(counted.standing(&self.shared.rates))
     }
 }
@@ -262,32 +239,39 @@ impl Counted {
 }
 
 impl Batch for Asks {
-    type Item = AskRow;
+    type Item = (TenantId, Ask);
     type Done = Counted;
     type Key = ();
     /// One: nothing is flushed, so another would only wait for the rows of the first.
     const CONNECTIONS: usize = 1;
 
-    fn keys(_: &AskRow) -> impl Iterator<Item = ()> {
+    fn keys(_: &(TenantId, Ask)) -> impl Iterator<Item = ()> {
         std::iter::empty()
     }
 
-    fn bytes(item: &AskRow) -> usize {
-        item.request.as_ref().map_or(0, String::len)
+    fn bytes((_, ask): &(TenantId, Ask)) -> usize {
+        ask.idempotency_key.as_ref().map_or(0, String::len)
     }
 
     #[expect(clippy::too_many_lines, reason = "one statement: the limits it counts are its length")]
     async fn write(
         &self,
         connection: &mut PgConnection,
-        items: &mut [AskRow],
+        items: &mut [(TenantId, Ask)],
     ) -> Result<Vec<Option<Counted>>> {
-        let column = |of: fn(&AskRow) -> Option<Uuid>| items.iter().map(of).collect::<Vec<_>>();
-        let tenants = column(|item| Some(item.tenant));
-        let (agentables, users) = (column(|item| item.agentable), column(|item| item.user));
-        let new_users: Vec<bool> = items.iter().map(|item| item.is_new_user).collect();
-        let keys = column(|item| Some(item.key));
-        let requests: Vec<_> = items.iter().map(|item| item.request.clone()).collect();
+        let column = |of: fn(&(TenantId, Ask)) -> Option<Uuid>| items.iter().map(of).collect::<Vec<_>>();
+        let tenants = column(|(tenant, _)| Some(tenant.0));
+        let agentables = column(|(_, ask)| match ask.whose {
+            Whose::Agentable(agentable) => Some(agentable.0),
+            Whose::User(_) | Whose::NewUser(_) => None,
+        });
+        let users = column(|(_, ask)| match ask.whose {
+            Whose::User(user) | Whose::NewUser(user) => Some(user.0),
+            Whose::Agentable(_) => None,
+        });
+        let new_users: Vec<_> = items.iter().map(|(_, ask)| matches!(ask.whose, Whose::NewUser(_))).collect();
+        let keys = column(|(_, ask)| Some(ask.key.0));
+        let requests: Vec<_> = items.iter().map(|(_, ask)| ask.idempotency_key.clone()).collect();
         let RateLimits { requests: of_users, keys: of_keys, tokens } = self.0;
         // A request is refused without being counted when the tokens are used up.
         let rejects_after = match tokens.when_exceeded {

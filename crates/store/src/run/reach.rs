@@ -8,8 +8,7 @@ use houston_domain::run::RunStatus;
 use houston_domain::settable::StatusChange;
 use serde::Deserialize;
 
-use crate::cancel;
-use crate::cancel::ARCHIVED;
+use crate::cancel::{self, ARCHIVED};
 use crate::error::{Error, Result};
 use crate::record::RecordTx;
 use crate::system_message::{NewSystemMessage, deliver, lock};
@@ -24,14 +23,11 @@ pub struct Reach {
 impl Reach {
     /// The reach of kinds: each with those that it reaches.
     pub fn new<'k>(kinds: impl IntoIterator<Item = (&'k str, &'k [String])>) -> Self {
-        let mut reach = Self::default();
-        for (kind, reached) in kinds {
-            for other in reached {
-                reach.kinds.push(kind.to_owned());
-                reach.reached.push(other.clone());
-            }
-        }
-        reach
+        let pairs = |(kind, reached): (&'k str, &'k [String])| {
+            reached.iter().map(move |other| (kind.to_owned(), other.clone()))
+        };
+        let (kinds, reached) = kinds.into_iter().flat_map(pairs).unzip();
+        Self { kinds, reached }
     }
 }
 

@@ -125,10 +125,8 @@ impl RunStore {
             fence.agentable.0,
             fence.epoch,
             fence.token.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(held.unwrap_or(false))
+        );
+        Ok(held.fetch_optional(&self.pool).await?.unwrap_or(false))
     }
 
     /// Releases a lock without ending the run: the next claim takes it over. Only the token is needed, since a

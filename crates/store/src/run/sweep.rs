@@ -105,10 +105,8 @@ impl RunStore {
                set wake = true, waiting_since = l.next_attempt_at, woken_at = statement_timestamp(), next_attempt_at = null
               from due where l.agentable_id = due.agentable_id",
             limit
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(woken.rows_affected())
+        );
+        Ok(woken.execute(&self.pool).await?.rows_affected())
     }
 
     /// Agentables whose lock is held by a dead worker, at most `limit`. Once the lock is released they are awake,

@@ -89,8 +89,6 @@ pub(crate) async fn find(
         tenant.0,
         agentable.0,
         id.0
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(found)
+    );
+    Ok(found.fetch_optional(connection).await?)
 }

@@ -46,6 +46,7 @@ fn user_of(test: &TestStore) -> UserId {
 }
 
 async fn ask(test: &TestStore, store: &Store, key: ApiKeyId, idempotency_key: Option<&str>) -> Standing {
+    let idempotency_key = idempotency_key.map(str::to_owned);
     let ask = Ask { whose: Whose::Agentable(test.goal), key, idempotency_key };
     store.tenant(test.tenant).ask_rates(ask).await.unwrap()
 }

@@ -28,7 +28,6 @@ pub(crate) fn all() -> Vec<Case> {
         )
         .after("set local enable_seqscan = off;\n".to_owned()),
         case("store::event::last_seqs", "64 streams", &[&many], &["run_locks_pkey"], [64, 300]),
-        case("store::event::open_message_at", "", &[&idle, &seq], &["events_pkey"], [60, 50]),
         case("store::event::open_iteration_at", "", &[&idle, &seq, &tenant], &["events_pkey"], [60, 50]),
     ]
 }

@@ -77,11 +77,12 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
 
     /// Reads the run's state from Postgres again, after a commit whose response was lost.
     pub(super) async fn reload(&mut self) -> Result<(), Interrupted> {
-        let agentable = self.journal.agentable();
-        if let Some(open) =
-            self.journal.of_postgres(|store| store.open_message_at(agentable, i64::MAX)).await?
-        {
-            self.journal.next_message = open;
+        let Owner { tenant, agentable, .. } = self.journal.owner;
+        let journal = &mut self.journal;
+        let open =
+            journal.of_postgres(|store| store.tenant(tenant).open_iteration_at(agentable, i64::MAX)).await?;
+        if let Some(open) = open {
+            journal.next_message = open.message;
         }
         let kind = self.journal.services.setup(&self.attempt.kind).unwrap_or(&self.setup).clone();
         self.attempt.submission = self.model.take_submission();

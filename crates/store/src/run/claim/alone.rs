@@ -13,8 +13,7 @@ use houston_domain::unread::MovedMessages;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use super::batch::ClaimRow;
-use super::batch::Claims;
+use super::batch::{ClaimRow, Claims};
 use super::read::Candidate;
 use super::{Claim, ClaimRequest, ClaimedRun, PutOff, Trial};
 use crate::error::{Error, Result};
@@ -212,7 +211,10 @@ impl RunStore {
         candidate: &Candidate,
     ) -> Result<Claim> {
         let Some(tokens) = candidate.admission.map(|of| of.tokens) else { return Ok(Claim::Nothing) };
-        let wait = self.take_turn(candidate, tokens).await?;
+        // Behind those that were counted before. This writes nothing else, so it waits for no disk while it holds the user's row.
+        let limit = self.rates.tokens;
+        let ahead = count(&self.pool, limit, Tokens::Booked(candidate.run.user, tokens)).await?;
+        let wait = limit.admit(ahead.unwrap_or(0.0), None).wait.unwrap_or_default();
         let mut tx = self.pool.begin().await?;
         lock(&mut tx, request).await?;
         let again = claims.candidate(&mut tx, request).await?;
@@ -228,16 +230,6 @@ impl RunStore {
         let put_off = write(&mut tx, request, candidate, tokens, wait).await?;
         tx.commit().await?;
         Ok(Claim::PutOff(Box::new(put_off)))
-    }
-}
-
-impl RunStore {
-    /// Counts the tokens, and returns how long the run waits behind those that were counted before. The transaction writes nothing
-    /// else, so it waits for no disk while it holds the user's row.
-    async fn take_turn(&self, candidate: &Candidate, tokens: i64) -> Result<Duration> {
-        let limit = self.rates.tokens;
-        let ahead = count(&self.pool, limit, Tokens::Booked(candidate.run.user, tokens)).await?;
-        Ok(limit.admit(ahead.unwrap_or(0.0), None).wait.unwrap_or_default())
     }
 }
 

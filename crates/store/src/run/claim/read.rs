@@ -1,8 +1,7 @@
 //! Reading what the decision about a claim needs.
 
 use chrono::DateTime;
-use houston_domain::claim::slot_choices;
-use houston_domain::claim::{Claimable, Holder, OpenSession, PostTarget};
+use houston_domain::claim::{Claimable, Holder, OpenSession, PostTarget, slot_choices};
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WorkerId};
@@ -18,8 +17,7 @@ use super::batch::{ClaimItem, Claims};
 use super::{ClaimedRun, Fence};
 use crate::cost::stored_usage;
 use crate::error::Result;
-use crate::run_context::{ContextLimits, RunContext};
-use crate::run_context::{ContextRow, Reading, query_with_context};
+use crate::run_context::{ContextLimits, ContextRow, Reading, RunContext, query_with_context};
 
 /// The agentable of a request as it was read.
 pub(super) struct Candidate {

@@ -14,8 +14,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::AskedQuestions;
-use super::{StreamHead, Stretch, body};
+use super::{AskedQuestions, StreamHead, Stretch, body};
 use crate::batcher::Batch;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
@@ -206,10 +205,8 @@ async fn rows(connection: &mut PgConnection, items: &[StreamRead]) -> Result<Vec
         &kinds as &[Option<String>],
         &after as &[Option<i64>],
         &limits
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows)
+    );
+    Ok(rows.fetch_all(connection).await?)
 }
 
 fn undecodable(agentable: AgentableId, seq: i64, source: serde_json::Error) -> Error {

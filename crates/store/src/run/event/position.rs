@@ -187,10 +187,8 @@ impl Shared {
                     where w.what = 'events' and not pg_visible_in_snapshot(w.xid::text::xid8, $1::text::pg_snapshot))
                    as "keeps!""#,
             position.seen.0
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(keeps)
+        );
+        Ok(keeps.fetch_one(&self.pool).await?)
     }
 }
 

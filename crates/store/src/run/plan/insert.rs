@@ -145,8 +145,6 @@ async fn insert(connection: &mut PgConnection, rows: &[&RawValue]) -> Result<Vec
         json!({"type": "task_started"}),
         MAX_OPEN_PLANS,
         ARCHIVED
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(written)
+    );
+    Ok(written.fetch_all(connection).await?)
 }

@@ -219,10 +219,8 @@ impl TenantStore<'_> {
             plan.0,
             before,
             limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows)
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 
@@ -267,7 +265,7 @@ pub(crate) async fn steps_of(
     plans: &[AgentableId],
 ) -> Result<Vec<(AgentableId, PlanStep)>> {
     let plans: Vec<uuid::Uuid> = plans.iter().map(|plan| plan.0).collect();
-    let rows = sqlx::query!(
+    let steps = sqlx::query!(
         r#"-- store::plan::requests::steps
         select s.plan_id, s.path, s.state as "state: Json<State>", s.task_id, t.kind as "task_kind?", s.question_id,
                s.started_at, s.ended_at
@@ -276,9 +274,7 @@ pub(crate) async fn steps_of(
         tenant.0,
         &plans
     )
-    .fetch_all(connection)
-    .await?;
-    let steps = rows.into_iter().map(|row| {
+    .map(|row| {
         let step = PlanStep {
             path: row.path,
             state: row.state.0,
@@ -289,7 +285,7 @@ pub(crate) async fn steps_of(
         };
         (AgentableId(row.plan_id), step)
     });
-    Ok(steps.collect())
+    Ok(steps.fetch_all(connection).await?)
 }
 
 /// The states of steps, by their paths.
