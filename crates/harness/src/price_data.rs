@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
-use houston_testkit::child::{self, output};
+use houston_testkit::child::output;
 use houston_testkit::console::print_status;
 use houston_testkit::{programs, repository};
 
@@ -114,23 +114,7 @@ impl PriceData {
 /// A Python virtual environment called `name` with `packages` and their dependencies; returns its folder.
 pub(crate) async fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
     let folder = repository::tools().join(name);
-    let python = programs::python().await?;
-    if !folder.join("bin/pip").is_file() {
-        let mut make = Command::new(python);
-        make.args(["-m", "venv", "--clear"]).arg(&folder);
-        child::succeed(make).await?;
-    }
-    let mut install = Command::new(folder.join("bin/pip"));
-    install.args([
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--upgrade",
-        "--only-binary",
-        ":all:",
-    ]);
-    install.args(packages);
-    child::succeed(install).await?;
+    programs::pip(&folder, &[&["--upgrade"], packages].concat()).await?;
     Ok(folder)
 }
 

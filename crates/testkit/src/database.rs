@@ -44,10 +44,7 @@ impl TestDatabase {
     ///
     /// If PostgreSQL is not installed or does not start, or the test crate lacks
     /// [`shared_postgres!`](crate::shared_postgres!).
-    pub fn shared<F>(migrate: impl FnOnce(String) -> F + Send) -> io::Result<Self>
-    where
-        F: Future<Output = ()>,
-    {
+    pub fn shared(migrate: impl AsyncFnOnce(String) + Send) -> io::Result<Self> {
         Self::shared_from("template_houston", migrate)
     }
 
@@ -57,10 +54,7 @@ impl TestDatabase {
     /// # Errors
     ///
     /// As [`Self::shared`].
-    pub fn shared_from<F>(template: &str, migrate: impl FnOnce(String) -> F + Send) -> io::Result<Self>
-    where
-        F: Future<Output = ()>,
-    {
+    pub fn shared_from(template: &str, migrate: impl AsyncFnOnce(String) + Send) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let postgres = SharedPostgres::find_or_start()?;
         postgres.make_template(template, |url| block_on(migrate, url))?;
@@ -76,10 +70,7 @@ impl TestDatabase {
     /// # Errors
     ///
     /// If PostgreSQL is not installed or does not start.
-    pub fn on_own_server<F>(migrate: impl FnOnce(String) -> F + Send) -> io::Result<Self>
-    where
-        F: Future<Output = ()>,
-    {
+    pub fn on_own_server(migrate: impl AsyncFnOnce(String) + Send) -> io::Result<Self> {
         let servers = TestServers::start_with(|config| config.redis = false)?;
         let url = servers.database_url().to_owned();
         block_on(migrate, url.clone())?;
@@ -147,10 +138,7 @@ fn shared() -> io::Error {
 }
 
 /// Runs `migrate` to its end on a thread, since the caller may already be in a runtime.
-fn block_on<F>(migrate: impl FnOnce(String) -> F + Send, url: String) -> io::Result<()>
-where
-    F: Future<Output = ()>,
-{
+fn block_on(migrate: impl AsyncFnOnce(String) + Send, url: String) -> io::Result<()> {
     let run = || {
         Builder::new_current_thread().enable_all().build()?.block_on(migrate(url));
         Ok(())

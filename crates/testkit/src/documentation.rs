@@ -3,18 +3,7 @@
 //! It understands headings, fenced blocks, code spans and links. The programs whose commands are checked are known to the
 //! tests only.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-
-/// A Markdown file.
-#[derive(Debug, Clone)]
-pub struct Document {
-    /// Path from the root of the repository: `crates/README.md`.
-    pub path: String,
-    /// The complete text.
-    pub text: String,
-}
+use crate::sources::Source;
 
 /// A link or command in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,41 +14,8 @@ pub struct Reference {
     pub text: String,
 }
 
-/// All Markdown files below `root`, sorted by path, except those in `target`, `node_modules` and hidden folders.
-///
-/// # Errors
-///
-/// If a folder or file cannot be read.
-pub fn documents(root: &Path) -> io::Result<Vec<Document>> {
-    let mut paths = Vec::new();
-    collect(root, &mut paths)?;
-    paths.sort();
-    paths
-        .into_iter()
-        .map(|path| {
-            let text = fs::read_to_string(&path)?;
-            let path = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
-            Ok(Document { path, text })
-        })
-        .collect()
-}
-
-fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_dir() {
-            if !name.starts_with('.') && name != "target" && name != "node_modules" {
-                collect(&path, paths)?;
-            }
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            paths.push(path);
-        }
-    }
-    Ok(())
-}
-
-impl Document {
+/// Of a Markdown file.
+impl Source {
     /// The targets of its links, `[text](target)`, outside code.
     pub fn links(&self) -> Vec<Reference> {
         let mut links = Vec::new();
@@ -167,8 +123,8 @@ pub fn mistake(command: &[&str], help: &mut dyn FnMut(&[&str]) -> Option<String>
 mod tests {
     use super::*;
 
-    fn document(text: &str) -> Document {
-        Document { path: "a.md".to_owned(), text: text.to_owned() }
+    fn document(text: &str) -> Source {
+        Source { path: "a.md".to_owned(), text: text.to_owned() }
     }
 
     #[test]

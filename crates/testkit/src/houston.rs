@@ -82,8 +82,8 @@ impl Builder {
     }
 
     /// Sets several variables.
-    pub fn set_all(mut self, variables: &[(&str, String)]) -> Self {
-        self.variables.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    pub fn set_all(mut self, variables: Vec<(String, String)>) -> Self {
+        self.variables.extend(variables);
         self
     }
 

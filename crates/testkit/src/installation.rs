@@ -37,10 +37,7 @@ impl TestInstallation {
     ///
     /// If PostgreSQL or Redis is not installed or does not start, or the test crate lacks
     /// [`shared_postgres!`](crate::shared_postgres!).
-    pub fn start<F>(migrate: impl FnOnce(String) -> F + Send) -> io::Result<Self>
-    where
-        F: Future<Output = ()>,
-    {
+    pub fn start(migrate: impl AsyncFnOnce(String) + Send) -> io::Result<Self> {
         Self::over(TestDatabase::shared(migrate)?)
     }
 
@@ -49,10 +46,7 @@ impl TestInstallation {
     /// # Errors
     ///
     /// As [`Self::start`].
-    pub fn start_from<F>(template: &str, migrate: impl FnOnce(String) -> F + Send) -> io::Result<Self>
-    where
-        F: Future<Output = ()>,
-    {
+    pub fn start_from(template: &str, migrate: impl AsyncFnOnce(String) + Send) -> io::Result<Self> {
         Self::over(TestDatabase::shared_from(template, migrate)?)
     }
 
@@ -61,10 +55,7 @@ impl TestInstallation {
     /// # Errors
     ///
     /// If PostgreSQL or Redis is not installed or does not start.
-    pub fn start_with_own_postgres<F>(migrate: impl FnOnce(String) -> F + Send) -> io::Result<Self>
-    where
-        F: Future<Output = ()>,
-    {
+    pub fn start_with_own_postgres(migrate: impl AsyncFnOnce(String) + Send) -> io::Result<Self> {
         Self::over(TestDatabase::on_own_server(migrate)?)
     }
 

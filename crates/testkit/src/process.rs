@@ -2,11 +2,13 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rustix::process::Signal;
 
 use crate::signal::signal;
 
@@ -37,51 +39,24 @@ struct Lines {
 }
 
 impl Log {
-    fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn take(&self, output: impl Read) {
         for line in BufReader::new(output).split(b'\n') {
             let Ok(line) = line else { break };
-            self.lines().lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
+            self.lines.lock().lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
             self.grown.notify_all();
         }
-        self.lines().closed += 1;
+        self.lines.lock().closed += 1;
         self.grown.notify_all();
     }
 
     /// Waits until what a process printed before its end has been read. A child of it may keep the outputs open.
     fn wait_for_rest(&self) {
         let open = |lines: &mut Lines| lines.closed < 2;
-        let waited = self.grown.wait_timeout_while(self.lines(), REST_ARRIVES_WITHIN, open);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.grown.wait_while_for(&mut self.lines.lock(), open, REST_ARRIVES_WITHIN);
     }
 }
 
 impl Process {
-    /// Starts `program` with `arguments`, the caller's environment changed by `environment` (`None` removes a variable),
-    /// and empty input.
-    ///
-    /// # Errors
-    ///
-    /// If the program cannot be started.
-    pub fn start(
-        program: &Path,
-        arguments: &[&str],
-        environment: &[(&str, Option<&str>)],
-    ) -> io::Result<Self> {
-        let mut command = Command::new(program);
-        command.args(arguments);
-        for (name, value) in environment {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        Self::spawn(&mut command)
-    }
-
     /// Starts a command with empty input; its outputs go to the log.
     ///
     /// # Errors
@@ -108,7 +83,7 @@ impl Process {
 
     /// Its output so far.
     pub fn log(&self) -> String {
-        self.log.lines().lines.join("\n")
+        self.log.lines.lock().lines.join("\n")
     }
 
     /// Sends SIGKILL and waits for the end of the process.
@@ -127,7 +102,7 @@ impl Process {
     ///
     /// If the process has ended.
     pub fn terminate(&mut self) -> io::Result<()> {
-        self.signal("TERM")
+        self.signal(Signal::TERM)
     }
 
     /// Sends SIGINT, like Ctrl-C.
@@ -136,7 +111,7 @@ impl Process {
     ///
     /// If the process has ended.
     pub fn interrupt(&mut self) -> io::Result<()> {
-        self.signal("INT")
+        self.signal(Signal::INT)
     }
 
     /// Sends SIGSTOP: the process is suspended until [`Self::resume`].
@@ -145,7 +120,7 @@ impl Process {
     ///
     /// If the process has ended.
     pub fn pause(&mut self) -> io::Result<()> {
-        self.signal("STOP")
+        self.signal(Signal::STOP)
     }
 
     /// Sends SIGCONT.
@@ -154,7 +129,7 @@ impl Process {
     ///
     /// If the process has ended.
     pub fn resume(&mut self) -> io::Result<()> {
-        self.signal("CONT")
+        self.signal(Signal::CONT)
     }
 
     /// The exit status; `None` while the process runs.
@@ -190,7 +165,7 @@ impl Process {
     /// If the process ends, or `patience` passes, without such a line. The message contains the log.
     pub fn wait_for_line(&self, patience: Duration, matches: impl Fn(&str) -> bool) -> io::Result<String> {
         let end = Instant::now() + patience;
-        let mut lines = self.log.lines();
+        let mut lines = self.log.lines.lock();
         let mut seen = 0;
         loop {
             if let Some(line) = lines.lines[seen..].iter().find(|line| matches(line)) {
@@ -201,8 +176,7 @@ impl Process {
                 drop(lines);
                 return Err(self.timed_out("a line"));
             }
-            let left = end.saturating_duration_since(Instant::now());
-            lines = self.log.grown.wait_timeout(lines, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.log.grown.wait_until(&mut lines, end);
         }
     }
 
@@ -245,10 +219,10 @@ impl Process {
         io::Error::other(format!("waited in vain for {what}; output of the process:\n{}", self.log()))
     }
 
-    fn signal(&mut self, name: &str) -> io::Result<()> {
+    fn signal(&mut self, which: Signal) -> io::Result<()> {
         // After the wait, the id may belong to another process.
         let runs = self.child.try_wait()?.is_none();
-        signal(name, runs.then(|| self.child.id()))
+        signal(which, runs.then(|| self.child.id()))
     }
 }
 
@@ -266,7 +240,7 @@ impl Drop for Process {
 ///
 /// If there is no such process.
 pub fn terminate(pid: u32) -> io::Result<()> {
-    signal("TERM", Some(pid))
+    signal(Signal::TERM, Some(pid))
 }
 
 /// The status of `GET path`.

@@ -212,7 +212,7 @@ const UV: &str = "uv==0.13.9";
 
 /// The path of uv, installed under `target/tools`.
 pub async fn uv() -> Result<PathBuf> {
-    let (python, folder) = (python().await?, repository::tools().join("uv"));
+    let folder = repository::tools().join("uv");
     let (mark, uv) = (folder.join("installed"), folder.join("bin/uv"));
     // Several commands may start at once.
     let _alone = tokio::task::spawn_blocking(|| lock("uv.lock")).await??;
@@ -220,14 +220,25 @@ pub async fn uv() -> Result<PathBuf> {
         return Ok(uv);
     }
     print_status(&format!("installing {UV} with pip (this happens once)"));
-    let mut make = Command::new(python);
-    make.args(["-m", "venv", "--clear"]).arg(&folder);
-    succeed(make).await?;
-    let mut install = Command::new(folder.join("bin/pip"));
-    install.args(["install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:", UV]);
-    succeed(install).await?;
+    // One that is half installed is made anew.
+    let _ = std::fs::remove_dir_all(&folder);
+    pip(&folder, &[UV]).await?;
     std::fs::write(mark, UV)?;
     Ok(uv)
+}
+
+/// Installs packages and their dependencies with pip in the virtual environment `folder`, which is made if it is missing.
+pub async fn pip(folder: &Path, packages: &[&str]) -> Result<()> {
+    let pip = folder.join("bin/pip");
+    if !pip.is_file() {
+        let mut make = Command::new(python().await?);
+        make.args(["-m", "venv", "--clear"]).arg(folder);
+        succeed(make).await?;
+    }
+    let mut install = Command::new(pip);
+    install.args(["install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]);
+    install.args(packages);
+    succeed(install).await
 }
 
 /// Creates a virtual environment at `folder` with `packages`, unless it exists.

@@ -4,7 +4,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Protocol 3.0, <https://www.postgresql.org/docs/current/protocol-message-formats.html>.
 const PROTOCOL: i32 = 196_608;
@@ -90,7 +92,7 @@ impl Psql {
     }
 
     fn idle(&self) -> Option<MutexGuard<'_, Vec<Session>>> {
-        self.idle.as_ref().map(|idle| idle.lock().unwrap_or_else(PoisonError::into_inner))
+        self.idle.as_ref().map(|idle| idle.lock())
     }
 }
 

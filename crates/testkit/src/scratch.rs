@@ -1,12 +1,12 @@
 //! A temporary folder for child processes, removed even if they were killed.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
 use tempfile::TempDir;
 
 /// How long servers of killed children may keep files open.
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Scratch(TempDir);
 
 impl Scratch {
-    pub fn new() -> Result<Self> {
+    pub fn new() -> io::Result<Self> {
         // A short name: the paths of sockets are limited.
         let folder = tempfile::Builder::new().prefix("houston-x-").tempdir()?;
         // Under root, Postgres runs as another user, who needs access to the folder.

@@ -5,15 +5,14 @@
 //!
 //! Calls block while a server starts or stops (about 0.1 s, the first start 0.7 s).
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use houston_embedded::{Config, Servers};
-use tempfile::TempDir;
+use rustix::process::Signal;
 
 use crate::psql::Psql;
+use crate::scratch::Scratch;
 use crate::signal::signal;
 
 /// Throw-away servers. Dropping this stops them and removes their folder.
@@ -23,7 +22,7 @@ pub struct TestServers {
     servers: Servers,
     database_url: String,
     redis_url: String,
-    folder: TempDir,
+    folder: Scratch,
 }
 
 impl TestServers {
@@ -56,12 +55,12 @@ impl TestServers {
         change: impl FnOnce(&mut Config),
         progress: &mut dyn FnMut(&str),
     ) -> io::Result<Self> {
-        Self::start_in(new_folder()?, change, progress)
+        Self::start_in(Scratch::new()?, change, progress)
     }
 
     /// Starts them in `folder`, with the data that are there.
     pub(crate) fn start_in(
-        folder: TempDir,
+        folder: Scratch,
         change: impl FnOnce(&mut Config),
         progress: &mut dyn FnMut(&str),
     ) -> io::Result<Self> {
@@ -120,7 +119,7 @@ impl TestServers {
     ///
     /// If it is not running.
     pub fn kill_postgres(&self) -> io::Result<()> {
-        signal("KILL", self.postgres_pid())
+        signal(Signal::KILL, self.postgres_pid())
     }
 
     /// Kills Redis (SIGKILL). It stays down until [`Self::restart_redis`].
@@ -129,7 +128,7 @@ impl TestServers {
     ///
     /// If it is not running.
     pub fn kill_redis(&self) -> io::Result<()> {
-        signal("KILL", self.redis_pid())
+        signal(Signal::KILL, self.redis_pid())
     }
 
     /// Restarts Postgres on the same data, after a fast shutdown if it is running.
@@ -156,7 +155,7 @@ impl TestServers {
     ///
     /// If Redis is not running.
     pub fn stall_redis(&self) -> io::Result<()> {
-        signal("STOP", self.redis_pid())
+        signal(Signal::STOP, self.redis_pid())
     }
 
     /// Ends a stall (SIGCONT).
@@ -165,20 +164,12 @@ impl TestServers {
     ///
     /// If Redis is not running.
     pub fn resume_redis(&self) -> io::Result<()> {
-        signal("CONT", self.redis_pid())
+        signal(Signal::CONT, self.redis_pid())
     }
 }
 
-/// A folder for servers, which is removed when this is dropped.
-pub(crate) fn new_folder() -> io::Result<TempDir> {
-    let folder = tempfile::Builder::new().prefix("houston-test-").tempdir()?;
-    // Under root, Postgres runs as another user, who needs access to the folder.
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
-    Ok(folder)
-}
-
 /// The servers' own folder in a temporary one.
-pub(crate) fn inside(folder: &TempDir) -> PathBuf {
+pub(crate) fn inside(folder: &Scratch) -> PathBuf {
     folder.path().join("houston")
 }
 

@@ -1,17 +1,11 @@
 //! Sends signals to child processes.
 
 use std::io;
-use std::process::Command;
 
-/// Sends the signal `name` (`KILL`, `TERM`, …) with the shell's built-in `kill`: this crate has no unsafe code, and slim
-/// images have no `kill` program.
-pub(crate) fn signal(name: &str, pid: Option<u32>) -> io::Result<()> {
-    let pid = pid.ok_or(io::ErrorKind::NotFound)?.to_string();
-    let output =
-        Command::new("/bin/sh").args(["-c", "kill -s \"$1\" \"$2\"", "kill", name, &pid]).output()?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(io::Error::other(String::from_utf8_lossy(&output.stderr)))
-    }
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Sends `signal` to a process; an error if there is none.
+pub(crate) fn signal(signal: Signal, pid: Option<u32>) -> io::Result<()> {
+    let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed())).ok_or(io::ErrorKind::NotFound)?;
+    Ok(kill_process(pid, signal)?)
 }

@@ -9,7 +9,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::psql::program;
-use crate::servers::{TestServers, inside, new_folder};
+use crate::scratch::Scratch;
+use crate::servers::{TestServers, inside};
 
 /// How long a standby may take until it follows.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -34,7 +35,7 @@ impl TestServers {
     ///
     /// If the data cannot be copied, or the standby does not start or does not follow.
     pub fn start_standby(&self) -> io::Result<Self> {
-        let folder = new_folder()?;
+        let folder = Scratch::new()?;
         fs::create_dir(inside(&folder))?;
         let (socket, data) = (self.postgres_socket()?, inside(&folder).join("pg"));
         let mut copy = Command::new(program("pg_basebackup", self.postgres_pid()));

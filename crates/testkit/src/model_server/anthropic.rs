@@ -30,17 +30,13 @@ pub(crate) fn render(answer: &Answer, number: usize) -> Rendered {
         };
         block_events(index, &block, deltas, closing, &mut pieces);
     }
-    let reason = match (answer.cut_short, calls) {
-        (true, _) => "max_tokens",
-        (false, 0) => "end_turn",
-        (false, _) => "tool_use",
-    };
-    let ((input, output), (read, written)) = (answer.usage, answer.cached);
+    let reason = if calls == 0 { "end_turn" } else { "tool_use" };
+    let (input, output) = answer.usage;
     let message = json!({
         "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": "scripted",
         "content": [], "stop_reason": null, "stop_sequence": null,
-        "usage": {"input_tokens": input, "output_tokens": 1, "cache_read_input_tokens": read,
-                  "cache_creation_input_tokens": written},
+        "usage": {"input_tokens": input, "output_tokens": 1, "cache_read_input_tokens": 0,
+                  "cache_creation_input_tokens": 0},
     });
     let stop = json!({
         "type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": null},

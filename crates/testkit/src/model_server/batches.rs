@@ -1,8 +1,9 @@
 //! Anthropic's batches of one call: `POST /messages/batches`, its state, its results, and its end.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::anthropic;
@@ -30,7 +31,7 @@ impl Batches {
         };
         let id = format!("msgbatch_{number}");
         let response = state(&id, false);
-        self.batches().insert(id, Batch { was_seen: false, result });
+        self.0.lock().insert(id, Batch { was_seen: false, result });
         response
     }
 
@@ -38,7 +39,7 @@ impl Batches {
     pub(crate) fn find(&self, path: &str) -> Option<String> {
         let (_, rest) = path.split_once("/messages/batches/")?;
         let (id, what) = rest.split_once('/').unwrap_or((rest, ""));
-        let mut batches = self.batches();
+        let mut batches = self.0.lock();
         let batch = batches.get_mut(id)?;
         Some(match what {
             "results" => {
@@ -50,10 +51,6 @@ impl Batches {
             }
             _ => state(id, std::mem::replace(&mut batch.was_seen, true)),
         })
-    }
-
-    fn batches(&self) -> MutexGuard<'_, HashMap<String, Batch>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,9 @@
 //! The journal: every request and how it ended, independent of the service under test.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::call::{Call, Wire};
@@ -73,37 +73,37 @@ pub struct Journal {
 impl Journal {
     /// The recorded exchanges, in order of arrival.
     pub fn exchanges(&self) -> Vec<Exchange> {
-        self.state().exchanges.clone()
+        self.state.lock().exchanges.clone()
     }
 
     /// The latest recorded exchange.
     pub fn last(&self) -> Option<Exchange> {
-        self.state().exchanges.last().cloned()
+        self.state.lock().exchanges.last().cloned()
     }
 
     /// Number of calls, recorded or not.
     pub fn calls(&self) -> usize {
-        self.state().calls
+        self.state.lock().calls
     }
 
     /// Number of calls that have not ended.
     pub fn open(&self) -> usize {
-        self.state().open
+        self.state.lock().open
     }
 
     /// Maximum number of concurrent calls since the last [`Self::clear`].
     pub fn peak(&self) -> usize {
-        self.state().peak
+        self.state.lock().peak
     }
 
     /// Sets how much is recorded from now on.
     pub fn set_detail(&self, detail: JournalDetail) {
-        self.state().detail = detail;
+        self.state.lock().detail = detail;
     }
 
     /// Deletes the recorded exchanges; the numbering continues.
     pub fn clear(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.exchanges.clear();
         state.peak = state.open;
     }
@@ -127,7 +127,7 @@ impl Journal {
 
     /// Opens a call; returns its number.
     pub(crate) fn begin(&self) -> usize {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.calls += 1;
         state.open += 1;
         state.peak = state.peak.max(state.open);
@@ -136,7 +136,7 @@ impl Journal {
 
     /// Records a call.
     pub(crate) fn note(&self, call: &Call, key: Option<&str>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let everything = state.detail == JournalDetail::Everything;
         if state.detail != JournalDetail::Counts {
             state.exchanges.push(Exchange {
@@ -156,7 +156,7 @@ impl Journal {
 
     /// Marks a call as ended.
     pub(crate) fn end(&self, number: usize, ending: Ending) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.open -= 1;
         if let Some(exchange) = state.exchanges.iter_mut().rev().find(|exchange| exchange.number == number) {
             exchange.ending = ending;
@@ -164,9 +164,5 @@ impl Journal {
         }
         drop(state);
         self.changed.notify_waiters();
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

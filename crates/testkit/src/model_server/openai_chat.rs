@@ -38,15 +38,11 @@ pub(crate) fn render(answer: &Answer, number: usize) -> Rendered {
             }
         }
     }
-    let reason = match (answer.cut_short, calls) {
-        (true, _) => "length",
-        (false, 0) => "stop",
-        (false, _) => "tool_calls",
-    };
+    let reason = if calls == 0 { "stop" } else { "tool_calls" };
     let last = json!([{"index": 0, "delta": {}, "finish_reason": reason}]);
     let (input, output) = answer.usage;
     let usage = json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output,
-                       "prompt_tokens_details": {"cached_tokens": answer.cached.0}});
+                       "prompt_tokens_details": {"cached_tokens": 0}});
     Rendered {
         opening: event(json!({"role": "assistant", "content": ""})),
         pieces,

@@ -66,10 +66,7 @@ pub(crate) struct Answer {
     /// Whether pieces tell when they were written, and since when that is counted.
     pub(crate) clock: Option<Instant>,
     pub(crate) fault: Option<Fault>,
-    pub(crate) cut_short: bool,
     pub(crate) usage: (u64, u64),
-    /// Input tokens read from the provider's cache, and written to it.
-    pub(crate) cached: (u64, u64),
 }
 
 /// A response with an error status.
@@ -174,20 +171,9 @@ impl Reply {
         self.change(|answer| answer.fault = Some(fault))
     }
 
-    /// Ends with the reason that the token limit was reached.
-    pub fn cut_short(self) -> Self {
-        self.change(|answer| answer.cut_short = true)
-    }
-
     /// Sets the reported token counts (default: 10 and 5).
     pub fn usage(self, input: u64, output: u64) -> Self {
         self.change(|answer| answer.usage = (input, output))
-    }
-
-    /// Sets the reported numbers of tokens read from the provider's cache and written to it. Anthropic's wire does not
-    /// include them in the input tokens; OpenAI's reports no written tokens.
-    pub fn cached(self, read: u64, written: u64) -> Self {
-        self.change(|answer| answer.cached = (read, written))
     }
 
     /// Adds a header to an error response, such as `retry-after`.

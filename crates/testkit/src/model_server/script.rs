@@ -1,7 +1,6 @@
 //! Common scripts. Any closure `Fn(&Call) -> Reply` is a script.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use parking_lot::Mutex;
 
 use super::{Call, Reply};
 
@@ -32,7 +31,7 @@ pub fn after_faults(
 ) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     let left = Mutex::new(count);
     move |call| {
-        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = left.lock();
         if *left == 0 {
             return script(call);
         }

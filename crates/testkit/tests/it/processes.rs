@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use houston_testkit::process::Process;
@@ -11,8 +11,8 @@ use houston_testkit::process::Process;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn shell(script: &str) -> Process {
-    Process::start(Path::new("/bin/sh"), &["-c", script], &[("GREETING", Some("hello")), ("HOME", None)])
-        .unwrap()
+    let mut command = Command::new("/bin/sh");
+    Process::spawn(command.args(["-c", script]).env("GREETING", "hello").env_remove("HOME")).unwrap()
 }
 
 /// The state in `/proc/<pid>/stat`: `R`, `S`, `T`, …; `None` if there is no such process.

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use houston_testkit::documentation::{self, Document};
+use houston_testkit::documentation;
+use houston_testkit::sources::{Source, sources};
 
 use crate::root;
 
 #[test]
 fn links_have_targets() {
-    let documents = documentation::documents(root()).unwrap();
+    let documents = sources(root(), "", "md").unwrap();
     let mut wrong = Vec::new();
     for document in &documents {
         for link in document.links() {
@@ -22,7 +23,7 @@ fn links_have_targets() {
     assert!(wrong.is_empty(), "dead links: {wrong:#?}");
 }
 
-fn has_target(documents: &[Document], from: &Document, target: &str) -> bool {
+fn has_target(documents: &[Source], from: &Source, target: &str) -> bool {
     let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
     let from = root().join(&from.path);
     let path = if file.is_empty() { from } else { from.with_file_name(file) };
@@ -44,7 +45,7 @@ fn commands_of_xtask_exist() {
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
     };
     let mut wrong = Vec::new();
-    for document in documentation::documents(root()).unwrap() {
+    for document in sources(root(), "", "md").unwrap() {
         for found in document.commands(&["cargo", "xtask"]) {
             let words: Vec<&str> = found.text.split(' ').skip(2).collect();
             let mistake = documentation::mistake(&words, &mut help);

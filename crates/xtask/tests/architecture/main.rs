@@ -18,7 +18,7 @@ use houston_testkit::sources::Source;
 
 /// All Rust files of the workspace, sorted by path.
 fn sources() -> Vec<Source> {
-    houston_testkit::sources::sources(root()).unwrap()
+    houston_testkit::sources::sources(root(), "crates", "rs").unwrap()
 }
 
 /// The code of the service: paths of files in `crates`, and their texts without comments and tests.
