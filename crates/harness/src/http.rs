@@ -71,6 +71,15 @@ impl Connection {
         Ok(self.post("/v1/users", &body).await?.json::<UserResponse>()?.id.to_string())
     }
 
+    /// Creates so many users; returns their ids.
+    pub(crate) async fn users(&mut self, name: &str, count: usize) -> Result<Vec<String>> {
+        let mut users = Vec::with_capacity(count);
+        for _ in 0..count {
+            users.push(self.user(name).await?);
+        }
+        Ok(users)
+    }
+
     /// Creates a goal of `user`; returns its id.
     pub(crate) async fn goal(&mut self, user: &str, title: &str) -> Result<String> {
         let body = json!({"user_id": user, "title": title}).to_string();
@@ -148,7 +157,13 @@ impl Connection {
                 }
                 self.received.split_to(length).freeze()
             }
-            Length::Chunked => self.chunks().await?,
+            Length::Chunked => {
+                let mut body = BytesMut::new();
+                while let Some(chunk) = self.chunk().await? {
+                    body.extend_from_slice(&chunk);
+                }
+                body.freeze()
+            }
         };
         Ok(Response { status, body })
     }
@@ -173,14 +188,6 @@ impl Connection {
             None => Length::Fixed(0),
         };
         Ok((status, length))
-    }
-
-    async fn chunks(&mut self) -> Result<Bytes> {
-        let mut body = BytesMut::new();
-        while let Some(chunk) = self.chunk().await? {
-            body.extend_from_slice(&chunk);
-        }
-        Ok(body.freeze())
     }
 
     /// The next chunk of a body; `None` after the last one.

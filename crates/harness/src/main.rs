@@ -28,7 +28,6 @@ mod pgbouncer;
 mod price_data;
 mod proc;
 mod providers;
-mod recovery;
 mod service;
 mod spread;
 mod wait;

@@ -3,11 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
+use houston_testkit::console::print_status;
 use houston_testkit::{child, repository};
 use memchr::memmem;
 
-/// Builds the binary of the service as it is deployed; returns its path.
-pub(crate) async fn build_service() -> Result<PathBuf> {
+/// The path of the binary of the service as it is deployed: `binary`, or one that is built.
+pub(crate) async fn built(binary: Option<&Path>) -> Result<PathBuf> {
+    if let Some(binary) = binary {
+        return Ok(binary.canonicalize()?);
+    }
+    print_status("building the release binary");
     let program = build("houston-cli", "houston").await?;
     refuse_crash_points(&std::fs::read(&program)?)?;
     Ok(program)

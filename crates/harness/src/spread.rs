@@ -20,7 +20,7 @@ impl Spread {
 }
 
 /// The nearest rank at `percent` of sorted times: always an actual measurement. 0 if there are none.
-pub(crate) fn rank(times: &[Duration], percent: usize) -> Duration {
+pub(crate) fn rank<T: Copy + Default>(times: &[T], percent: usize) -> T {
     let rank = (times.len() * percent).div_ceil(100).max(1) - 1;
     times.get(rank).copied().unwrap_or_default()
 }

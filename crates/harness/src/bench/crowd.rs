@@ -68,7 +68,7 @@ async fn of(setup: &Setup<'_>, messages: usize, aim: f64) -> Result<Vec<Row>> {
     let spent = meter.end(setup)?;
     let [_, _, parts] = spent.rows("run", messages);
     let [first_event, done, phases @ ..] = Timing::rows(&timings);
-    let busy = spent.cpu.sum() + spent.load;
+    let busy: Duration = spent.cpu.iter().sum();
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let mut rows = vec![
         Row::of(format!("{messages} messages: until the last is answered, s"), seconds),

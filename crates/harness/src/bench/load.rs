@@ -16,20 +16,10 @@ use super::report::Row;
 use super::setup::{Cpu, Setup};
 use super::workload::{self, Timing};
 use crate::http::Connection;
-use crate::proc;
 
-/// A client takes the number of the next piece of work, with its own connection, until there is none.
+/// A client takes the number of the next piece of work, with its own connection, until there is none. `at`: the address of
+/// the server, and the key with which it is asked.
 pub(crate) async fn clients<T: Send + 'static>(
-    setup: &Setup<'_>,
-    count: usize,
-    label_and_work: (&str, usize),
-    job: impl Job<T>,
-) -> Result<Vec<T>> {
-    clients_of((setup.houston.address, &setup.houston.key), count, label_and_work, job).await
-}
-
-/// The same with any server, and the key with which it is asked.
-pub(crate) async fn clients_of<T: Send + 'static>(
     (address, key): (SocketAddr, &str),
     count: usize,
     (label, work): (&str, usize),
@@ -143,7 +133,6 @@ impl Job<Timing> for Messages {
 #[derive(Debug)]
 pub(crate) struct Meter {
     cpu: Cpu,
-    load: Duration,
     counters: Counters,
     began: Instant,
 }
@@ -152,35 +141,36 @@ pub(crate) struct Meter {
 #[derive(Debug)]
 pub(crate) struct Spent {
     pub(crate) cpu: Cpu,
-    /// Processor time of this program, which is clients and model.
-    pub(crate) load: Duration,
     pub(crate) grown: Counters,
     pub(crate) seconds: f64,
 }
 
 impl Meter {
     pub(crate) fn begin(setup: &Setup<'_>) -> Result<Self> {
-        let (counters, cpu, load) = (setup.counters()?, setup.cpu()?, proc::own_cpu()?);
-        Ok(Self { cpu, load, counters, began: Instant::now() })
+        let (counters, cpu) = (setup.counters()?, setup.cpu()?);
+        Ok(Self { cpu, counters, began: Instant::now() })
     }
 
     pub(crate) fn end(self, setup: &Setup<'_>) -> Result<Spent> {
-        let seconds = self.began.elapsed().as_secs_f64();
-        let (cpu, load) = (setup.cpu()?.since(self.cpu), proc::own_cpu()? - self.load);
-        Ok(Spent { cpu, load, grown: setup.counters()?.since(self.counters), seconds })
+        let (seconds, cpu) = (self.began.elapsed().as_secs_f64(), setup.cpu()?);
+        let cpu = std::array::from_fn(|nth| cpu[nth].saturating_sub(self.cpu[nth]));
+        Ok(Spent { cpu, grown: setup.counters()?.since(self.counters), seconds })
     }
 }
 
 impl Spent {
+    /// Processor time of the service and its servers.
+    pub(crate) fn of_service(&self) -> Duration {
+        self.cpu[..3].iter().sum()
+    }
+
     /// So many units a second, and the processor time of each. `unit` is what people read.
     pub(crate) fn rows(&self, unit: &str, units: usize) -> [Row; 3] {
         let each = |time: Duration| time.as_secs_f64() * 1000.0 / units as f64;
-        let Cpu { houston, postgres, redis } = self.cpu;
-        let parts = [houston, postgres, redis, self.load].map(each);
         [
             Row::of(format!("{unit}s/s"), units as f64 / self.seconds),
-            Row::of(format!("CPU a {unit}, ms"), each(self.cpu.sum())),
-            Row::parts("  Houston / Postgres / Redis; load and model beside", parts.to_vec()),
+            Row::of(format!("CPU a {unit}, ms"), each(self.of_service())),
+            Row::parts("  Houston / Postgres / Redis; load and model beside", self.cpu.map(each).to_vec()),
         ]
     }
 }

@@ -32,9 +32,9 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let (timings, phases) = one_after_the_other(&setup, label, &goals, phases_of).await?;
     let goals = setup.goals(many).await?;
     let warm_up = setup.goals(CLIENTS * 4).await?;
-    clients(&setup, CLIENTS, ("loop: warming up", warm_up.len()), Messages::to(&warm_up)).await?;
+    clients(setup.at(), CLIENTS, ("loop: warming up", warm_up.len()), Messages::to(&warm_up)).await?;
     let meter = Meter::begin(&setup)?;
-    let loaded = clients(&setup, CLIENTS, ("loop: 32 at once", many), Messages::to(&goals)).await?;
+    let loaded = clients(setup.at(), CLIENTS, ("loop: 32 at once", many), Messages::to(&goals)).await?;
     let spent = meter.end(&setup)?;
     bench.print_statements(&servers)?;
     setup.stop_and_check()?;

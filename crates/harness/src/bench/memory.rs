@@ -12,10 +12,9 @@ use super::load::{Job, Messages, clients};
 use super::report::{Report, Row, megabytes};
 use super::setup::{Replies, Setup};
 use super::workload::{self, Timing};
-use super::{Bench, database, machine};
+use super::{Bench, machine};
 use crate::http::Connection;
 use crate::proc;
-use crate::wait::wait_until;
 
 /// Timeout for all runs to reach the model, or to end.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -34,29 +33,18 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
         // A new process, so that memory left over from earlier load is not counted.
         let servers = bench.servers()?;
         let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
-        let Held { seconds, kb_each, after_mb } = held(&setup, runs, hold, is_streamed).await?;
+        let (kb_each, others) = held(&setup, runs, hold, is_streamed).await?;
         setup.stop_and_check()?;
         each.push(kb_each);
-        rows.extend([
-            Row::of(format!("{what}, KB"), kb_each).at_most(&[aim]),
-            Row::of("  first POST → all are held, s", seconds),
-            Row::of("  RSS when all have ended, MB", after_mb),
-        ]);
+        rows.push(Row::of(format!("{what}, KB"), kb_each).at_most(&[aim]));
+        rows.extend(others);
     }
     rows.push(Row::of("so a stream, KB", each[1] - each[0]));
     Ok(Report { about: format!("memory: {runs} runs that wait for the model"), rows })
 }
 
-/// What held runs took.
-struct Held {
-    /// From the first POST until the model has the calls of all runs.
-    seconds: f64,
-    kb_each: f64,
-    /// Memory some seconds after the last run ended.
-    after_mb: f64,
-}
-
-async fn held(setup: &Setup<'_>, runs: usize, hold: Duration, is_streamed: bool) -> Result<Held> {
+/// The memory of a held run in KB, and what else is reported of them.
+async fn held(setup: &Setup<'_>, runs: usize, hold: Duration, is_streamed: bool) -> Result<(f64, [Row; 2])> {
     let goals = setup.goals(runs).await?;
     let rest = setup.rest(Duration::from_secs(1)).await?;
     let gate = Gate::new();
@@ -68,7 +56,7 @@ async fn held(setup: &Setup<'_>, runs: usize, hold: Duration, is_streamed: bool)
         (readers, start) = Messages::to(&goals).at_once(setup).await?;
         start.wait().await;
     } else {
-        clients(setup, CLIENTS, ("memory: posting", runs), Posts(goals)).await?;
+        clients(setup.at(), CLIENTS, ("memory: posting", runs), Posts(goals)).await?;
     }
     // A client's error is returned by `join_next` below.
     let held = setup.model.journal().wait_until(PATIENCE, |journal| journal.open() >= runs).await;
@@ -83,11 +71,11 @@ async fn held(setup: &Setup<'_>, runs: usize, hold: Duration, is_streamed: bool)
     while let Some(reader) = readers.join_next().await {
         reader??;
     }
-    let is_over = async || Ok(database::count(setup.servers, "houston.run_locks where run_open")? == 0);
-    wait_until(PATIENCE, is_over, || "not all runs ended".to_owned()).await?;
+    setup.settle(PATIENCE).await?;
     tokio::time::sleep(hold).await;
     let kb_each = (megabytes(peak) - rest.rss_mb).max(0.0) * 1000.0 / runs as f64;
-    Ok(Held { seconds, kb_each, after_mb: megabytes(proc::rss_of(&setup.houston)?) })
+    let after = Row::of("  RSS when all have ended, MB", megabytes(proc::rss_of(&setup.houston)?));
+    Ok((kb_each, [Row::of("  first POST → all are held, s", seconds), after]))
 }
 
 /// Sends a message to each goal.

@@ -16,7 +16,7 @@ use houston_testkit::{child, programs, repository};
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::load::{Job, Messages, clients_of};
+use super::load::{Job, Messages, clients};
 use super::report::{Report, Row};
 use super::setup::{GOALS_OF_A_USER, Replies, Setup};
 use super::workload;
@@ -70,9 +70,9 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let servers = bench.servers()?;
     let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
     let goals = setup.goals(CLIENTS * GOALS_OF_A_USER).await?;
-    let at = (setup.houston.address, setup.houston.key.as_str());
     let pid = setup.houston.api.pid();
-    rows.extend(drive(bench, "Houston", at, pid, &servers, Runs::Houston(Messages::to(&goals))).await?);
+    let runs = Runs::Houston(Messages::to(&goals));
+    rows.extend(drive(bench, "Houston", setup.at(), pid, &servers, runs).await?);
     for (name, runs) in [("DBOS", Runs::Dbos), ("Rusty", Runs::Rusty)] {
         let started = async {
             let servers = bench.servers()?;
@@ -135,12 +135,12 @@ async fn drive(
 ) -> Result<[Row; 3]> {
     let postgres = servers.postgres_pid().context("Postgres has no process id")?;
     let (few, many) = (bench.size(100, 20), bench.size(2_000, 200));
-    clients_of(at, CLIENTS, (&format!("{name}: warming up"), many / 10), runs.clone()).await?;
+    clients(at, CLIENTS, (&format!("{name}: warming up"), many / 10), runs.clone()).await?;
     let cpu = || anyhow::Ok(proc::cpu(pid)? + proc::cpu(postgres)?);
     let (before, began) = (cpu()?, Instant::now());
-    clients_of(at, CLIENTS, (&format!("{name}: {CLIENTS} at once"), many), runs.clone()).await?;
+    clients(at, CLIENTS, (&format!("{name}: {CLIENTS} at once"), many), runs.clone()).await?;
     let (spent, seconds) = (cpu()? - before, began.elapsed().as_secs_f64());
-    let alone = clients_of(at, 1, (&format!("{name}: one after the other"), few), runs).await?;
+    let alone = clients(at, 1, (&format!("{name}: one after the other"), few), runs).await?;
     Ok([
         Row::of(format!("{name}: runs/s"), many as f64 / seconds),
         Row::of("  CPU a run, with Postgres, ms", spent.as_secs_f64() * 1000.0 / many as f64),

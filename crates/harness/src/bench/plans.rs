@@ -87,7 +87,8 @@ async fn alone(setup: &Setup<'_>, plans: usize, document: &Value) -> Result<Vec<
         let stream = connection.events(&format!("/v1/plans/{}/events?after=0", plan.id)).await?;
         stream.read(|_| ()).await?;
         let done = posted.elapsed();
-        settle(setup).await?;
+        // A goal answers when its plan has ended.
+        setup.settle(PATIENCE).await?;
         let id = plan.id.split_once('_').context("the plan has no id")?.1;
         let phases = seconds(
             setup,
@@ -155,11 +156,11 @@ async fn at_once(setup: &Setup<'_>, plans: usize) -> Result<Vec<Row>> {
     let body = json!({ "document": chain(SHORT, call) }).to_string();
     let meter = Meter::begin(setup)?;
     let posts = Posts { goals, body: body.into() };
-    clients(setup, CLIENTS, ("plans: many at once", plans), posts).await?;
+    clients(setup.at(), CLIENTS, ("plans: many at once", plans), posts).await?;
     let all_ended = async || Ok(database::count(setup.servers, "houston.plans where ended_at is null")? == 0);
     wait_until(PATIENCE, all_ended, || "plans did not end".to_owned()).await?;
     let spent = meter.end(setup)?;
-    settle(setup).await?;
+    setup.settle(PATIENCE).await?;
     let [_, cpu_of_step, parts] = spent.rows("step", plans * SHORT);
     let [rate, ..] = spent.rows("plan", plans);
     let commits = spent.grown.commits as f64 / (plans * SHORT) as f64;
@@ -186,12 +187,6 @@ impl Job<()> for Posts {
 
 async fn post(connection: &mut Connection, goal: &str, body: &str) -> Result<PlanResponse> {
     connection.post(&format!("/v1/goals/{goal}/plans"), body).await?.json()
-}
-
-/// Waits until no run is open: a goal answers when its plan has ended.
-async fn settle(setup: &Setup<'_>) -> Result<()> {
-    let is_over = async || Ok(database::count(setup.servers, "houston.run_locks where run_open")? == 0);
-    wait_until(PATIENCE, is_over, || "not all runs ended".to_owned()).await
 }
 
 /// Steps that wait for nothing.

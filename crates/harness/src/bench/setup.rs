@@ -1,13 +1,15 @@
 //! Houston and a model server for one measurement.
 
+use std::net::SocketAddr;
 use std::slice;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use houston_testkit::houston::{Builder, Houston};
 use houston_testkit::model_server::{Gate, JournalDetail, ModelServer, Prepared, Reply, Wire};
 use houston_testkit::servers::TestServers;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -17,6 +19,7 @@ use super::report::megabytes;
 use super::workload;
 use crate::http::Connection;
 use crate::proc;
+use crate::wait::wait_until;
 use houston_testkit::console::Progress;
 
 /// How the model sends its answer.
@@ -53,13 +56,8 @@ pub(crate) struct Setup<'s> {
     replies: Replies,
 }
 
-/// Processor time used so far, by process.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Cpu {
-    pub(crate) houston: Duration,
-    pub(crate) postgres: Duration,
-    pub(crate) redis: Duration,
-}
+/// Processor time: of Houston, Postgres, Redis, and this program, which is clients and model.
+pub(crate) type Cpu = [Duration; 4];
 
 /// The service without requests.
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +97,7 @@ impl<'s> Setup<'s> {
                 // Not prepared: each call has an id of its own.
                 return Reply::tool(READS, json!({ "time_zone": zone }));
             }
-            script.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            script.lock().clone()
         })
         .await?;
         model.journal().set_detail(JournalDetail::Counts);
@@ -115,6 +113,17 @@ impl<'s> Setup<'s> {
 
     pub(crate) async fn connect(&self) -> Result<Connection> {
         Connection::to(&self.houston).await
+    }
+
+    /// Where clients find the service, and their key.
+    pub(crate) fn at(&self) -> (SocketAddr, &str) {
+        (self.houston.address, &self.houston.key)
+    }
+
+    /// Waits until no run is open.
+    pub(crate) async fn settle(&self, patience: Duration) -> Result<()> {
+        let is_over = async || Ok(database::count(self.servers, "houston.run_locks where run_open")? == 0);
+        wait_until(patience, is_over, || "not all runs ended".to_owned()).await
     }
 
     /// Makes the model answer without delay.
@@ -145,7 +154,7 @@ impl<'s> Setup<'s> {
     /// Sets the model's answer, rendered once so that the model server needs little processor time.
     pub(crate) fn answer(&self, reply: &Reply) {
         let prepared = Reply::prepared(&Prepared::new(reply, Wire::OpenAiChat));
-        *self.reply.lock().unwrap_or_else(PoisonError::into_inner) = prepared;
+        *self.reply.lock() = prepared;
     }
 
     /// Measures the service at rest for `time`.
@@ -157,18 +166,19 @@ impl<'s> Setup<'s> {
         let spent = meter.end(self)?;
         Ok(Rest {
             rss_mb: megabytes(proc::rss_of(&self.houston)?),
-            cpu_ms_per_second: spent.cpu.sum().as_secs_f64() * 1000.0 / spent.seconds,
+            cpu_ms_per_second: spent.of_service().as_secs_f64() * 1000.0 / spent.seconds,
             commits_per_second: spent.grown.commits as f64 / spent.seconds,
         })
     }
 
     pub(crate) fn cpu(&self) -> Result<Cpu> {
         let of = |pid: Option<u32>| proc::cpu(pid.context("a server has no process id")?);
-        Ok(Cpu {
-            houston: proc::cpu_of(&self.houston)?,
-            postgres: self.cells.iter().map(|cell| of(cell.postgres_pid())).sum::<Result<_>>()?,
-            redis: self.cells.iter().map(|cell| of(cell.redis_pid())).sum::<Result<_>>()?,
-        })
+        Ok([
+            proc::cpu_of(&self.houston)?,
+            self.cells.iter().map(|cell| of(cell.postgres_pid())).sum::<Result<_>>()?,
+            self.cells.iter().map(|cell| of(cell.redis_pid())).sum::<Result<_>>()?,
+            proc::own_cpu()?,
+        ])
     }
 
     /// The counters of all cells together.
@@ -219,19 +229,5 @@ impl<'s> Setup<'s> {
             self.cells.iter().map(|cell| database::count(cell, not_completed)).sum::<Result<_>>()?;
         ensure!(failed == 0, "{failed} runs did not complete");
         Ok(())
-    }
-}
-
-impl Cpu {
-    pub(crate) fn sum(self) -> Duration {
-        self.houston + self.postgres + self.redis
-    }
-
-    pub(crate) fn since(self, before: Self) -> Self {
-        Self {
-            houston: self.houston - before.houston,
-            postgres: self.postgres.saturating_sub(before.postgres),
-            redis: self.redis - before.redis,
-        }
     }
 }

@@ -18,16 +18,9 @@ const OF_A_GOAL: usize = 10;
 const CLIENTS: usize = 32;
 const TENTHS: usize = 10;
 
-/// What is seen at the end of a tenth.
-struct Tenth {
-    rate: f64,
-    cpu_ms: f64,
-    rss_mb: f64,
-    /// Connections of Postgres.
-    connections: f64,
-    /// Rows of Houston's tables that vacuum has to remove.
-    dead_rows: f64,
-}
+/// What is seen at the end of a tenth. Dead rows are those of Houston's tables that vacuum has to remove.
+const SEEN: [&str; 5] =
+    ["  runs/s", "  CPU a run, ms", "  RSS, MB", "  connections of Postgres", "  dead rows"];
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let servers = bench.servers()?;
@@ -35,12 +28,12 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let goals = bench.messages.div_ceil(TENTHS * OF_A_GOAL).max(1);
     // Not counted: connections are opened, statements are planned.
     let few = Conversations::of(&setup, CLIENTS).await?;
-    clients(&setup, CLIENTS, ("soak: warming up", CLIENTS), few).await?;
+    clients(setup.at(), CLIENTS, ("soak: warming up", CLIENTS), few).await?;
     let mut tenths = Vec::with_capacity(TENTHS);
     for nth in 1..=TENTHS {
         let job = Conversations::of(&setup, goals).await?;
         let meter = Meter::begin(&setup)?;
-        clients(&setup, CLIENTS, (&format!("soak: tenth {nth}"), goals), job).await?;
+        clients(setup.at(), CLIENTS, (&format!("soak: tenth {nth}"), goals), job).await?;
         let spent = meter.end(&setup)?;
         let runs = (goals * OF_A_GOAL) as f64;
         let seen = servers.sql(
@@ -48,37 +41,28 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
                     (select sum(n_dead_tup) from pg_stat_user_tables where schemaname = 'houston')",
         )?;
         let seen: Vec<f64> = seen.split('|').map(|field| field.trim().parse().unwrap_or(0.0)).collect();
-        let tenth = Tenth {
-            rate: runs / spent.seconds,
-            cpu_ms: spent.cpu.sum().as_secs_f64() * 1000.0 / runs,
-            rss_mb: megabytes(proc::rss_of(&setup.houston)?),
-            connections: seen.first().copied().unwrap_or_default(),
-            dead_rows: seen.get(1).copied().unwrap_or_default(),
-        };
-        print_status(&format!("  {:.0} runs/s, RSS {:.1} MB", tenth.rate, tenth.rss_mb));
-        tenths.push(tenth);
+        let of_postgres = |nth: usize| seen.get(nth).copied().unwrap_or_default();
+        let (rate, rss) = (runs / spent.seconds, megabytes(proc::rss_of(&setup.houston)?));
+        let cpu_ms = spent.of_service().as_secs_f64() * 1000.0 / runs;
+        print_status(&format!("  {rate:.0} runs/s, RSS {rss:.1} MB"));
+        tenths.push([rate, cpu_ms, rss, of_postgres(0), of_postgres(1)]);
     }
     setup.stop_and_check()?;
-    let of = |value: fn(&Tenth) -> f64| tenths.iter().map(value).collect::<Vec<_>>();
-    let row = |what: &str, value| Row::parts(format!("{what}, by tenth"), of(value));
-    let [second, last] = [1, TENTHS - 1].map(|nth| tenths[nth].rate);
+    let row = |(nth, what): (usize, &&str)| {
+        Row::parts(format!("{what}, by tenth"), tenths.iter().map(|tenth| tenth[nth]).collect())
+    };
+    let ratio = tenths[TENTHS - 1][0] / tenths[1][0];
+    let mut rows = vec![Row::of("runs/s of the last tenth / the second", ratio).at_least(0.95)];
+    rows.extend(SEEN.iter().enumerate().map(row));
     Ok(Report {
         about: format!(
             "soak: {} messages, {OF_A_GOAL} of a goal, {CLIENTS} clients",
             goals * TENTHS * OF_A_GOAL
         ),
-        rows: vec![
-            Row::of("runs/s of the last tenth / the second", last / second).at_least(0.95),
-            row("  runs/s", |tenth| tenth.rate),
-            row("  CPU a run, ms", |tenth| tenth.cpu_ms),
-            row("  RSS, MB", |tenth| tenth.rss_mb),
-            row("  connections of Postgres", |tenth| tenth.connections),
-            row("  dead rows", |tenth| tenth.dead_rows),
-        ],
+        rows,
     })
 }
 
-/// The names of the tenths.
 /// Makes a goal, and sends its messages.
 #[derive(Clone)]
 struct Conversations {
@@ -89,11 +73,7 @@ struct Conversations {
 impl Conversations {
     /// With the users of so many goals.
     async fn of(setup: &Setup<'_>, goals: usize) -> Result<Self> {
-        let (mut connection, mut users) = (setup.connect().await?, Vec::new());
-        for _ in 0..goals.div_ceil(GOALS_OF_A_USER) {
-            users.push(connection.user("bench").await?);
-        }
-        let users = Arc::new(users);
+        let users = Arc::new(setup.connect().await?.users("bench", goals.div_ceil(GOALS_OF_A_USER)).await?);
         Ok(Self { messages: Messages::to(&users), users })
     }
 }

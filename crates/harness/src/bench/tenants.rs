@@ -11,7 +11,7 @@ use houston_testkit::houston::Houston;
 use houston_testkit::model_server::{JournalDetail, ModelServer, Prepared, Reply, Wire};
 use serde_json::json;
 
-use super::load::{Job, clients_of};
+use super::load::{Job, clients};
 use super::report::{Report, Row};
 use super::workload::{self, Timing};
 use super::{Bench, database};
@@ -109,13 +109,9 @@ impl Quiet {
 
 /// Queues so many runs: a goal and a message each.
 async fn post_loudly(houston: &Houston, key: &str, runs: usize) -> Result<()> {
-    let mut users = Vec::with_capacity(USERS);
-    let mut connection = Connection::open(houston.address, key).await?;
-    for _ in 0..USERS {
-        users.push(connection.user("loud").await?);
-    }
     let at = (houston.address, key);
-    clients_of(at, CLIENTS, ("tenants: the runs of one", runs), LoudRuns(Arc::new(users))).await.map(drop)
+    let users = Connection::open(houston.address, key).await?.users("loud", USERS).await?;
+    clients(at, CLIENTS, ("tenants: the runs of one", runs), LoudRuns(Arc::new(users))).await.map(drop)
 }
 
 /// Each posts a message for one of these users, to a new goal.

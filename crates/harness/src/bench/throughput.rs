@@ -153,18 +153,20 @@ fn houston(bench: &Bench, case: &Case, receiver: Option<&Receiver>) -> Builder {
 async fn drive(setup: &Setup<'_>, case: &Case, seconds: f64, rest: &Rest) -> Result<Vec<Row>> {
     let goals = setup.goals(PROBE).await?;
     let probe = Messages::to(&goals);
-    clients(setup, case.concurrency, ("warming up", PROBE), probe.clone()).await?;
+    clients(setup.at(), case.concurrency, ("warming up", PROBE), probe.clone()).await?;
     let began = Instant::now();
-    clients(setup, case.concurrency, ("warming up", PROBE), probe).await?;
+    clients(setup.at(), case.concurrency, ("warming up", PROBE), probe).await?;
     let runs = (PROBE as f64 / began.elapsed().as_secs_f64() * seconds).ceil().max(1.0) as usize;
     let owners = match case.journey {
-        Journey::FromGoal => users(setup, runs.div_ceil(GOALS_OF_A_USER)).await?,
+        Journey::FromGoal => {
+            Arc::new(setup.connect().await?.users("bench", runs.div_ceil(GOALS_OF_A_USER)).await?)
+        }
         Journey::FromMessage | Journey::ByTool => setup.goals(runs).await?,
     };
     let job = Runs { messages: Messages::to(&owners), owners, journey: case.journey };
     let meter = Meter::begin(setup)?;
     let label = format!("throughput: {} at once", case.concurrency);
-    let timings = clients(setup, case.concurrency, (&label, runs), job).await?;
+    let timings = clients(setup.at(), case.concurrency, (&label, runs), job).await?;
     let spent = meter.end(setup)?;
 
     let per_run = |amount: f64| amount / runs as f64;
@@ -192,14 +194,6 @@ async fn drive(setup: &Setup<'_>, case: &Case, seconds: f64, rest: &Rest) -> Res
         Row::of("  pieces of its text that reach the client", per_run(pieces as f64)),
     ]);
     Ok(rows)
-}
-
-async fn users(setup: &Setup<'_>, count: usize) -> Result<Arc<Vec<String>>> {
-    let (mut connection, mut users) = (setup.connect().await?, Vec::with_capacity(count));
-    for _ in 0..count {
-        users.push(connection.user("bench").await?);
-    }
-    Ok(Arc::new(users))
 }
 
 /// The runs of a load.

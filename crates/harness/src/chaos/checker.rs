@@ -38,10 +38,6 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn new(rule: &'static str, what: &'static str) -> Self {
-        Self { rule, what, ..Self::default() }
-    }
-
     pub(crate) fn add(&mut self, example: String) {
         self.count += 1;
         if self.examples.len() < MAX_EXAMPLES {
@@ -50,32 +46,43 @@ impl Finding {
     }
 }
 
+/// A rule: its name, what violates it, and the function that looks for that.
+type Rule = (&'static str, &'static str, fn(&Evidence, &mut Finding));
+
+const RULES: [Rule; 13] = [
+    ("R1", "accepted messages lost", lost_messages),
+    ("R2", "messages answered twice", answered_once),
+    ("R3", "writes of a second orchestrator", stale_writes),
+    ("R4", "effects executed twice", effects),
+    ("R5", "histories a provider refuses", histories),
+    ("R12", "decisions lost, calls without a yes", approvals::approvals),
+    ("R6", "gaps, repetitions, wrong texts", streams),
+    ("R7", "recovery after kill -9 beyond its targets", recovery::times),
+    ("R8", "model calls repeated beyond one a crash", repeated_calls),
+    ("R9", "pending after quiet, locks of dead workers", liveness),
+    // These read several tables one after the other: while runs are open they need not be consistent.
+    ("R11", "sessions torn, overlapping, closed twice", sessions::sessions),
+    ("R13", "innocent runs given up", innocents::innocents),
+    ("R14", "plans stuck, steps or ends doubled", plans::plans),
+];
+
 /// The rules that can be checked while faults are injected: no later event repairs a violation of them.
 pub(crate) fn safety(evidence: &Evidence) -> Vec<Finding> {
-    vec![
-        answered_once(evidence),
-        stale_writes(evidence),
-        effects(evidence),
-        histories(evidence),
-        approvals::approvals(evidence),
-    ]
+    check(&RULES[1..6], evidence)
 }
 
 /// All rules, once every run has ended.
 pub(crate) fn all(evidence: &Evidence) -> Vec<Finding> {
-    let mut findings = vec![lost_messages(evidence)];
-    findings.extend(safety(evidence));
-    findings.extend([
-        streams(evidence),
-        recovery::times(evidence),
-        repeated_calls(evidence),
-        liveness(evidence),
-    ]);
-    // Reads several tables one after the other: while runs are open they need not be consistent.
-    findings.push(sessions::sessions(evidence));
-    findings.push(innocents::innocents(evidence));
-    findings.push(plans::plans(evidence));
-    findings
+    check(&RULES, evidence)
+}
+
+fn check(rules: &[Rule], evidence: &Evidence) -> Vec<Finding> {
+    let find = |(rule, what, look): &Rule| {
+        let mut finding = Finding { rule, what, ..Finding::default() };
+        look(evidence, &mut finding);
+        finding
+    };
+    rules.iter().map(find).collect()
 }
 
 /// How often each message was answered, by its number.
@@ -90,8 +97,7 @@ fn answers(evidence: &Evidence) -> HashMap<usize, usize> {
 }
 
 /// R1: an accepted message is answered, or its run has visibly failed.
-fn lost_messages(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R1", "accepted messages lost");
+fn lost_messages(evidence: &Evidence, finding: &mut Finding) {
     let answers = answers(evidence);
     let messages: HashMap<String, _> =
         evidence.rows.messages.iter().map(|message| (bare_id(&message.id), message)).collect();
@@ -136,23 +142,19 @@ fn lost_messages(evidence: &Evidence) -> Finding {
     for (status, count) in failed {
         finding.note += &format!(", {count} {}", status.replace('_', "-"));
     }
-    finding
 }
 
 /// R2: no message is answered twice.
-fn answered_once(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R2", "messages answered twice");
+fn answered_once(evidence: &Evidence, finding: &mut Finding) {
     let answers = answers(evidence);
     finding.of = answers.len();
     for (number, count) in answers.iter().filter(|(_, count)| **count > 1) {
         finding.add(format!("#{number} was answered {count} times"));
     }
-    finding
 }
 
 /// R3: no write has a smaller epoch than an earlier write; no two claims have the same epoch.
-fn stale_writes(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R3", "writes of a second orchestrator");
+fn stale_writes(evidence: &Evidence, finding: &mut Finding) {
     let mut claims: HashSet<(&str, i64)> = HashSet::new();
     let (mut goal, mut latest) = ("", 0);
     for event in evidence.rows.events.iter().filter(|event| event.epoch > 0) {
@@ -180,12 +182,10 @@ fn stale_writes(evidence: &Evidence) -> Finding {
         latest = latest.max(entry.epoch);
     }
     finding.note = format!("{} claims", claims.len());
-    finding
 }
 
 /// R4: an effect happens once per operation, under any call id; a note is created once; poison is given up.
-fn effects(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R4", "effects executed twice");
+fn effects(evidence: &Evidence, finding: &mut Finding) {
     let none = Vec::new();
     let ledger = |tool: &str| evidence.ledgers.get(tool).unwrap_or(&none);
     finding.of = ledger("charge").len() + evidence.rows.notes.len();
@@ -215,7 +215,6 @@ fn effects(evidence: &Evidence) -> Finding {
         again.len(),
         ledger("poison").len()
     );
-    finding
 }
 
 fn repeated<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
@@ -227,8 +226,7 @@ fn repeated<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
 }
 
 /// R5: a provider would accept every committed prefix of each history, and every request.
-fn histories(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R5", "histories a provider refuses");
+fn histories(evidence: &Evidence, finding: &mut Finding) {
     let mut goals: BTreeMap<&str, Vec<(String, serde_json::Value)>> = BTreeMap::new();
     for entry in &evidence.rows.history {
         goals.entry(&entry.goal).or_default().push((entry.role.clone(), entry.content.clone()));
@@ -247,7 +245,6 @@ fn histories(evidence: &Evidence) -> Finding {
         finding.add(reason.clone());
     }
     finding.note = format!("{} model calls", evidence.model_calls.len());
-    finding
 }
 
 /// The log a client must have, from the events of its goal.
@@ -268,8 +265,7 @@ fn expected<'e>(events: impl Iterator<Item = &'e EventRow>) -> Vec<String> {
 }
 
 /// R6: positions have no gap; each client received each event once, in order, and the texts of the thread.
-fn streams(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R6", "gaps, repetitions, wrong texts");
+fn streams(evidence: &Evidence, finding: &mut Finding) {
     let mut goals: HashMap<&str, Vec<&EventRow>> = HashMap::new();
     for event in &evidence.rows.events {
         goals.entry(&event.goal).or_default().push(event);
@@ -315,7 +311,6 @@ fn streams(evidence: &Evidence) -> Finding {
         }
     }
     finding.note = format!("{} readers, {connections} connections", evidence.streams.len());
-    finding
 }
 
 fn difference(received: &[String], expected: &[String]) -> String {
@@ -330,8 +325,7 @@ fn difference(received: &[String], expected: &[String]) -> String {
 }
 
 /// R8: an answered model call is repeated at most once per further attempt of a run.
-fn repeated_calls(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R8", "model calls repeated beyond one a crash");
+fn repeated_calls(evidence: &Evidence, finding: &mut Finding) {
     let goal_of: HashMap<usize, usize> = evidence.posts.iter().map(|post| (post.number, post.goal)).collect();
     let mut again: HashMap<&str, i64> = HashMap::new();
     for run in &evidence.rows.runs {
@@ -360,12 +354,10 @@ fn repeated_calls(evidence: &Evidence) -> Finding {
     finding.of = evidence.model_calls.len();
     let (again, repeats) = (again.values().sum::<i64>(), repeats.values().sum::<i64>());
     finding.note = format!("{repeats} answered calls repeated, {again} further attempts");
-    finding
 }
 
 /// R9: after the quiet phase no message, and no summary for longer than 30 s, is pending, and no lock is held by a dead worker.
-fn liveness(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R9", "pending after quiet, locks of dead workers");
+fn liveness(evidence: &Evidence, finding: &mut Finding) {
     finding.of = evidence.rows.locks.len();
     for lock in &evidence.rows.locks {
         if lock.run_open && lock.open_for > 30.0 {
@@ -381,7 +373,6 @@ fn liveness(evidence: &Evidence) -> Finding {
     for session in evidence.rows.sessions.iter().filter(|session| session.pending) {
         finding.add(format!("goal {}: session {} has no summary yet", session.goal, session.number));
     }
-    finding
 }
 
 #[cfg(test)]

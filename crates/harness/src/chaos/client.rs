@@ -1,9 +1,10 @@
 //! Simulated clients: they post messages, retry, post twice and cancel runs. Each message has an idempotency key and
 //! is sent until it is accepted.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use houston_protocol::message::AcceptedMessageResponse;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -56,10 +57,6 @@ pub(crate) struct ClientPool {
 }
 
 impl ClientPool {
-    pub(crate) fn posts(&self) -> MutexGuard<'_, Posts> {
-        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Runs one client: posts messages one after the other until `last_post`.
     pub(crate) async fn run_client(self, mut seed: Seed) {
         while Instant::now() < self.last_post {
@@ -84,7 +81,7 @@ impl ClientPool {
             script = MessageScript::draw(seed, self.plans);
         }
         let (number, content) = {
-            let mut posts = self.posts();
+            let mut posts = self.posts.lock();
             let number = posts.posts.len();
             let content = script.text(number);
             posts.posts.push(Post {
@@ -127,11 +124,11 @@ impl ClientPool {
         request: &Request<'_>,
         seed: &mut Seed,
     ) -> Option<AcceptedMessageResponse> {
-        let count = || self.posts().posts[number].tries += 1;
+        let count = || self.posts.lock().posts[number].tries += 1;
         let answer = self.apis.post_until_answered(request, Some(self.last_try), seed, count).await?;
         match answer.json::<AcceptedMessageResponse>() {
             Ok(accepted) => {
-                self.posts().posts[number].accepted = Some(accepted.clone());
+                self.posts.lock().posts[number].accepted = Some(accepted.clone());
                 Some(accepted)
             }
             Err(error) => {
@@ -142,7 +139,7 @@ impl ClientPool {
     }
 
     fn reject(&self, number: usize, reason: String) {
-        self.posts().posts[number].rejected = Some(reason);
+        self.posts.lock().posts[number].rejected = Some(reason);
     }
 
     /// Requests a cancel until an API answers. The run may already have ended.
@@ -150,7 +147,7 @@ impl ClientPool {
         let Some(run) = accepted.message.run_id else { return };
         let request = Request { path: &format!("/v1/runs/{run}/cancel"), body: "", once: None };
         let answer = self.apis.post_until_answered(&request, Some(self.last_post), seed, || ()).await;
-        self.posts().cancels += usize::from(answer.is_some_and(|answer| answer.status == 202));
+        self.posts.lock().cancels += usize::from(answer.is_some_and(|answer| answer.status == 202));
     }
 }
 

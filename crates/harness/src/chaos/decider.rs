@@ -2,11 +2,12 @@
 //! until an API has answered.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Result;
 use houston_protocol::page::Page;
 use houston_protocol::question::QuestionResponse;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -45,34 +46,23 @@ pub(crate) struct Decided {
     pub(crate) answer: Value,
 }
 
+/// What was decided.
 #[derive(Debug, Default)]
-struct Taken {
-    decided: Vec<Decided>,
-    wrong: Vec<String>,
+pub(crate) struct Decisions {
+    /// As the API accepted it.
+    pub(crate) decided: Vec<Decided>,
+    /// Responses that must not happen.
+    pub(crate) wrong: Vec<String>,
 }
 
 /// What all deciders share.
 #[derive(Debug, Clone)]
 pub(crate) struct DeciderPool {
-    apis: Apis,
-    taken: Arc<Mutex<Taken>>,
+    pub(crate) apis: Apis,
+    pub(crate) decisions: Arc<Mutex<Decisions>>,
 }
 
 impl DeciderPool {
-    pub(crate) fn new(apis: Apis) -> Self {
-        Self { apis, taken: Arc::default() }
-    }
-
-    /// The accepted decisions, and the responses that must not happen.
-    pub(crate) fn taken(&self) -> (Vec<Decided>, Vec<String>) {
-        let mut taken = self.lock();
-        (std::mem::take(&mut taken.decided), std::mem::take(&mut taken.wrong))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Runs one decider until it is dropped.
     pub(crate) async fn run(self, mut seed: Seed) {
         loop {
@@ -85,13 +75,13 @@ impl DeciderPool {
             // All deciders see the same list: often several take the same question.
             let question = &open[seed.below(open.len().min(4))];
             let answer = draw(question, &mut seed);
-            let was_accepted = self.decide(question, &answer, &mut seed).await;
-            if was_accepted && seed.permille(300) {
-                // A person who is not sure that it arrived.
-                let again = self.decide(question, &answer, &mut seed).await;
-                if !again {
-                    self.lock().wrong.push(format!("{}: the same answer again was refused", question.id));
-                }
+            // Some are not sure that it arrived.
+            if self.decide(question, &answer, &mut seed).await
+                && seed.permille(300)
+                && !self.decide(question, &answer, &mut seed).await
+            {
+                let wrong = format!("{}: the same answer again was refused", question.id);
+                self.decisions.lock().wrong.push(wrong);
             }
             if seed.permille(200) {
                 let other = draw(question, &mut seed);
@@ -114,13 +104,13 @@ impl DeciderPool {
         match response.status {
             200 => {
                 let question = bare_id(&question.id.to_string());
-                self.lock().decided.push(Decided { question, answer: answer.clone() });
+                self.decisions.lock().decided.push(Decided { question, answer: answer.clone() });
             }
             // Decided by another, or not asked any more.
             409 => {}
             status => {
                 let body = String::from_utf8_lossy(&response.body).into_owned();
-                self.lock().wrong.push(format!("{}: {status} {body}", question.id));
+                self.decisions.lock().wrong.push(format!("{}: {status} {body}", question.id));
             }
         }
         response.status == 200

@@ -23,8 +23,9 @@ const UNNOTICED: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is tested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Engine {
+    #[default]
     /// PgBouncer, killed and started again
     Pooler,
     /// Postgres with a synchronous standby: the primary is killed, the standby is promoted
@@ -36,6 +37,7 @@ pub(crate) enum Engine {
 }
 
 /// The additional servers.
+#[derive(Default)]
 pub(crate) struct Engines {
     engine: Engine,
     folder: PathBuf,
@@ -51,25 +53,15 @@ pub(crate) struct Engines {
     proxies: Vec<FaultProxy>,
     // Last, so that it is dropped after what uses it.
     standby: Option<TestServers>,
-    note: String,
+    /// What a reader of the figures must know.
+    pub(crate) note: String,
 }
 
 impl Engines {
     pub(crate) async fn start(engine: Engine, folder: &Path, primary: &TestServers) -> Result<Self> {
         let folder = folder.join("engines");
         std::fs::create_dir_all(&folder)?;
-        let mut engines = Self {
-            engine,
-            folder,
-            database_url: None,
-            redis_url: None,
-            pooler: None,
-            program: PathBuf::new(),
-            redis: Vec::new(),
-            proxies: Vec::new(),
-            standby: None,
-            note: String::new(),
-        };
+        let mut engines = Self { engine, folder, ..Self::default() };
         match engine {
             Engine::Pooler => engines.start_pooler(primary).await?,
             Engine::Standby => engines.start_standby(primary).await?,
@@ -84,11 +76,6 @@ impl Engines {
         let database = self.database_url.clone().unwrap_or_else(|| primary.database_url().to_owned());
         let redis = self.redis_url.clone().unwrap_or_else(|| primary.redis_url().to_owned());
         (database, redis)
-    }
-
-    /// What a reader of the figures must know.
-    pub(crate) fn note(&self) -> &str {
-        &self.note
     }
 
     /// The server is lost for good, and replaced.
@@ -120,11 +107,7 @@ impl Engines {
         if matches!(self.engine, Engine::Pooler | Engine::Standby) {
             return None;
         }
-        let hints = self.redis.iter().map(|(port, _)| {
-            let statistics = ask(*port, &["INFO", "commandstats"]).unwrap_or_default();
-            let is_master = ask(*port, &["ROLE"]).is_ok_and(|role| role.starts_with("master"));
-            calls(&statistics, "zadd").filter(|_| is_master).unwrap_or(0)
-        });
+        let hints = self.redis.iter().filter_map(|(port, _)| hints_of_master(*port));
         Some(hints.sum())
     }
 
@@ -251,11 +234,7 @@ impl Engines {
 
     /// The node with Houston's keys.
     fn owner(&self) -> Result<usize> {
-        let has_keys = |(port, _): &(u16, Process)| {
-            let is_master = ask(*port, &["ROLE"]).is_ok_and(|role| role.starts_with("master"));
-            let statistics = ask(*port, &["INFO", "commandstats"]).unwrap_or_default();
-            is_master && calls(&statistics, "zadd").is_some_and(|calls| calls > 0)
-        };
+        let has_keys = |(port, _): &(u16, Process)| hints_of_master(*port).is_some_and(|hints| hints > 0);
         self.redis.iter().position(has_keys).context("no node of the cluster got a hint")
     }
 }
@@ -293,6 +272,12 @@ fn wait(problem: &str, is_done: impl Fn() -> Result<bool>) -> Result<()> {
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())
+}
+
+/// How many hints a server got, if it is a master and got any.
+fn hints_of_master(port: u16) -> Option<u64> {
+    let statistics = ask(port, &["INFO", "commandstats"]).ok()?;
+    calls(&statistics, "zadd").filter(|_| ask(port, &["ROLE"]).is_ok_and(|role| role.starts_with("master")))
 }
 
 /// How often a server got a command, from INFO commandstats.

@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use super::client::Post;
 use super::databases::Databases;
-use super::decider::Decided;
+use super::decider::Decisions;
 use super::installation::ChaosInstallation;
 use super::model::ModelCall;
-use super::nemesis::Kill;
+use super::nemesis::FaultLog;
 use super::reader::ReceivedStream;
 
 /// A durable event.
@@ -245,6 +245,8 @@ fn rows<T: DeserializeOwned>(psql: &Databases, sql: &str) -> Result<Vec<T>> {
 pub(crate) struct Evidence {
     pub(crate) rows: Rows,
     pub(crate) posts: Vec<Post>,
+    /// Runs that clients cancelled.
+    pub(crate) cancels: usize,
     /// Ids of the goals, without prefix and hyphens.
     pub(crate) goals: Vec<String>,
     /// What each reader received, with its goal's id.
@@ -254,15 +256,10 @@ pub(crate) struct Evidence {
     pub(crate) endings: HashMap<usize, Ending>,
     /// Conversations that a provider would refuse.
     pub(crate) invalid_conversations: Vec<String>,
-    pub(crate) kills: Vec<Kill>,
-    /// When no process could reach Postgres: from and to, in seconds since 1970.
-    pub(crate) outages: Vec<(f64, f64)>,
+    pub(crate) faults: FaultLog,
     /// Executions, by tool.
     pub(crate) ledgers: BTreeMap<String, Vec<Execution>>,
-    /// What people decided about calls, as the API accepted it.
-    pub(crate) decided: Vec<Decided>,
-    /// Responses to decisions that must not happen.
-    pub(crate) wrong_decisions: Vec<String>,
+    pub(crate) decisions: Decisions,
 }
 
 impl Evidence {

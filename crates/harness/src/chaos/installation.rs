@@ -2,15 +2,17 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use houston_testkit::houston::{Builder, Houston};
 use houston_testkit::model_server::{JournalDetail, ModelServer};
 use houston_testkit::servers::TestServers;
+use parking_lot::Mutex;
+use tokio::task::spawn_blocking;
 
 use super::Options;
 use super::apis::Apis;
@@ -19,8 +21,8 @@ use super::decider::RULE;
 use super::engines::Engines;
 use super::message_script::POISON;
 use super::model::ScriptedModel;
-use super::node::{Node, Servers, Start};
-use super::plan::{APIS, NODES, name};
+use super::node::{Node, Start};
+use super::plan::{APIS, NODES};
 use crate::http::Connection;
 use crate::service::add_tools;
 use crate::wait::wait_until;
@@ -43,9 +45,9 @@ pub(crate) struct ChaosInstallation {
     /// Whether the last worker runs with a clock an hour off.
     pub(crate) wrong_clock: bool,
     /// The engine that is tested, if one is.
-    engines: Mutex<Option<Engines>>,
+    pub(crate) engines: Mutex<Option<Engines>>,
     // Last, so that it is dropped after the processes that use it.
-    servers: Mutex<Vec<TestServers>>,
+    pub(crate) servers: Mutex<Vec<TestServers>>,
     /// Counts faults of servers: they hit one cell after the other.
     turn: AtomicUsize,
 }
@@ -78,29 +80,33 @@ impl ChaosInstallation {
             None => None,
         };
         let addresses = engines.as_ref().map(|engines| engines.addresses(&servers[0]));
-        let sockets = sockets(&servers, model.address())?;
-        let clock = wrong_clock().await;
-        let apis = ports()?;
+        let sockets = servers.iter().map(sockets).collect::<Result<Vec<_>>>()?;
+        let (postgres, redis) = sockets.into_iter().unzip();
+        let (wrong_clock, apis) = (wrong_clock().await, ports()?);
+        let (model_address, has_wrong_clock) = (model.address(), wrong_clock.is_some());
+        let start = Start {
+            setup,
+            addresses,
+            postgres,
+            redis,
+            model: model_address,
+            apis: &apis,
+            wrong_clock,
+            folder,
+        };
         let mut nodes = Vec::with_capacity(NODES);
-        for node in 0..NODES {
-            let start = Start {
-                setup: setup.clone(),
-                arguments: arguments(apis.get(node)),
-                addresses: addresses.clone(),
-                wrong_clock: clock.clone().filter(|_| node == NODES - 1),
-                log: folder.join(format!("{}.log", name(node).replace(' ', "-"))),
-            };
-            nodes.push(Node::new(name(node), start, &sockets).await?);
+        for number in 0..NODES {
+            nodes.push(Node::new(number, &start).await?);
         }
         let installation = Self {
             nodes,
+            redis: start.redis,
             apis: Apis { addresses: apis, key },
             scripted_model,
             model,
             databases: Databases::of(&servers),
-            redis: sockets.redis,
             folder: folder.clone(),
-            wrong_clock: clock.is_some(),
+            wrong_clock: has_wrong_clock,
             engines: Mutex::new(engines),
             servers: Mutex::new(servers),
             turn: AtomicUsize::new(0),
@@ -114,12 +120,13 @@ impl ChaosInstallation {
         self.turn.fetch_add(1, Relaxed) % self.redis.len()
     }
 
-    pub(crate) fn engines(&self) -> MutexGuard<'_, Option<Engines>> {
-        self.engines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn servers(&self) -> MutexGuard<'_, Vec<TestServers>> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Does what blocks on a thread for that.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        job: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let installation = Arc::clone(self);
+        spawn_blocking(move || job(&installation)).await?
     }
 
     /// Starts processes that have ended. Call it often.
@@ -181,23 +188,10 @@ fn settings(setup: Builder, folder: &Path) -> Builder {
         .set("HOUSTON_ORCHESTRATOR__MODEL__IDLE_TIMEOUT_S", "8")
 }
 
-/// The unix sockets of the servers, from their URLs.
-fn sockets(cells: &[TestServers], model: SocketAddr) -> Result<Servers> {
-    let mut sockets = Servers { postgres: Vec::new(), redis: Vec::new(), model };
-    for servers in cells {
-        let redis = servers.redis_url().strip_prefix("redis+unix://");
-        sockets.postgres.push(servers.postgres_socket()?);
-        sockets.redis.push(PathBuf::from(redis.context("the test Redis has no socket")?));
-    }
-    Ok(sockets)
-}
-
-/// The arguments of an API process with this address, or of a worker.
-fn arguments(api: Option<&SocketAddr>) -> Vec<String> {
-    match api {
-        Some(address) => vec!["serve".to_owned(), "--address".to_owned(), address.to_string()],
-        None => vec!["work".to_owned()],
-    }
+/// The sockets of Postgres and of Redis.
+fn sockets(servers: &TestServers) -> Result<(PathBuf, PathBuf)> {
+    let redis = servers.redis_url().strip_prefix("redis+unix://").context("the test Redis has no socket")?;
+    Ok((servers.postgres_socket()?, PathBuf::from(redis)))
 }
 
 /// Writes the agent types with the tools of this test added, and the guards with the rule that some calls need a yes.

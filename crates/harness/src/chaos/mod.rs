@@ -44,12 +44,12 @@ mod unended;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use tokio::sync::watch;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -112,7 +112,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let pool = ClientPool {
         apis: installation.apis.clone(),
         goals: Arc::clone(&goals),
-        posts: Arc::new(Mutex::new(Posts::default())),
+        posts: Arc::default(),
         last_post: began + options.time,
         last_try: began + options.time + QUIET / 2,
         pause: PAUSE,
@@ -129,7 +129,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let mut restarts = JoinSet::new();
     restarts.spawn(restart_ended(Arc::clone(&installation)));
 
-    let (mut fault_log, found) = Box::pin(inject_faults(&installation, options)).await;
+    let (faults, found) = Box::pin(inject_faults(&installation, options)).await;
     let (mut quiet, mut not_ended) = (Duration::ZERO, Vec::new());
     if found {
         clients.abort_all();
@@ -140,47 +140,44 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     }
     deciders.shutdown().await;
     let seconds = began.elapsed().as_secs_f64();
-    let mut evidence = gather(&installation).await?;
+    let mut evidence = installation.blocking(Evidence::gather).await?;
     let lasts = evidence.rows.locks.iter().map(|lock| (lock.goal.clone(), lock.last_seq)).collect();
     ends.send_replace(Some(Arc::new(lasts)));
     evidence.streams = collect(readers, ends).await;
     restarts.shutdown().await;
     installation.nodes.iter().for_each(node::Node::save_log);
-    (evidence.kills, evidence.outages) = fault_log.taken();
-    (evidence.decided, evidence.wrong_decisions) = deciding.taken();
+    evidence.faults = faults;
+    evidence.decisions = std::mem::take(&mut *deciding.decisions.lock());
     evidence.goals = goals.iter().map(|goal| bare_id(goal)).collect();
-    let Posts { posts, cancels } = std::mem::take(&mut *pool.posts());
-    evidence.posts = posts;
+    Posts { posts: evidence.posts, cancels: evidence.cancels } = std::mem::take(&mut *pool.posts.lock());
     let findings = findings(options, &evidence, found);
     let (engine_note, hints_after) = engine_figures(&installation).await?;
-    let (processes_started, processes_ended_by_themselves) = processes(&installation);
     Ok(Report {
+        seed: options.seed,
         seconds,
         quiet_seconds: quiet.as_secs_f64(),
         not_ended,
-        cancels,
-        processes_started,
-        processes_ended_by_themselves,
+        findings,
+        evidence,
+        processes: processes(&installation),
         engine_note,
         hints_after,
-        ..Report::of(options, &evidence, findings, fault_log)
     })
 }
 
 /// How many processes were started, and how many of them ended by themselves.
-fn processes(installation: &ChaosInstallation) -> (u32, u32) {
+fn processes(installation: &ChaosInstallation) -> (usize, usize) {
     let counts = installation.nodes.iter().map(node::Node::counts);
     counts.fold((0, 0), |(starts, ends), (started, ended)| (starts + started, ends + ended))
 }
 
 /// What to know of the engine, and how many hints its replacement got.
 async fn engine_figures(installation: &Arc<ChaosInstallation>) -> Result<(String, Option<u64>)> {
-    let installation = Arc::clone(installation);
-    let figures = move || {
-        let engines = installation.engines();
-        engines.as_ref().map(|engines| (engines.note().to_owned(), engines.hints_after()))
+    let figures = |installation: &ChaosInstallation| {
+        let engines = installation.engines.lock();
+        Ok(engines.as_ref().map(|engines| (engines.note.clone(), engines.hints_after())))
     };
-    Ok(spawn_blocking(figures).await?.unwrap_or_default())
+    Ok(installation.blocking(figures).await?.unwrap_or_default())
 }
 
 /// Carries out the plan of faults. Returns the log, and whether a violation was found in a mutated service.
@@ -200,7 +197,7 @@ async fn inject_faults(installation: &Arc<ChaosInstallation>, options: &Options)
 
 /// Starts the deciders. They decide until they are stopped: a run that waits for a yes does not end.
 fn decide(installation: &ChaosInstallation, options: &Options) -> (DeciderPool, JoinSet<()>) {
-    let pool = DeciderPool::new(installation.apis.clone());
+    let pool = DeciderPool { apis: installation.apis.clone(), decisions: Arc::default() };
     let mut deciders = JoinSet::new();
     for decider in 0..DECIDERS {
         deciders.spawn(pool.clone().run(Seed::of(options.seed, 3000 + decider as u64)));
@@ -251,11 +248,6 @@ fn findings(options: &Options, evidence: &Evidence, found: bool) -> Vec<checker:
     findings
 }
 
-async fn gather(installation: &Arc<ChaosInstallation>) -> Result<Evidence> {
-    let installation = Arc::clone(installation);
-    spawn_blocking(move || Evidence::gather(&installation)).await?
-}
-
 /// Checks a mutated service at intervals until a violation is found or the time is up. Returns whether one was found.
 async fn watch_for_violation(
     installation: &Arc<ChaosInstallation>,
@@ -266,7 +258,7 @@ async fn watch_for_violation(
     while options.mutation.is_some() && Instant::now() < end {
         sleep(CHECK_INTERVAL).await;
         // Postgres may be down: try again at the next interval.
-        let Ok(evidence) = gather(installation).await else { continue };
+        let Ok(evidence) = installation.blocking(Evidence::gather).await else { continue };
         if checker::safety(&evidence).iter().any(|finding| finding.count > 0) {
             stop.cancel();
             return true;
@@ -289,14 +281,13 @@ async fn wait_until_quiet(
     clients.abort_all();
     let mut is_quiet = false;
     while !is_quiet && began.elapsed() < QUIET {
-        let shared = Arc::clone(installation);
-        let open = spawn_blocking(move || {
-            shared.databases.sum(
+        let open = |installation: &ChaosInstallation| {
+            installation.databases.sum(
                 "select (select count(*) from houston.run_locks where run_open or wake)
                       + (select count(*) from houston.sessions where summary_due_at is not null)",
             )
-        });
-        is_quiet = open.await?.is_ok_and(|open| open == 0);
+        };
+        is_quiet = installation.blocking(open).await.is_ok_and(|open| open == 0);
         if !is_quiet {
             sleep(Duration::from_millis(500)).await;
         }

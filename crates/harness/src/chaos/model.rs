@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use houston_testkit::model_server::{Call, Fault, Reply, without_system_context};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::decider::needs_yes;
@@ -78,16 +79,16 @@ struct ConversationState {
 
 impl ScriptedModel {
     pub(crate) fn set(&self, fault: ModelFault) {
-        self.state().fault = fault;
+        self.0.lock().fault = fault;
     }
 
     pub(crate) fn calls(&self) -> Vec<ModelCall> {
-        self.state().calls.clone()
+        self.0.lock().calls.clone()
     }
 
     /// Conversations that a provider would refuse, with the reason.
     pub(crate) fn invalid_conversations(&self) -> Vec<String> {
-        self.state().invalid_conversations.clone()
+        self.0.lock().invalid_conversations.clone()
     }
 
     /// The reply to `call`.
@@ -103,7 +104,7 @@ impl ScriptedModel {
         }
         let messages = &plain(call.json()["messages"].as_array().map_or(&[][..], Vec::as_slice));
         let conversation_state = ConversationState::of(messages);
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if let Some(reason) = refusal(messages) {
             let pending = &conversation_state.pending;
             state.invalid_conversations.push(format!("call {} about {pending:?}: {reason}", call.number));
@@ -128,12 +129,8 @@ impl ScriptedModel {
 
     /// A reply that answers no message: a summary, a step of a plan. It is not recorded.
     fn unrecorded(&self, call: &Call, reply: Reply) -> Reply {
-        let fault = if call.number.is_multiple_of(2) { self.state().fault } else { ModelFault::None };
+        let fault = if call.number.is_multiple_of(2) { self.0.lock().fault } else { ModelFault::None };
         with_fault(fault, call, reply)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use houston_testkit::fault_proxy::Fault;
 use houston_testkit::servers::TestServers;
 use serde::Deserialize;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -36,14 +36,13 @@ pub(crate) struct Kill {
 }
 
 /// What an injected fault adds to the evidence.
-#[derive(Debug)]
-enum Injected {
-    Nothing,
-    Kill(Kill),
+#[derive(Debug, Default)]
+struct Injected {
+    kill: Option<Kill>,
     /// No process could reach Postgres: from and to, in seconds since 1970.
-    Outage(f64, f64),
+    outage: Option<(f64, f64)>,
     /// The server of the tested engine was lost: when, in seconds since 1970.
-    Loss(f64),
+    lost_at: Option<f64>,
 }
 
 /// How many faults of a kind were planned, and injected.
@@ -59,6 +58,7 @@ pub(crate) struct FaultLog {
     /// By kind.
     pub(crate) faults: BTreeMap<&'static str, Count>,
     pub(crate) kills: Vec<Kill>,
+    /// When no process could reach Postgres.
     pub(crate) outages: Vec<(f64, f64)>,
     /// When the server of the tested engine was lost.
     pub(crate) lost_at: Option<f64>,
@@ -73,11 +73,6 @@ impl FaultLog {
 
     pub(crate) fn injected(&self) -> usize {
         self.faults.values().map(|count| count.injected).sum()
-    }
-
-    /// The kills and outages, for the evidence.
-    pub(crate) fn taken(&mut self) -> (Vec<Kill>, Vec<(f64, f64)>) {
-        (std::mem::take(&mut self.kills), std::mem::take(&mut self.outages))
     }
 
     pub(crate) fn count(&mut self, kind: &'static str, is_injected: bool) {
@@ -115,10 +110,11 @@ pub(crate) async fn carry_out(
         let Some(Ok((action, done))) = done else { continue };
         fault_log.count(action.kind(), done.is_ok());
         match done {
-            Ok(Injected::Nothing) => {}
-            Ok(Injected::Kill(kill)) => fault_log.kills.push(kill),
-            Ok(Injected::Outage(from, to)) => fault_log.outages.push((from, to)),
-            Ok(Injected::Loss(at)) => fault_log.lost_at = Some(at),
+            Ok(Injected { kill, outage, lost_at }) => {
+                fault_log.kills.extend(kill);
+                fault_log.outages.extend(outage);
+                fault_log.lost_at = fault_log.lost_at.or(lost_at);
+            }
             Err(error) => fault_log.not_injected.push(format!("{action}: {error:#}")),
         }
     }
@@ -153,46 +149,33 @@ async fn inject(installation: &Arc<ChaosInstallation>, action: Action) -> Result
     let from = now(installation).await;
     apply(installation, action).await?;
     if action == Action::LoseServer {
-        return Ok(Injected::Loss(from?));
+        return Ok(Injected { lost_at: Some(from?), ..Injected::default() });
     }
-    let to = now(installation).await;
-    Ok(match (from, to) {
-        (Ok(from), Ok(to)) => Injected::Outage(from, to),
-        _ => Injected::Nothing,
-    })
+    let outage = from.ok().zip(now(installation).await.ok());
+    Ok(Injected { outage, ..Injected::default() })
 }
 
 /// Seconds since 1970, by the database's clock.
 async fn now(installation: &Arc<ChaosInstallation>) -> Result<f64> {
-    let installation = Arc::clone(installation);
-    let now = move || installation.databases.rows("select extract(epoch from clock_timestamp())");
-    let clocks = spawn_blocking(now).await??;
+    let now = |installation: &ChaosInstallation| {
+        installation.databases.rows("select extract(epoch from clock_timestamp())")
+    };
+    let clocks = installation.blocking(now).await?;
     Ok(clocks.lines().next().context("there is no database")?.parse()?)
 }
 
 async fn apply(installation: &Arc<ChaosInstallation>, action: Action) -> Result<Injected> {
     match action {
-        Action::Kill(node) => {
-            let installation = Arc::clone(installation);
-            let kill = spawn_blocking(move || kill(&installation, node)).await??;
-            return Ok(kill.map_or(Injected::Nothing, Injected::Kill));
-        }
         Action::Pause(node, time) => {
             let pid = installation.nodes[node].pause()?;
             sleep(time).await;
             installation.nodes[node].resume(pid);
         }
-        Action::StallRedis(time) => {
-            blocking(installation, action).await?;
+        Action::StallRedis(time) | Action::FillRedis(time) => {
+            installation.blocking(move |installation| apply_blocking(installation, action)).await?;
             sleep(time).await;
-            let installation = Arc::clone(installation);
-            spawn_blocking(move || resume_redis(&installation)).await??;
-        }
-        Action::FillRedis(time) => {
-            blocking(installation, action).await?;
-            sleep(time).await;
-            let installation = Arc::clone(installation);
-            spawn_blocking(move || empty_redis(&installation)).await??;
+            let is_stalled = matches!(action, Action::StallRedis(_));
+            installation.blocking(if is_stalled { resume_redis } else { empty_redis }).await?;
         }
         Action::Network { link, node, fault, time } => {
             let nodes = node.map_or(0..NODES, |node| node..node + 1);
@@ -205,20 +188,11 @@ async fn apply(installation: &Arc<ChaosInstallation>, action: Action) -> Result<
             sleep(time).await;
             installation.scripted_model.set(ModelFault::None);
         }
-        Action::FlushRedis
-        | Action::RestartRedis
-        | Action::RestartPostgres
-        | Action::CrashPostgres
-        | Action::LoseServer
-        | Action::Terminate(_)
-        | Action::DeleteWorkerRow(_) => blocking(installation, action).await?,
+        _ => {
+            return installation.blocking(move |installation| apply_blocking(installation, action)).await;
+        }
     }
-    Ok(Injected::Nothing)
-}
-
-async fn blocking(installation: &Arc<ChaosInstallation>, action: Action) -> Result<()> {
-    let installation = Arc::clone(installation);
-    spawn_blocking(move || apply_blocking(&installation, action)).await?
+    Ok(Injected::default())
 }
 
 fn kill(installation: &ChaosInstallation, node: usize) -> Result<Option<Kill>> {
@@ -241,35 +215,38 @@ fn kill(installation: &ChaosInstallation, node: usize) -> Result<Option<Kill>> {
 }
 
 fn resume_redis(installation: &ChaosInstallation) -> Result<()> {
-    for servers in installation.servers().iter() {
+    for servers in installation.servers.lock().iter() {
         servers.resume_redis()?;
     }
     Ok(())
 }
 
-fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<()> {
+fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<Injected> {
     let cell = installation.next_cell();
     match action {
+        Action::Kill(node) => {
+            return Ok(Injected { kill: kill(installation, node)?, ..Injected::default() });
+        }
         Action::FlushRedis => tell(&installation.redis[cell], "FLUSHALL")?,
         // A byte is less than it has: with `noeviction`, the default, it refuses all writes.
         Action::FillRedis(_) => tell(&installation.redis[cell], "CONFIG SET maxmemory 1")?,
-        Action::StallRedis(_) => installation.servers()[cell].stall_redis()?,
+        Action::StallRedis(_) => installation.servers.lock()[cell].stall_redis()?,
         Action::RestartRedis => {
-            let servers = &mut installation.servers()[cell];
+            let servers = &mut installation.servers.lock()[cell];
             // A stalled Redis does not react to a shutdown request.
             servers.resume_redis()?;
             servers.restart_redis()?;
         }
-        Action::RestartPostgres => restart_postgres(&mut installation.servers()[cell])?,
+        Action::RestartPostgres => restart_postgres(&mut installation.servers.lock()[cell])?,
         Action::CrashPostgres => {
-            let servers = &mut installation.servers()[cell];
+            let servers = &mut installation.servers.lock()[cell];
             servers.kill_postgres()?;
             restart_postgres(servers)?;
         }
         Action::LoseServer => {
-            let mut engines = installation.engines();
+            let mut engines = installation.engines.lock();
             let engines = engines.as_mut().context("no engine is tested")?;
-            engines.lose(&installation.servers()[cell], &installation.databases)?;
+            engines.lose(&installation.servers.lock()[cell], &installation.databases)?;
         }
         Action::Terminate(backends) => {
             let which = if backends == Backends::Leases { LEASES } else { HALF };
@@ -280,9 +257,9 @@ fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<()
             let pid = installation.nodes[node].pid().context("the process is down already")?;
             installation.databases.rows(&format!("delete from houston.workers where name like '%-{pid}'"))?;
         }
-        Action::Kill(_) | Action::Pause(..) | Action::Network { .. } | Action::Model(..) => {}
+        Action::Pause(..) | Action::Network { .. } | Action::Model(..) => {}
     }
-    Ok(())
+    Ok(Injected::default())
 }
 
 /// Restarts Postgres. It is tried again: after a kill, a backend that has not ended yet keeps it from starting, and without

@@ -5,37 +5,33 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use houston_testkit::fault_proxy::{Fault, FaultProxy, Target};
 use houston_testkit::houston::Builder;
 use houston_testkit::process::Process;
+use parking_lot::Mutex;
 
-use super::plan::Link;
+use super::plan::{Link, NODES, name};
 
-/// Addresses of the servers behind the proxies.
-#[derive(Debug, Clone)]
-pub(crate) struct Servers {
-    /// Of each cell.
-    pub(crate) postgres: Vec<PathBuf>,
-    /// Of each cell.
-    pub(crate) redis: Vec<PathBuf>,
-    pub(crate) model: SocketAddr,
-}
-
-/// How a process is started.
-#[derive(Debug, Clone)]
-pub(crate) struct Start {
+/// How the processes are started.
+#[derive(Debug)]
+pub(crate) struct Start<'s> {
     /// Without its servers.
     pub(crate) setup: Builder,
-    pub(crate) arguments: Vec<String>,
     /// The addresses of Postgres and Redis, if they are not behind the proxies.
     pub(crate) addresses: Option<(String, String)>,
+    /// Sockets behind the proxies, of each cell.
+    pub(crate) postgres: Vec<PathBuf>,
+    pub(crate) redis: Vec<PathBuf>,
+    pub(crate) model: SocketAddr,
+    /// Where the API processes listen.
+    pub(crate) apis: &'s [SocketAddr],
     /// Path of `libfaketime`, for the process whose clock is an hour off.
     pub(crate) wrong_clock: Option<PathBuf>,
-    pub(crate) log: PathBuf,
+    /// Where the logs go.
+    pub(crate) folder: &'s Path,
 }
 
 #[derive(Debug)]
@@ -43,9 +39,9 @@ struct State {
     process: Option<Process>,
     /// When to start the next process.
     due: Instant,
-    starts: u32,
+    starts: usize,
     /// How often the process ended without having been killed.
-    ends: u32,
+    ends: usize,
 }
 
 /// An API or worker process with its proxies.
@@ -55,18 +51,39 @@ pub(crate) struct Node {
     postgres: Vec<FaultProxy>,
     redis: Vec<FaultProxy>,
     model: FaultProxy,
-    start: Start,
+    /// With its servers.
+    setup: Builder,
+    /// Of an API process.
+    address: Option<SocketAddr>,
+    wrong_clock: Option<PathBuf>,
+    log: PathBuf,
     state: Mutex<State>,
 }
 
 impl Node {
-    pub(crate) async fn new(name: String, start: Start, servers: &Servers) -> Result<Self> {
+    pub(crate) async fn new(number: usize, start: &Start<'_>) -> Result<Self> {
+        let (postgres, redis) = (proxies(&start.postgres).await?, proxies(&start.redis).await?);
+        let model = FaultProxy::start(Target::Tcp(start.model)).await?;
+        let url = format!("http://{}/v1", model.address());
+        let mut setup = start.setup.clone().set("HOUSTON_LOCAL_URL", url);
+        if let Some((database, redis)) = &start.addresses {
+            setup = setup.cell(database, redis);
+        } else {
+            for (postgres, redis) in postgres.iter().zip(&redis) {
+                let database = format!("postgres://houston@{}/houston?sslmode=disable", postgres.address());
+                setup = setup.cell(&database, &format!("redis://{}", redis.address()));
+            }
+        }
+        let name = name(number);
         Ok(Self {
+            log: start.folder.join(format!("{}.log", name.replace(' ', "-"))),
             name,
-            postgres: proxies(&servers.postgres).await?,
-            redis: proxies(&servers.redis).await?,
-            model: FaultProxy::start(Target::Tcp(servers.model)).await?,
-            start,
+            postgres,
+            redis,
+            model,
+            setup,
+            address: start.apis.get(number).copied(),
+            wrong_clock: start.wrong_clock.clone().filter(|_| number == NODES - 1),
             state: Mutex::new(State { process: None, due: Instant::now(), starts: 0, ends: 0 }),
         })
     }
@@ -81,7 +98,7 @@ impl Node {
 
     /// Notices when the process has ended, and starts a new one when that is due.
     pub(crate) fn restart_if_ended(&self) -> Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(process) = &mut state.process
             && process.ended()?.is_some()
         {
@@ -99,7 +116,7 @@ impl Node {
 
     /// `kill -9`; the process is restarted after `pause`.
     pub(crate) fn kill(&self, pause: Duration) -> Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.process.as_mut().context("the process is down already")?.kill()?;
         self.collect_log(&mut state)?;
         state.due = Instant::now() + pause;
@@ -108,7 +125,7 @@ impl Node {
 
     /// SIGSTOP. Returns the process id, for [`Self::resume`].
     pub(crate) fn pause(&self) -> Result<u32> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let process = state.process.as_mut().context("the process is down already")?;
         process.pause()?;
         Ok(process.pid())
@@ -116,7 +133,7 @@ impl Node {
 
     /// SIGCONT, if the process with this id still runs.
     pub(crate) fn resume(&self, pid: u32) {
-        if let Some(process) = &mut self.state().process
+        if let Some(process) = &mut self.state.lock().process
             && process.pid() == pid
         {
             // It may have died meanwhile: then there is nothing to resume.
@@ -125,44 +142,36 @@ impl Node {
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {
-        self.state().process.as_ref().map(Process::pid)
+        self.state.lock().process.as_ref().map(Process::pid)
     }
 
     /// How often a process was started, and how often one ended without having been killed.
-    pub(crate) fn counts(&self) -> (u32, u32) {
-        let state = self.state();
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let state = self.state.lock();
         (state.starts, state.ends)
     }
 
     /// Appends the output of the running process to the log file.
     pub(crate) fn save_log(&self) {
-        if let Some(process) = &self.state().process {
-            let _ = append(&self.start.log, &process.log());
+        if let Some(process) = &self.state.lock().process {
+            let _ = append(&self.log, &process.log());
         }
     }
 
     /// Appends the output of the ended process to the log file.
     fn collect_log(&self, state: &mut State) -> Result<()> {
         if let Some(process) = state.process.take() {
-            append(&self.start.log, &process.log())?;
+            append(&self.log, &process.log())?;
         }
         Ok(())
     }
 
-    fn command(&self, nth: u32) -> Command {
-        let mut setup = self.start.setup.clone();
-        if let Some((database, redis)) = &self.start.addresses {
-            setup = setup.cell(database, redis);
-        } else {
-            for (postgres, redis) in self.postgres.iter().zip(&self.redis) {
-                let database = format!("postgres://houston@{}/houston?sslmode=disable", postgres.address());
-                setup = setup.cell(&database, &format!("redis://{}", redis.address()));
-            }
-        }
-        let arguments: Vec<&str> = self.start.arguments.iter().map(String::as_str).collect();
-        let mut command = setup.command(&arguments);
-        command.env("HOUSTON_LOCAL_URL", format!("http://{}/v1", self.model.address()));
-        if let Some(library) = &self.start.wrong_clock {
+    fn command(&self, nth: usize) -> Command {
+        let mut command = match self.address {
+            Some(address) => self.setup.command(&["serve", "--address", &address.to_string()]),
+            None => self.setup.command(&["work"]),
+        };
+        if let Some(library) = &self.wrong_clock {
             // An hour behind or ahead, in turn; the monotonic clock is unchanged.
             command
                 .env("LD_PRELOAD", library)
@@ -170,10 +179,6 @@ impl Node {
                 .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
         command
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

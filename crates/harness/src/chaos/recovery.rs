@@ -2,6 +2,7 @@
 
 use super::checker::Finding;
 use super::evidence::{EventRow, Evidence};
+use crate::spread::rank;
 
 /// Seconds within which 50 %, 99 % and 100 % of the runs must be claimed again. The second one counts only kills
 /// without an outage of Postgres: while Postgres is unreachable no run can be claimed, and that is another fault.
@@ -22,13 +23,13 @@ struct Wait {
 fn waits(evidence: &Evidence) -> Vec<Wait> {
     let events = &evidence.rows.events;
     let mut waits = Vec::new();
-    for kill in &evidence.kills {
+    for kill in &evidence.faults.kills {
         for (goal, epoch) in &kill.held {
             let from = events.partition_point(|event| event.goal < *goal);
             let to = from + events[from..].partition_point(|event| event.goal == *goal);
             let Some(seconds) = wait(&events[from..to], *epoch, kill.now) else { continue };
             let end = kill.now + seconds;
-            let undisturbed = !evidence.outages.iter().any(|(from, to)| *from < end && *to > kill.now);
+            let undisturbed = !evidence.faults.outages.iter().any(|(from, to)| *from < end && *to > kill.now);
             let tries = tries(&events[from..to], *epoch);
             let what = format!(
                 "goal {goal}, epoch {epoch}, attempt {tries} without a step, killed at {:.3}",
@@ -59,23 +60,16 @@ fn tries(events: &[EventRow], epoch: i64) -> usize {
     of_workers.take_while(|event| event.kind == "attempt_started").count()
 }
 
-/// The percentile `share` (0 to 1) of sorted waits.
-fn within(waits: &[f64], share: f64) -> f64 {
-    let index = (waits.len() as f64 * share).ceil() as usize;
-    waits.get(index.saturating_sub(1)).copied().unwrap_or(0.0)
-}
-
 /// R7: recovery times within their targets.
-pub(crate) fn times(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R7", "recovery after kill -9 beyond its targets");
+pub(crate) fn times(evidence: &Evidence, finding: &mut Finding) {
     let waits = waits(evidence);
     finding.of = waits.len();
     let all: Vec<f64> = waits.iter().map(|wait| wait.seconds).collect();
     let alone: Vec<f64> = waits.iter().filter(|wait| wait.undisturbed).map(|wait| wait.seconds).collect();
-    let (half, most, max) = (within(&all, 0.5), within(&alone, 0.99), within(&all, 1.0));
+    let (half, most, max) = (rank(&all, 50), rank(&alone, 99), rank(&all, 100));
     finding.note = format!(
         "p50 {half:.1} s, p99 {:.1} s ({most:.1} s of {} without an outage of Postgres), max {max:.1} s",
-        within(&all, 0.99),
+        rank(&all, 99),
         alone.len()
     );
     for (time, target, what) in
@@ -91,7 +85,6 @@ pub(crate) fn times(evidence: &Evidence) -> Finding {
         let undisturbed = waits.iter().rev().filter(|wait| wait.undisturbed);
         finding.examples.extend(undisturbed.take(10).map(|wait| say(wait) + ", Postgres reachable"));
     }
-    finding
 }
 
 /// Leaves the times, but no violation.

@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::Options;
 use super::checker::Finding;
 use super::evidence::Evidence;
 use super::message_script::POISON;
-use super::nemesis::{Count, FaultLog};
+use super::nemesis::Count;
 
 /// A run counts only if at least this share of the planned faults was injected.
 const MIN_INJECTED_PERCENT: usize = 90;
@@ -14,36 +13,15 @@ const MIN_INJECTED_PERCENT: usize = 90;
 const AFTER_LOSS: f64 = 15.0;
 
 /// The result of a chaos run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Clean,
-    /// An invariant was violated.
-    Violated,
-    /// Too few faults were injected for the counts to mean anything.
-    Invalid,
-}
-
-impl Verdict {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Verdict {
+    pub(crate) name: &'static str,
     /// The exit code.
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::Clean => 0,
-            Self::Violated => 1,
-            Self::Invalid => 3,
-        }
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Clean => "clean",
-            Self::Violated => "violated",
-            Self::Invalid => "invalid",
-        }
-    }
+    pub(crate) code: u8,
 }
 
 /// The result.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) seed: u64,
     pub(crate) seconds: f64,
@@ -52,24 +30,13 @@ pub(crate) struct Report {
     /// What had not ended after the quiet phase, one line each.
     pub(crate) not_ended: Vec<String>,
     pub(crate) findings: Vec<Finding>,
-    pub(crate) fault_log: FaultLog,
-    pub(crate) messages_posted: usize,
-    pub(crate) messages_accepted: usize,
-    pub(crate) posts_retried: usize,
-    pub(crate) cancels: usize,
-    pub(crate) events_read: usize,
-    pub(crate) connections: usize,
-    pub(crate) processes_started: u32,
-    /// Without having been killed.
-    pub(crate) processes_ended_by_themselves: u32,
-    /// How often a poisoned message killed its process: those ended by themselves too.
-    pub(crate) poisonings: usize,
+    pub(crate) evidence: Evidence,
+    /// How many processes were started, and how many of them ended without having been killed.
+    pub(crate) processes: (usize, usize),
     /// Of the engine that was tested, if one was.
     pub(crate) engine_note: String,
     /// Hints that the Redis got which replaced the lost one.
     pub(crate) hints_after: Option<u64>,
-    /// The longest time without a commit after the server was lost, in seconds.
-    pub(crate) outage: f64,
 }
 
 /// The longest time between two commits of which the first was at most [`AFTER_LOSS`] after the loss, and the second after it.
@@ -81,29 +48,19 @@ fn outage(lost_at: f64, commits: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Report {
-    /// What follows from options and evidence; the caller adds the other fields.
-    pub(crate) fn of(
-        options: &Options,
-        evidence: &Evidence,
-        findings: Vec<Finding>,
-        fault_log: FaultLog,
-    ) -> Self {
-        let posts = &evidence.posts;
-        let streams = || evidence.streams.iter().map(|(_, received)| received);
-        let commits = evidence.rows.events.iter().map(|event| event.at);
-        Self {
-            seed: options.seed,
-            outage: fault_log.lost_at.map_or(0.0, |lost_at| outage(lost_at, commits)),
-            findings,
-            fault_log,
-            messages_posted: posts.len(),
-            messages_accepted: posts.iter().filter(|post| post.accepted.is_some()).count(),
-            posts_retried: posts.iter().filter(|post| post.tries > 1).count(),
-            events_read: streams().map(|received| received.events).sum(),
-            connections: streams().map(|received| received.connections).sum(),
-            poisonings: evidence.ledgers.get(POISON).map_or(0, Vec::len),
-            ..Self::default()
-        }
+    pub(crate) fn messages_accepted(&self) -> usize {
+        self.evidence.posts.iter().filter(|post| post.accepted.is_some()).count()
+    }
+
+    /// How often a poisoned message killed its process: those ended by themselves too.
+    pub(crate) fn poisonings(&self) -> usize {
+        self.evidence.ledgers.get(POISON).map_or(0, Vec::len)
+    }
+
+    /// The longest time without a commit after the server was lost, in seconds.
+    pub(crate) fn outage(&self) -> f64 {
+        let commits = self.evidence.rows.events.iter().map(|event| event.at);
+        self.evidence.faults.lost_at.map_or(0.0, |lost_at| outage(lost_at, commits))
     }
 
     /// Accepted messages that were lost.
@@ -117,13 +74,16 @@ impl Report {
 
     pub(crate) fn verdict(&self) -> Verdict {
         if self.violations() > 0 {
-            Verdict::Violated
-        } else if self.fault_log.injected() * 100 < self.fault_log.planned() * MIN_INJECTED_PERCENT
-            || self.messages_accepted == 0
+            // An invariant was violated.
+            Verdict { name: "violated", code: 1 }
+        } else if self.evidence.faults.injected() * 100
+            < self.evidence.faults.planned() * MIN_INJECTED_PERCENT
+            || self.messages_accepted() == 0
         {
-            Verdict::Invalid
+            // Too few faults were injected for the counts to mean anything.
+            Verdict { name: "invalid", code: 3 }
         } else {
-            Verdict::Clean
+            Verdict { name: "clean", code: 0 }
         }
     }
 
@@ -145,26 +105,28 @@ impl Report {
             let _ = writeln!(table, "  not ended: {not_ended}");
         }
         let _ = writeln!(table, "\n{:<24} {:>8} {:>8}", "fault", "planned", "injected");
-        for (kind, Count { planned, injected }) in &self.fault_log.faults {
+        for (kind, Count { planned, injected }) in &self.evidence.faults.faults {
             let _ = writeln!(table, "{kind:<24} {planned:>8} {injected:>8}");
         }
-        for failure in self.fault_log.not_injected.iter().take(10) {
+        for failure in self.evidence.faults.not_injected.iter().take(10) {
             let _ = writeln!(table, "  not injected: {failure}");
         }
+        let posts = &self.evidence.posts;
+        let streams = || self.evidence.streams.iter().map(|(_, received)| received);
         let _ = writeln!(
             table,
             "\n{} messages posted, {} accepted, {} posts tried again, {} runs cancelled; {} events read over {} \
              connections; {} processes started, {} ended by themselves, {} \
              of them poisoned; quiet after {:.1} s",
-            self.messages_posted,
-            self.messages_accepted,
-            self.posts_retried,
-            self.cancels,
-            self.events_read,
-            self.connections,
-            self.processes_started,
-            self.processes_ended_by_themselves,
-            self.poisonings,
+            posts.len(),
+            self.messages_accepted(),
+            posts.iter().filter(|post| post.tries > 1).count(),
+            self.evidence.cancels,
+            streams().map(|received| received.events).sum::<usize>(),
+            streams().map(|received| received.connections).sum::<usize>(),
+            self.processes.0,
+            self.processes.1,
+            self.poisonings(),
             self.quiet_seconds
         );
         table + &self.line()
@@ -174,11 +136,11 @@ impl Report {
     pub(crate) fn line(&self) -> String {
         format!(
             "chaos: {} — {} violations, {} messages, {} of {} faults, {:.0} s, seed {}",
-            self.verdict().as_str(),
+            self.verdict().name,
             self.violations(),
-            self.messages_accepted,
-            self.fault_log.injected(),
-            self.fault_log.planned(),
+            self.messages_accepted(),
+            self.evidence.faults.injected(),
+            self.evidence.faults.planned(),
             self.seconds,
             self.seed
         )

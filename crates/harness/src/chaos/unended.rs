@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use houston_protocol::why::WhyResponse;
-use tokio::task::spawn_blocking;
 
 use super::installation::ChaosInstallation;
 
@@ -49,10 +48,8 @@ const SESSIONS: &str = "
 /// # Errors
 /// If the databases cannot be read.
 pub(super) async fn describe(installation: &Arc<ChaosInstallation>) -> Result<Vec<String>> {
-    let shared = Arc::clone(installation);
-    let runs = spawn_blocking(move || shared.databases.rows(RUNS)).await??;
-    let shared = Arc::clone(installation);
-    let sessions = spawn_blocking(move || shared.databases.rows(SESSIONS)).await??;
+    let runs = installation.blocking(|installation| installation.databases.rows(RUNS)).await?;
+    let sessions = installation.blocking(|installation| installation.databases.rows(SESSIONS)).await?;
     let mut described = Vec::new();
     for (run, lock) in runs.lines().filter_map(|line| line.split_once('|')).take(MOST) {
         described.push(format!("{run}: {lock}; {}", why(installation, run).await));

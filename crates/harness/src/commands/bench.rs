@@ -41,13 +41,7 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         ensure!(cfg!(target_os = "linux"), "`cargo xtask bench` reads /proc and runs on Linux only");
-        let program = match &self.binary {
-            Some(binary) => binary.canonicalize()?,
-            None => {
-                print_status("building the release binary");
-                service::build_service().await?
-            }
-        };
+        let program = service::built(self.binary.as_deref()).await?;
         // The load generator shares the cores with the service: unoptimised, it would use half of the processor time.
         if cfg!(debug_assertions) && !self.quick {
             print_status("building the load generator");

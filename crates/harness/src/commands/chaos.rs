@@ -63,7 +63,7 @@ impl Chaos {
         let program = build(self.program.as_deref()).await?;
         let report = Box::pin(chaos::run(&self.options(&program, self.mutation))).await?;
         print(&report.table())?;
-        Ok(ExitCode::from(report.verdict().code()))
+        Ok(ExitCode::from(report.verdict().code))
     }
 
     fn options(&self, program: &Program, mutation: Option<Mutation>) -> Options {

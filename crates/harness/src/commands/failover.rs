@@ -73,15 +73,13 @@ impl Failover {
 
     /// Why the run shows no clean failover.
     fn problem(&self, report: &Report) -> Option<&'static str> {
-        if report.verdict().code() != 0 {
+        if report.verdict().code != 0 {
             Some("an invariant was violated, or the server was not lost")
-        } else if usize::try_from(report.processes_ended_by_themselves)
-            .is_ok_and(|ends| ends > report.poisonings)
-        {
+        } else if report.processes.1 > report.poisonings() {
             Some("a process ended by itself")
         } else if report.hints_after == Some(0) {
             Some("no hint came back")
-        } else if !self.quick && report.messages_accepted < MIN_MESSAGES {
+        } else if !self.quick && report.messages_accepted() < MIN_MESSAGES {
             Some("there were too few messages")
         } else {
             None
@@ -95,10 +93,10 @@ fn line(name: &str, report: &Report, problem: Option<&str>) -> String {
         report.hints_after.map_or_else(String::new, |hints| format!(", {hints} hints by the new master"));
     format!(
         "{name:<9} {} messages, {} lost, {} violations, {:.1} s without a commit{hints} ({}): {}",
-        report.messages_accepted,
+        report.messages_accepted(),
         report.lost(),
         report.violations(),
-        report.outage,
+        report.outage(),
         report.engine_note,
         problem.unwrap_or("clean")
     )

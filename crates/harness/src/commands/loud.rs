@@ -10,7 +10,7 @@ use clap::Args;
 use crate::bench::report::Report;
 use crate::loud::measure;
 use crate::service;
-use houston_testkit::console::{print, print_status};
+use houston_testkit::console::print;
 use houston_testkit::programs;
 
 /// Twenty tenants chat, alone and beside one that does everything at once that an ordinary key allows.
@@ -30,13 +30,7 @@ pub(crate) struct Loud {
 impl Loud {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         ensure!(self.minutes >= 0.1, "--minutes must be at least 0.1");
-        let binary = match &self.binary {
-            Some(binary) => binary.canonicalize()?,
-            None => {
-                print_status("building the release binary");
-                service::build_service().await?
-            }
-        };
+        let binary = service::built(self.binary.as_deref()).await?;
         let servers = programs::servers(|config| config.fsync = true)?;
         let lasts = Duration::from_secs_f64(self.minutes * 60.0);
         let report = Box::pin(measure(&binary, &servers, lasts, self.without_times)).await?;

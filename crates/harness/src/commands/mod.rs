@@ -8,7 +8,6 @@ mod failover;
 mod loud;
 mod prices;
 mod prices_test;
-mod providers_test;
 mod real_model;
 
 use std::process::ExitCode;
@@ -16,16 +15,21 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
+use crate::providers;
+
 /// A command of the harness; the documentation of its arguments is its help.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Prices(prices::Prices),
+    /// Fetch prices (genai-prices) and limits (litellm) of models, write crates/llm/data, and print what changed.
+    Prices,
     PricesTest(prices_test::PricesTest),
     Bench(bench::Bench),
     Chaos(chaos::Chaos),
     Contract(contract::Contract),
-    ProvidersTest(providers_test::ProvidersTest),
-    RealModel(real_model::RealModel),
+    /// Test Houston against two independent fake providers: one injects faults into calls, one speaks five protocols.
+    ProvidersTest,
+    /// Run conversations with a small real model over three wires.
+    RealModel,
     Failover(failover::Failover),
     Loud(loud::Loud),
     Evidence(evidence::Evidence),
@@ -34,13 +38,13 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         match self {
-            Self::Prices(command) => command.run().await,
+            Self::Prices => prices::run().await,
             Self::PricesTest(command) => command.run().await,
             Self::Bench(command) => command.run().await,
             Self::Chaos(command) => command.run().await,
             Self::Contract(command) => command.run().await,
-            Self::ProvidersTest(command) => command.run().await,
-            Self::RealModel(command) => command.run().await,
+            Self::ProvidersTest => providers::run().await,
+            Self::RealModel => real_model::run().await,
             Self::Failover(command) => command.run().await,
             Self::Loud(command) => command.run().await,
             Self::Evidence(command) => command.run().await,

@@ -138,19 +138,16 @@ impl Loud {
         }
         let patterns =
             [r"(?-i)(?:a?b?c?d?){1,1500}[^a-d]y", r"(a|b|c|d)*a(a|b|c|d){60}y", r"(?:[a-d]{1,9}){1,30}z"];
-        for regex in patterns {
-            let when = json!({"type": "keyword", "words": [], "regex": regex});
-            refusable(&mut connection, &format!("/v1/users/{user}/triggers"), &tell(&goals[0], &when, "x"))
-                .await?;
-        }
         let conditions = [
             "event.content|list|map('upper')|join(event.content)|length > 5",
             "range(99999)|map('string')|list|length > 99998",
             "event|tojson(indent=1000000000)|length == 1",
         ];
-        for condition in conditions {
-            let when = json!({"type": "event", "topics": ["message.posted"], "if": condition});
-            refusable(&mut connection, &format!("/v1/users/{user}/triggers"), &tell(&goals[1], &when, "x"))
+        let patterns =
+            patterns.map(|regex| (&goals[0], json!({"type": "keyword", "words": [], "regex": regex})));
+        let conditions = conditions.map(|condition| (&goals[1], of_event(Some(condition))));
+        for (goal, when) in patterns.into_iter().chain(conditions) {
+            refusable(&mut connection, &format!("/v1/users/{user}/triggers"), &tell(goal, &when, "x"))
                 .await?;
         }
         let bodies = Arc::new(Bodies::about(&goals[0]));
@@ -185,19 +182,15 @@ impl Loud {
 
     /// Stores what the API refuses: two triggers of each kind that cannot be evaluated. Returns how many.
     pub(super) fn store_poisons(&self, servers: &TestServers) -> Result<usize> {
-        let event = |condition: &str| json!({"type": "event", "topics": ["message.posted"], "if": condition});
-        let doubling = DOUBLING_BY_DATA.replace("input.n", "40");
+        let look = "Look around.".to_owned();
         let kinds = [
             (
-                event("range(99999)|map('string')|list|join(event.topic)|list|length > 5"),
-                "Look around.".to_owned(),
+                of_event(Some("range(99999)|map('string')|list|join(event.topic)|list|length > 5")),
+                look.clone(),
             ),
-            (event("event|tojson(indent=1000000000)|length == 1"), "Look around.".to_owned()),
-            (
-                json!({"type": "keyword", "words": [], "regex": "(?-i)a[a-d]{250}[^a-d]"}),
-                "Look around.".to_owned(),
-            ),
-            (json!({"type": "event", "topics": ["message.posted"]}), doubling),
+            (of_event(Some("event|tojson(indent=1000000000)|length == 1")), look.clone()),
+            (json!({"type": "keyword", "words": [], "regex": "(?-i)a[a-d]{250}[^a-d]"}), look),
+            (of_event(None), DOUBLING_BY_DATA.replace("input.n", "40")),
         ];
         let mut sql = String::new();
         for (nth, (rule, instructions)) in kinds.iter().cycle().take(2 * kinds.len()).enumerate() {
@@ -242,23 +235,21 @@ impl Loud {
     }
 
     async fn once(&self, connection: &mut Connection, kind: Noise, round: usize) -> Result<()> {
-        let goal = &self.goals[round % self.goals.len()];
+        let (goal, bodies) = (&self.goals[round % self.goals.len()], &self.bodies);
+        let messages = format!("/v1/goals/{goal}/messages");
+        let triggers = format!("/v1/users/{}/triggers", self.user);
         match kind {
             Noise::Flood => {
-                let body = json!({"content": format!("message {round}")});
-                refusable(connection, &format!("/v1/goals/{goal}/messages"), &body).await?;
+                refusable(connection, &messages, &json!({"content": format!("message {round}")})).await?;
             }
             Noise::Cancel => {
-                let sent =
-                    refusable(connection, &format!("/v1/goals/{goal}/messages"), &json!({"content": "x"}))
-                        .await?;
+                let sent = refusable(connection, &messages, &json!({"content": "x"})).await?;
                 if let Some(run) = sent["run_id"].as_str() {
                     refusable(connection, &format!("/v1/runs/{run}/cancel"), &json!({})).await?;
                 }
             }
             Noise::Patterns => {
-                let body = &self.bodies.letters[round % self.bodies.letters.len()];
-                connection.post(&format!("/v1/goals/{goal}/messages"), body).await?;
+                connection.post(&messages, &bodies.letters[round % bodies.letters.len()]).await?;
             }
             Noise::Plans => {
                 let (prompt, n) =
@@ -268,12 +259,9 @@ impl Loud {
                 refusable(connection, &format!("/v1/goals/{goal}/plans"), &body).await?;
             }
             Noise::Triggers => {
-                let when = json!({"type": "event", "topics": ["message.posted"]});
                 let instructions = DOUBLING_BY_DATA.replace("input.n", "event.content|int");
-                let path = format!("/v1/users/{}/triggers", self.user);
-                refusable(connection, &path, &tell(goal, &when, &instructions)).await?;
-                refusable(connection, &format!("/v1/goals/{goal}/messages"), &json!({"content": "40"}))
-                    .await?;
+                refusable(connection, &triggers, &tell(goal, &of_event(None), &instructions)).await?;
+                refusable(connection, &messages, &json!({"content": "40"})).await?;
             }
             Noise::Exports => {
                 for part in ["export", "history", "prompt"] {
@@ -281,23 +269,22 @@ impl Loud {
                 }
             }
             Noise::Bodies => {
-                connection.post(&format!("/v1/goals/{goal}/messages"), &self.bodies.deep).await?;
-                connection.post("/v1/users", &self.bodies.wide).await?;
+                connection.post(&messages, &bodies.deep).await?;
+                connection.post("/v1/users", &bodies.wide).await?;
             }
             Noise::Documents => {
-                connection.post("/v1/teams", &self.bodies.team).await?;
-                connection.put("/v1/guards", &self.bodies.guard).await?;
+                connection.post("/v1/teams", &bodies.team).await?;
+                connection.put("/v1/guards", &bodies.guard).await?;
             }
             Noise::Lists => {
-                let path = format!("/v1/users/{}/triggers", self.user);
-                for path in [path.as_str(), "/v1/goals?limit=100", "/v1/runs?limit=100", "/v1/webhooks"] {
+                for path in [triggers.as_str(), "/v1/goals?limit=100", "/v1/runs?limit=100", "/v1/webhooks"] {
                     connection.get(path).await?;
                 }
             }
             Noise::Schemas => {
-                connection.post("/compat/openai/v1/responses", &self.bodies.tools).await?;
-                connection.post(&format!("/v1/goals/{goal}/messages"), &self.bodies.result).await?;
-                connection.put("/v1/endpoints/hostile", &self.bodies.endpoints).await?;
+                connection.post("/compat/openai/v1/responses", &bodies.tools).await?;
+                connection.post(&messages, &bodies.result).await?;
+                connection.put("/v1/endpoints/hostile", &bodies.endpoints).await?;
             }
             // A user with a trigger, whose pattern is compiled for its first message.
             Noise::Users => {
@@ -358,6 +345,15 @@ async fn refusable(connection: &mut Connection, path: &str, body: &Value) -> Res
 fn tell(goal: &str, when: &Value, instructions: &str) -> Value {
     json!({"name": "loud", "when": when,
            "then": {"type": "tell", "agentable_id": goal, "instructions": instructions}})
+}
+
+/// The rule of a trigger for each message, or for those for which the condition holds.
+fn of_event(condition: Option<&str>) -> Value {
+    let mut rule = json!({"type": "event", "topics": ["message.posted"]});
+    if let Some(condition) = condition {
+        rule["if"] = condition.into();
+    }
+    rule
 }
 
 /// Letters `abcd` in no order.

@@ -11,6 +11,7 @@ use houston_testkit::servers::TestServers;
 use serde_json::{Value, json};
 
 use super::Client;
+use super::endpoint::{Endpoint, RESPONSES};
 use super::report::CaseResult;
 use houston_testkit::console::Progress;
 use houston_testkit::{child, programs, repository};
@@ -20,74 +21,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Number of the first database; smaller numbers are for llmock.
 const FIRST: usize = 20;
 
-/// A protocol, and the settings that make Houston use it.
-struct Protocol {
-    name: &'static str,
-    model: &'static str,
-    /// Path prefix of its API.
-    path: &'static str,
-    url_variable: &'static str,
-    key_variable: &'static str,
-    more: &'static [(&'static str, &'static str)],
-}
-
-const PROTOCOLS: &[Protocol] = &[
-    Protocol {
-        name: "OpenAI chat",
-        model: "openai/gpt-5-mini",
-        path: "/v1",
-        url_variable: "OPENAI_BASE_URL",
-        key_variable: "OPENAI_API_KEY",
-        more: &[],
-    },
-    Protocol {
-        name: "OpenAI Responses",
-        model: "openai/gpt-5-mini",
-        path: "/v1",
-        url_variable: "OPENAI_BASE_URL",
-        key_variable: "OPENAI_API_KEY",
-        more: &[("HOUSTON_PROVIDERS__OPENAI__WIRE", "openai_responses")],
-    },
-    Protocol {
-        name: "Anthropic",
-        model: "anthropic/claude-sonnet-5-5",
-        path: "/v1",
-        url_variable: "ANTHROPIC_BASE_URL",
-        key_variable: "ANTHROPIC_API_KEY",
-        more: &[],
-    },
-    Protocol {
-        name: "Gemini",
-        model: "google/gemini-2.5-flash",
-        path: "/v1beta",
-        url_variable: "GEMINI_BASE_URL",
-        key_variable: "GEMINI_API_KEY",
-        more: &[],
-    },
-    Protocol {
-        name: "Cohere",
-        model: "cohere/command-a-03-2025",
-        path: "/v2",
-        url_variable: "COHERE_BASE_URL",
-        key_variable: "COHERE_API_KEY",
-        more: &[],
-    },
-    Protocol {
-        name: "Ollama",
-        model: "ollama/gpt-oss:20b",
-        path: "",
-        url_variable: "OLLAMA_BASE_URL",
-        key_variable: "OLLAMA_API_KEY",
-        more: &[],
-    },
-    Protocol {
-        name: "Azure OpenAI",
-        model: "azure/my-deployment",
-        path: "",
-        url_variable: "AZURE_OPENAI_ENDPOINT",
-        key_variable: "AZURE_OPENAI_API_KEY",
-        more: &[("AZURE_OPENAI_API_VERSION", "2024-10-21")],
-    },
+const PROTOCOLS: [Endpoint; 7] = [
+    Endpoint::new("OpenAI chat", "openai/gpt-5-mini", "/v1", "OPENAI"),
+    Endpoint::new("OpenAI Responses", "openai/gpt-5-mini", "/v1", "OPENAI").with(&[RESPONSES]),
+    Endpoint::new("Anthropic", "anthropic/claude-sonnet-5-5", "/v1", "ANTHROPIC"),
+    Endpoint::new("Gemini", "google/gemini-2.5-flash", "/v1beta", "GEMINI"),
+    Endpoint::new("Cohere", "cohere/command-a-03-2025", "/v2", "COHERE"),
+    Endpoint::new("Ollama", "ollama/gpt-oss:20b", "", "OLLAMA"),
+    Endpoint::new("Azure OpenAI", "azure/my-deployment", "", "AZURE_OPENAI")
+        .ends(["ENDPOINT", "API_KEY"])
+        .with(&[("AZURE_OPENAI_API_VERSION", "2024-10-21")]),
 ];
 
 /// Runs the conversation over every protocol.
@@ -95,14 +38,8 @@ pub(super) async fn run(program: &Path, servers: &TestServers) -> Result<Vec<Cas
     let (_process, address) = serve().await?;
     let mut lines = Vec::new();
     let mut progress = Progress::new("aimock plays a conversation with tools", PROTOCOLS.len() as u64);
-    for (number, protocol) in (FIRST..).zip(PROTOCOLS) {
-        let mut variables = vec![
-            ("HOUSTON_MODEL", protocol.model.to_owned()),
-            (protocol.url_variable, format!("http://{address}{}", protocol.path)),
-            (protocol.key_variable, "sk-not-a-key".to_owned()),
-        ];
-        variables.extend(protocol.more.iter().map(|(name, value)| (*name, (*value).to_owned())));
-        let client = Client::start(program, servers, number, &variables).await;
+    for (number, protocol) in (FIRST..).zip(&PROTOCOLS) {
+        let client = Client::start(program, servers, number, protocol.variables(address)).await;
         let mut client = client.with_context(|| format!("Houston with {}", protocol.name))?;
         let faults = converse(&mut client).await?;
         lines.push(CaseResult {

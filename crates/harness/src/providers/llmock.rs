@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use houston_protocol::run::RunResponse;
 
 use super::Client;
+use super::endpoint::Endpoint;
 use super::report::CaseResult;
 use crate::http::Connection;
 use houston_testkit::console::{Progress, print_status};
@@ -23,58 +24,27 @@ use houston_testkit::{programs, repository};
 const PACKAGES: &str = include_str!("../../python/llmock.txt");
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A provider that `llmock` imitates.
-struct Provider {
-    /// The provider's name in `HOUSTON_MODEL`.
-    name: &'static str,
-    /// The provider's name in `llmock`.
-    llmock_name: &'static str,
-    url_variable: &'static str,
-    key_variable: &'static str,
-    /// Path prefix of its API.
-    path: &'static str,
-}
-
-const PROVIDERS: &[Provider] = &[
-    Provider::new("openai", "openai", ["OPENAI_BASE_URL", "OPENAI_API_KEY"], "/v1"),
-    Provider::new("anthropic", "anthropic", ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"], "/anthropic/v1"),
-    Provider::new("google", "gemini", ["GEMINI_BASE_URL", "GEMINI_API_KEY"], "/gemini/v1beta"),
-    Provider::new("cohere", "cohere", ["COHERE_BASE_URL", "COHERE_API_KEY"], "/cohere/v2"),
-    Provider::new(
-        "perplexity",
-        "perplexity",
-        ["PERPLEXITY_BASE_URL", "PERPLEXITY_API_KEY"],
-        "/perplexity/v1",
-    ),
-    Provider::new("mistral", "mistral", ["MISTRAL_BASE_URL", "MISTRAL_API_KEY"], "/mistral/v1"),
-    Provider::new("groq", "groq", ["GROQ_BASE_URL", "GROQ_API_KEY"], "/groq/openai/v1"),
-    Provider::new("together", "together", ["TOGETHER_BASE_URL", "TOGETHER_API_KEY"], "/together/v1"),
-    Provider::new("xai", "xai", ["XAI_BASE_URL", "XAI_API_KEY"], "/xai/v1"),
+/// The providers that `llmock` imitates, by its names for them.
+const PROVIDERS: [(&str, Endpoint); 9] = [
+    ("openai", Endpoint::new("openai", "openai/some-model", "/v1", "OPENAI")),
+    ("anthropic", Endpoint::new("anthropic", "anthropic/some-model", "/anthropic/v1", "ANTHROPIC")),
+    ("gemini", Endpoint::new("google", "google/some-model", "/gemini/v1beta", "GEMINI")),
+    ("cohere", Endpoint::new("cohere", "cohere/some-model", "/cohere/v2", "COHERE")),
+    ("perplexity", Endpoint::new("perplexity", "perplexity/some-model", "/perplexity/v1", "PERPLEXITY")),
+    ("mistral", Endpoint::new("mistral", "mistral/some-model", "/mistral/v1", "MISTRAL")),
+    ("groq", Endpoint::new("groq", "groq/some-model", "/groq/openai/v1", "GROQ")),
+    ("together", Endpoint::new("together", "together/some-model", "/together/v1", "TOGETHER")),
+    ("xai", Endpoint::new("xai", "xai/some-model", "/xai/v1", "XAI")),
 ];
 
-impl Provider {
-    const fn new(
-        name: &'static str,
-        llmock_name: &'static str,
-        [url_variable, key_variable]: [&'static str; 2],
-        path: &'static str,
-    ) -> Self {
-        Self { name, llmock_name, url_variable, key_variable, path }
-    }
-
-    fn variables(&self, llmock: SocketAddr) -> Vec<(&'static str, String)> {
-        vec![
-            ("HOUSTON_MODEL", format!("{}/some-model", self.name)),
-            (self.url_variable, format!("http://{llmock}{}", self.path)),
-            (self.key_variable, "sk-not-a-key".to_owned()),
-            // Shorter than the stall of a stalled stream.
-            ("HOUSTON_ORCHESTRATOR__MODEL__IDLE_TIMEOUT_S", "2".to_owned()),
-            ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "1000".to_owned()),
-            // Expected failures are logged as warnings.
-            ("HOUSTON_LOG", "error".to_owned()),
-        ]
-    }
-}
+/// Further settings of Houston.
+const SETTINGS: [(&str, &str); 3] = [
+    // Shorter than the stall of a stalled stream.
+    ("HOUSTON_ORCHESTRATOR__MODEL__IDLE_TIMEOUT_S", "2"),
+    ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "1000"),
+    // Expected failures are logged as warnings.
+    ("HOUSTON_LOG", "error"),
+];
 
 /// The fault that is injected into a call, and the expected outcome.
 struct Case {
@@ -118,8 +88,10 @@ fn stream(kind: &str, after_chunks: u32) -> Value {
 pub(super) async fn run(program: &Path, servers: &TestServers) -> Result<Vec<CaseResult>> {
     let (_process, address) = serve().await?;
     let mut clients = Vec::new();
-    for (number, provider) in (1..).zip(PROVIDERS) {
-        let client = Client::start(program, servers, number, &provider.variables(address)).await;
+    for (number, (_, provider)) in (1..).zip(&PROVIDERS) {
+        let mut variables = provider.variables(address);
+        variables.extend(SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let client = Client::start(program, servers, number, variables).await;
         clients.push(client.with_context(|| format!("Houston with {}", provider.name))?);
     }
     let mut llmock = Connection::open(address, "").await?;
@@ -133,7 +105,7 @@ pub(super) async fn run(program: &Path, servers: &TestServers) -> Result<Vec<Cas
         // llmock closes a connection that was idle for 5 s, and on a busy machine a case takes longer.
         llmock = Connection::open(address, "").await?;
         let verdict: Value = llmock.get("/_llmock/verdict").await?.json()?;
-        for (provider, faults) in PROVIDERS.iter().zip(runs) {
+        for ((_, provider), faults) in PROVIDERS.iter().zip(runs) {
             let mut faults = faults?;
             faults.extend(findings(&verdict, provider));
             lines.push(CaseResult { judge: "llmock", provider: provider.name, case: case.name, faults });
@@ -163,9 +135,9 @@ async fn prepare(llmock: &mut Connection, case: &Case) -> Result<()> {
         return Ok(());
     }
     let mut all = Vec::new();
-    for provider in PROVIDERS {
+    for (provider, _) in &PROVIDERS {
         all.extend(behaviours.iter().cloned().map(|mut behaviour| {
-            behaviour["match"] = json!({ "provider": provider.llmock_name });
+            behaviour["match"] = json!({ "provider": provider });
             behaviour
         }));
     }
@@ -188,7 +160,7 @@ async fn run_case(client: &mut Client, case: &Case) -> Result<Vec<String>> {
 }
 
 /// llmock's findings about the calls to `provider`, including warnings.
-fn findings<'v>(verdict: &'v Value, provider: &'v Provider) -> impl Iterator<Item = String> + 'v {
+fn findings<'v>(verdict: &'v Value, provider: &'v Endpoint) -> impl Iterator<Item = String> + 'v {
     let all = verdict["findings"].as_array().into_iter().flatten();
     let its = all.filter(|finding| {
         let path =

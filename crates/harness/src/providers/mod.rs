@@ -5,10 +5,12 @@
 //! is tested, including retries across attempts.
 
 mod aimock;
+pub(crate) mod endpoint;
 mod llmock;
 mod report;
 
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -17,21 +19,20 @@ use houston_testkit::houston::Houston;
 use houston_testkit::servers::TestServers;
 use serde_json::{Value, json};
 
-pub(crate) use report::Report;
-
 use crate::http::Connection;
 use crate::service::build_like_tests;
 use crate::wait::wait_for;
+use houston_testkit::console::print;
 use houston_testkit::programs;
 
-/// Runs the tests with both fake providers.
-pub(crate) async fn run() -> Result<Report> {
+/// Runs the tests with both fake providers, and prints their results.
+pub(crate) async fn run() -> Result<ExitCode> {
     let program = build_like_tests("houston").await?;
     let servers = programs::servers(|config| config.max_connections = 300)?;
-    let mut report = Report::default();
-    report.extend(Box::pin(llmock::run(&program, &servers)).await?);
-    report.extend(Box::pin(aimock::run(&program, &servers)).await?);
-    Ok(report)
+    let mut results = Box::pin(llmock::run(&program, &servers)).await?;
+    results.extend(Box::pin(aimock::run(&program, &servers)).await?);
+    print(&report::table(&results))?;
+    Ok(if report::failed(&results) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// How long one answer may take, including retries and the idle timeout for a stalled stream.
@@ -51,7 +52,7 @@ impl Client {
         program: &Path,
         servers: &TestServers,
         number: usize,
-        variables: &[(&str, String)],
+        variables: Vec<(String, String)>,
     ) -> Result<Self> {
         let database = format!("provider_{number}");
         servers.sql(&format!("create database {database}"))?;

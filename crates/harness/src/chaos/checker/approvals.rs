@@ -20,8 +20,7 @@ impl ApprovalRow {
 
 /// R12: a call that needs a yes is carried out only after one, as it was allowed; an accepted decision is stored and stays; a
 /// run does not end with an open question. That it is carried out once is R4, that a decided run ends R9.
-pub(super) fn approvals(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R12", "decisions lost, calls without a yes");
+pub(super) fn approvals(evidence: &Evidence, finding: &mut Finding) {
     let rows = &evidence.rows.approvals;
     let mut allowed: HashMap<&str, bool> =
         rows.iter().filter_map(|row| Some((row.allowed()?, false))).collect();
@@ -34,7 +33,7 @@ pub(super) fn approvals(evidence: &Evidence) -> Finding {
         }
     }
     let by_id: HashMap<&str, &ApprovalRow> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
-    for decided in &evidence.decided {
+    for decided in &evidence.decisions.decided {
         finding.of += 1;
         // A pause is no row here.
         let Some(row) = by_id.get(decided.question.as_str()) else { continue };
@@ -48,7 +47,7 @@ pub(super) fn approvals(evidence: &Evidence) -> Finding {
     for row in rows.iter().filter(|row| row.state == "open" && row.run_ended) {
         finding.add(format!("{}: open, but its run has ended", row.id));
     }
-    for wrong in &evidence.wrong_decisions {
+    for wrong in &evidence.decisions.wrong {
         finding.add(wrong.clone());
     }
     let of = |state: &str| rows.iter().filter(|row| row.state == state).count();
@@ -60,7 +59,6 @@ pub(super) fn approvals(evidence: &Evidence) -> Finding {
         of("cancelled"),
         allowed.len()
     );
-    finding
 }
 
 #[cfg(test)]
@@ -88,10 +86,9 @@ mod tests {
             question: question.to_owned(),
             answer: answer.clone(),
         };
-        let mut evidence = Evidence {
-            decided: vec![decided("a", &approve), decided("b", &edit), decided("a", &approve)],
-            ..Evidence::default()
-        };
+        let mut evidence = Evidence::default();
+        evidence.decisions.decided =
+            vec![decided("a", &approve), decided("b", &edit), decided("a", &approve)];
         evidence.rows.approvals = vec![
             row("a", "answered", Some(approve)),
             row("b", "answered", Some(edit)),
@@ -103,9 +100,15 @@ mod tests {
         evidence
     }
 
+    fn found(evidence: &Evidence) -> Finding {
+        let mut finding = Finding::default();
+        approvals(evidence, &mut finding);
+        finding
+    }
+
     #[test]
     fn decisions_that_hold_are_no_violation() {
-        let finding = approvals(&evidence());
+        let finding = found(&evidence());
         assert_eq!(finding.count, 0, "{:?}", finding.examples);
         assert_eq!(finding.note, "3 answered, 1 superseded, 0 cancelled; 2 of 2 yes carried out");
     }
@@ -115,16 +118,19 @@ mod tests {
         let violates = |change: fn(&mut Evidence)| {
             let mut evidence = evidence();
             change(&mut evidence);
-            approvals(&evidence).count
+            found(&evidence).count
         };
         for op in ["ask c", "ask d", "ask b", "ask e"] {
             let mut evidence = evidence();
             evidence.ledgers.get_mut("charge").unwrap().push(execution(op));
-            assert_eq!(approvals(&evidence).count, 1, "{op}");
+            assert_eq!(found(&evidence).count, 1, "{op}");
         }
         assert_eq!(violates(|evidence| evidence.rows.approvals[3].state = "open".to_owned()), 1);
-        assert_eq!(violates(|evidence| evidence.wrong_decisions.push("404".to_owned())), 1);
+        assert_eq!(violates(|evidence| evidence.decisions.wrong.push("404".to_owned())), 1);
         // Twice accepted otherwise: one of the two is lost.
-        assert_eq!(violates(|evidence| evidence.decided[2].answer = json!({"decision": "reject"})), 1);
+        assert_eq!(
+            violates(|evidence| evidence.decisions.decided[2].answer = json!({"decision": "reject"})),
+            1
+        );
     }
 }

@@ -9,8 +9,7 @@ use super::{DEATHS, Finding};
 /// R13: no run is given up because another one killed its workers. One that was held by enough workers that were killed
 /// from outside cannot be distinguished from one that killed them. Messages of a run that was given up may have been answered by a
 /// later run.
-pub(super) fn innocents(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R13", "innocent runs given up");
+pub(super) fn innocents(evidence: &Evidence, finding: &mut Finding) {
     let poisoned: HashSet<&str> = evidence
         .rows
         .messages
@@ -21,6 +20,7 @@ pub(super) fn innocents(evidence: &Evidence) -> Finding {
         .map(|message| message.run.as_str())
         .collect();
     let killed: HashSet<(&str, i64)> = evidence
+        .faults
         .kills
         .iter()
         .flat_map(|kill| &kill.held)
@@ -48,5 +48,4 @@ pub(super) fn innocents(evidence: &Evidence) -> Finding {
         }
     }
     finding.note = format!("{poison} poisoned, {injected} killed from outside {DEATHS} times");
-    finding
 }

@@ -7,8 +7,7 @@ use super::Finding;
 
 /// R14: each plan has ended, and is reported once to its goal, unless it was cancelled together with the goal's run. Each of
 /// its steps settled once; none is open after the end; no attempt has two executors, and none of them works on.
-pub(super) fn plans(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R14", "plans stuck, steps or ends doubled");
+pub(super) fn plans(evidence: &Evidence, finding: &mut Finding) {
     let mut statuses = BTreeMap::<&str, usize>::new();
     for plan in &evidence.rows.plans {
         finding.of += 1;
@@ -22,7 +21,6 @@ pub(super) fn plans(evidence: &Evidence) -> Finding {
     for (status, count) in statuses {
         finding.note += &format!(", {count} {}", status.replace('_', "-"));
     }
-    finding
 }
 
 fn faults(plan: &PlanRow) -> Vec<String> {
@@ -69,7 +67,9 @@ mod tests {
         change(&mut plan);
         let mut evidence = Evidence::default();
         evidence.rows.plans = vec![plan];
-        plans(&evidence).count
+        let mut finding = Finding::default();
+        plans(&evidence, &mut finding);
+        finding.count
     }
 
     #[test]

@@ -7,8 +7,7 @@ use super::Finding;
 
 /// The closed sessions of an agentable follow each other without overlap or gap, none is closed twice, no run has
 /// entries in two sessions, and the stream has at most one event per closed session, in order.
-pub(super) fn sessions(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R11", "sessions torn, overlapping, closed twice");
+pub(super) fn sessions(evidence: &Evidence, finding: &mut Finding) {
     let mut goals: BTreeMap<&str, Vec<&SessionRow>> = BTreeMap::new();
     for session in &evidence.rows.sessions {
         goals.entry(&session.goal).or_default().push(session);
@@ -20,15 +19,14 @@ pub(super) fn sessions(evidence: &Evidence) -> Finding {
     for lock in &evidence.rows.locks {
         let closed = goals.get(lock.goal.as_str()).map_or(&[][..], Vec::as_slice);
         let entries = entries.get(lock.goal.as_str()).map_or(&[][..], Vec::as_slice);
-        borders(&mut finding, &lock.goal, closed, entries, lock.session_position);
-        torn(&mut finding, &lock.goal, closed, entries);
-        announced(&mut finding, &lock.goal, closed, evidence);
+        borders(finding, &lock.goal, closed, entries, lock.session_position);
+        torn(finding, &lock.goal, closed, entries);
+        announced(finding, &lock.goal, closed, evidence);
     }
     finding.of = evidence.rows.sessions.len();
     let by_model = evidence.rows.sessions.iter().filter(|session| session.by_model).count();
     finding.note =
         format!("{} goals with closed sessions, {by_model} sessions summarised by the model", goals.len());
-    finding
 }
 
 /// Sessions are numbered from 1; each begins with the first entry after the previous session; the open session begins

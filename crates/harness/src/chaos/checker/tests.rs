@@ -222,8 +222,13 @@ fn run_killed_from_outside_three_times_is_no_innocent_one() {
     evidence.rows.runs[0].status = "dead_lettered".into();
     evidence.rows.events[1] = event(2, "attempt_started", 0, None);
     let kill = |epoch| Kill { now: 0.0, held: vec![("g".into(), epoch)] };
-    evidence.kills = (0..2).map(kill).collect();
-    assert_eq!(innocents::innocents(&evidence).count, 1);
-    evidence.kills.push(kill(2));
-    assert_eq!(innocents::innocents(&evidence).count, 0);
+    evidence.faults.kills = (0..2).map(kill).collect();
+    let innocents = |evidence: &Evidence| {
+        let mut finding = Finding::default();
+        innocents::innocents(evidence, &mut finding);
+        finding.count
+    };
+    assert_eq!(innocents(&evidence), 1);
+    evidence.faults.kills.push(kill(2));
+    assert_eq!(innocents(&evidence), 0);
 }
