@@ -33,6 +33,19 @@ pub(crate) struct Addresses {
     pub(crate) embedded: Vec<Servers>,
 }
 
+impl Addresses {
+    /// Whether a database is embedded.
+    pub(crate) fn has_own_database(&self) -> bool {
+        self.embedded.iter().any(|servers| servers.database_url().is_some())
+    }
+
+    /// Keeps the embedded servers running from now on, if there are any; `report` gets a line for each that died.
+    pub(crate) fn supervise(&mut self, report: impl Fn(&str) + Send + 'static) -> Option<ServerSupervisor> {
+        let embedded = std::mem::take(&mut self.embedded);
+        (!embedded.is_empty()).then(|| ServerSupervisor::start(embedded, report))
+    }
+}
+
 /// The servers that the settings and the environment name; with `embed`, embedded servers in place of missing ones.
 ///
 /// # Errors

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_console::{Awaited, KEY_OF, Outside, Question, Reply, WantedKey};
-use houston_domain::id::{ApiKeyId, Ids, TenantId};
+use houston_domain::id::{ApiKeyId, AuditId, Ids, TenantId};
 use houston_store::Store;
 use houston_store::api_key;
-use houston_store::audit::NewRecord;
 use houston_store::copies::Copies;
 use houston_web::{Client, Limits, Request, SystemTls};
 use reqwest::header::{self, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Semaphore;
 
+use crate::commands::record_of;
 use crate::failure::Failure;
 use crate::keys::{KeyLimits, MadeKey, create};
 
@@ -74,25 +74,15 @@ fn reason(failure: Failure) -> String {
     }
 }
 
-/// A sign-in or a sign-out, with the key of the session.
-struct KeyEvent {
-    actor: String,
-    operation: &'static str,
+/// Records a sign-in or a sign-out, with the key of the session.
+async fn record(
+    home: &Store,
+    id: AuditId,
+    (tenant, actor): (TenantId, String),
+    operation: &str,
     key: ApiKeyId,
-}
-
-async fn record(home: &Store, ids: &Ids, tenant: TenantId, event: KeyEvent) {
-    let KeyEvent { actor, operation, key } = event;
-    let record = NewRecord {
-        id: ids.next(),
-        actor,
-        on_behalf_of: None,
-        operation: operation.to_owned(),
-        target: Some(key.to_string()),
-        status: 0,
-        code: None,
-        request_id: None,
-    };
+) {
+    let record = record_of(id, actor, operation, key.to_string());
     if let Err(error) = home.operator().record(Some(tenant), &record).await {
         tracing::warn!(%error, operation, "a sign-in or sign-out was not recorded in the audit log");
     }
@@ -121,8 +111,7 @@ impl Outside for SignIn {
             let MadeKey { tenant, id, key } =
                 create(&home, &ids, owner, limits, None).await.map_err(reason)?;
             copies.copy(tenant).await.map_err(|error| error.to_string())?;
-            let event = KeyEvent { actor: wanted.name, operation: "sign_in", key: id };
-            record(&home, &ids, tenant, event).await;
+            record(&home, ids.next(), (tenant, wanted.name), "sign_in", id).await;
             match home.operator().delete_ended_sessions(tenant).await {
                 Ok(0) => {}
                 Ok(keys) => tracing::debug!(keys, "keys of sessions that ended long ago were deleted"),
@@ -142,8 +131,7 @@ impl Outside for SignIn {
             let Some(found) = found.filter(|key| key.name.starts_with(KEY_OF)) else { return Ok(()) };
             let revoked = home.operator().revoke_api_key(found.id).await;
             revoked.map_err(|error| error.to_string())?;
-            let event = KeyEvent { actor: found.name, operation: "sign_out", key: found.id };
-            record(&home, &ids, found.tenant_id, event).await;
+            record(&home, ids.next(), (found.tenant_id, found.name), "sign_out", found.id).await;
             copies.copy(found.tenant_id).await.map_err(|error| error.to_string())
         })
     }

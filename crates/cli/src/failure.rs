@@ -67,3 +67,12 @@ impl From<std::io::Error> for Failure {
         Self::Other(error.into())
     }
 }
+
+/// The innermost cause of an error: what a server or the system said.
+pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

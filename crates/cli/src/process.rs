@@ -5,7 +5,7 @@
 //! `houston dev`; the user's own folder (`~/.config/houston`) is not read.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use houston_domain::agentable::{AgentType, check_kind};
@@ -16,6 +16,7 @@ use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender, Received};
 use houston_store::TenantStore;
 use houston_tools::{Registry, SharedTool};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::config;
@@ -198,7 +199,7 @@ impl Process {
     /// # Errors
     /// [`ProcessError::Stop`] when an embedded server does not stop.
     pub async fn stop(&self) -> Result<(), ProcessError> {
-        let parts = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let parts = self.running.lock().take();
         let Some(Parts { worker, supervisor }) = parts else { return Ok(()) };
         self.system.stop.cancel();
         // Its failure was logged.
@@ -263,9 +264,7 @@ async fn servers(
         connect::find_with(&settings, &folder, true, &mut progress)
     };
     let mut addresses = tokio::task::spawn_blocking(find).await.map_err(start)??;
-    let embedded = std::mem::take(&mut addresses.embedded);
-    let report = |line: &str| tracing::warn!("{line}");
-    let supervisor = (!embedded.is_empty()).then(|| ServerSupervisor::start(embedded, report));
+    let supervisor = addresses.supervise(|line| tracing::warn!("{line}"));
     Ok((addresses, supervisor))
 }
 

@@ -114,14 +114,6 @@ impl Workers {
     }
 }
 
-/// What the workers of a process share.
-#[derive(Clone, Copy)]
-struct OfProcess<'p> {
-    process: ProcessId,
-    slots: &'p Slots,
-    stop: &'p CancellationToken,
-}
-
 impl System {
     /// Builds the parts that every role needs.
     pub(crate) fn new(
@@ -180,24 +172,13 @@ impl System {
         let process = self.ids.next::<WorkerId>().process();
         // An operator who asks one of them to drain means the process: its slots are shared. The API of `houston dev` goes on.
         let stop = self.stop.child_token();
-        let of_process = OfProcess { process, slots: &slots, stop: &stop };
-        let workers: Result<_, Failure> =
-            self.cells.iter().map(|cell| self.start_worker(cell, of_process, registry, models)).collect();
-        Ok(Workers { running: workers?, slots })
-    }
-
-    fn start_worker(
-        &self,
-        cell: &Cell,
-        OfProcess { process, slots, stop }: OfProcess<'_>,
-        registry: &Registry,
-        models: &Models,
-    ) -> Result<Running, Failure> {
-        let worker = self.worker(cell, process, slots, registry, models)?;
-        let running = worker
-            .start(&self.tracker, stop.clone(), CancellationToken::new())
-            .context("cannot start the worker")?;
-        Ok(running)
+        let start = |cell| {
+            let worker = self.worker(cell, process, &slots, registry, models)?;
+            let running = worker.start(&self.tracker, stop.clone(), CancellationToken::new());
+            Ok::<_, Failure>(running.context("cannot start the worker")?)
+        };
+        let running = self.cells.iter().map(start).collect::<Result<_, _>>()?;
+        Ok(Workers { running, slots })
     }
 
     fn worker(

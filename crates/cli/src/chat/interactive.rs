@@ -87,8 +87,7 @@ pub(super) async fn run(context: ChatContext) -> Result<ExitCode, ChatError> {
             _ = interrupts.recv() => chat.on_interrupt(),
             _ = terminated.recv() => Next::Exit,
             _ = seconds.tick(), if chat.screen.is_counting() => {
-                let out = chat.screen.tick(chat.context.now());
-                chat.context.show(out);
+                chat.context.show(chat.screen.tick(chat.context.now()));
                 Next::Continue
             }
         };
@@ -134,8 +133,7 @@ impl InteractiveChat {
 
     async fn on_line(&mut self, line: &str) -> Next {
         self.context.terminal.entered(line);
-        let out = self.screen.entered(line);
-        self.context.show(out);
+        self.context.show(self.screen.entered(line));
         let next = self.execute(line).await;
         if matches!(next, Next::Continue) {
             self.context.terminal.resume();
@@ -190,8 +188,7 @@ impl InteractiveChat {
                 if let Event::Custom { fact, .. } = event.as_ref() {
                     self.approvals.on_fact(fact);
                 }
-                let out = self.screen.event(&event, self.context.now());
-                self.context.show_event(out, &json);
+                self.context.show_event(self.screen.event(&event, self.context.now()), &json);
                 for plan in self.screen.take_asking() {
                     self.send(Request::Questions { plan });
                 }
@@ -213,8 +210,7 @@ impl InteractiveChat {
             // The next message opens another stream.
             StreamEvent::Ended => self.stream = None,
             StreamEvent::Failed(error) => {
-                let out = self.screen.leave();
-                self.context.show(out);
+                self.context.show(self.screen.leave());
                 return Err(error);
             }
         }
@@ -247,13 +243,13 @@ impl InteractiveChat {
             Response::Questions(questions) => {
                 for fact in questions.iter().map(asked) {
                     self.approvals.on_fact(&fact);
-                    let out = self.screen.event(&Event::Custom { timestamp: None, fact }, self.context.now());
-                    self.context.show(out);
+                    self.context.show(
+                        self.screen.event(&Event::Custom { timestamp: None, fact }, self.context.now()),
+                    );
                 }
             }
             Response::History(messages) => {
-                let out = self.screen.thread(&messages);
-                self.context.show(out);
+                self.context.show(self.screen.thread(&messages));
             }
             Response::Failed(error) => self.error(&error.to_string()),
         }
@@ -326,24 +322,20 @@ impl InteractiveChat {
     }
 
     fn prompt(&mut self) {
-        let out = self.screen.prompt();
-        self.context.show(out);
+        self.context.show(self.screen.prompt());
     }
 
     fn info(&mut self, text: &str) {
-        let out = self.screen.info(text);
-        self.context.show(out);
+        self.context.show(self.screen.info(text));
     }
 
     fn error(&mut self, text: &str) {
-        let out = self.screen.error(text);
-        self.context.show(out);
+        self.context.show(self.screen.error(text));
     }
 
     /// Ends the line and waits for the last requests. The open run goes on without the chat.
     async fn leave(mut self) {
-        let out = self.screen.leave();
-        self.context.show(out);
+        self.context.show(self.screen.leave());
         self.context.terminal.leave();
         if self.screen.is_busy() {
             self.info("the answer goes on; `houston chat` shows it");

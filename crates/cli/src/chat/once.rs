@@ -137,8 +137,7 @@ impl ScriptedChat {
                     continue;
                 }
                 _ = seconds.tick(), if self.screen.is_counting() => {
-                    let out = self.screen.tick(self.context.now());
-                    self.context.show(out);
+                    self.context.show(self.screen.tick(self.context.now()));
                     continue;
                 }
                 reason = reconnect_timed_out(&mut deadline) => {
@@ -147,8 +146,7 @@ impl ScriptedChat {
             };
             match event {
                 StreamEvent::Event(event, json) => {
-                    let out = self.screen.event(&event, self.context.now());
-                    self.context.show_event(out, &json);
+                    self.context.show_event(self.screen.event(&event, self.context.now()), &json);
                     if let Event::RunStarted { run_id, .. } = event.as_ref() {
                         run = Some(*run_id);
                     }
@@ -164,8 +162,8 @@ impl ScriptedChat {
                     }
                 }
                 StreamEvent::Disconnected(reason) => {
-                    let out = self.screen.error(&format!("connection lost: {reason}; reconnecting…"));
-                    self.context.show(out);
+                    self.context
+                        .show(self.screen.error(&format!("connection lost: {reason}; reconnecting…")));
                     deadline = Some((tokio::time::Instant::now() + RECONNECT_TIMEOUT, reason));
                 }
                 StreamEvent::Reconnected => deadline = None,
@@ -177,8 +175,7 @@ impl ScriptedChat {
 
     async fn interrupt(&mut self, message: &Message) -> Result<(), ChatError> {
         self.screen.interrupted();
-        let out = self.screen.info("cancelling… (again to leave)");
-        self.context.show(out);
+        self.context.show(self.screen.info("cancelling… (again to leave)"));
         match message.run_id {
             Some(run) => self.context.server.cancel(run).await,
             None => Ok(()),

@@ -38,7 +38,7 @@ pub(crate) struct Style {
 }
 
 /// The state of the screen.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Screen {
     style: Style,
     line: Line,
@@ -59,6 +59,8 @@ pub(crate) struct Screen {
     /// The agent's reasoning so far, until the next event says whether it is the answer.
     thought: Option<String>,
     plans: Plans,
+    /// What is not shown yet.
+    out: Output,
 }
 
 /// The next attempt of a run that failed.
@@ -82,20 +84,7 @@ const PREVIEW_ROWS: usize = 6;
 
 impl Screen {
     pub(crate) fn new(style: Style) -> Self {
-        Self {
-            style,
-            line: Line::Start,
-            running: false,
-            message: None,
-            tool_calls: HashMap::new(),
-            next_attempt: None,
-            waits: false,
-            typed: VecDeque::new(),
-            held: Vec::new(),
-            transient: None,
-            thought: None,
-            plans: Plans::default(),
-        }
+        Self { style, ..Self::default() }
     }
 
     /// Whether an answer is expected.
@@ -110,7 +99,6 @@ impl Screen {
 
     /// Renders an event.
     pub(crate) fn event(&mut self, event: &Event<'_>, now: DateTime<Utc>) -> Output {
-        let mut out = Output::default();
         match event {
             Event::RunStarted { .. } => {
                 self.running = true;
@@ -118,53 +106,51 @@ impl Screen {
                 self.set_status(THINKING);
             }
             Event::TextMessageStart { message_id, .. } => {
-                self.clear(&mut out);
+                self.clear();
                 self.message = Some((*message_id, String::new()));
             }
-            Event::TextMessageContent { message_id, delta, .. } => {
-                self.append_reply(&mut out, *message_id, delta)
-            }
-            Event::TextMessageEnd { .. } => self.clear(&mut out),
+            Event::TextMessageContent { message_id, delta, .. } => self.append_reply(*message_id, delta),
+            Event::TextMessageEnd { .. } => self.clear(),
             Event::ReasoningMessageStart { .. } => {
-                self.end_reasoning(&mut out, "");
+                self.end_reasoning("");
                 self.set_status(THINKING);
             }
-            Event::ReasoningMessageContent { delta, .. } => self.append_reasoning(&mut out, delta),
-            Event::ReasoningMessageEnd { .. } => self.complete_reasoning(&mut out),
+            Event::ReasoningMessageContent { delta, .. } => self.append_reasoning(delta),
+            Event::ReasoningMessageEnd { .. } => self.complete_reasoning(),
             Event::ToolCallStart { tool_call_id, tool_call_name, .. } => {
-                self.end_reasoning(&mut out, "");
-                self.start_tool_call(&mut out, *tool_call_id, tool_call_name);
+                self.end_reasoning("");
+                self.start_tool_call(*tool_call_id, tool_call_name);
             }
             Event::ToolCallResult { tool_call_id, content, metadata, .. } => {
                 let failed = metadata.as_ref().is_some_and(|metadata| metadata.houston.is_error);
-                self.end_tool_call(&mut out, *tool_call_id, failed.then_some(content));
+                self.end_tool_call(*tool_call_id, failed.then_some(content));
             }
-            Event::MessagesSnapshot { messages, .. } => self.apply_snapshot(&mut out, messages),
-            Event::Custom { fact, .. } => self.fact(&mut out, fact, now),
+            Event::MessagesSnapshot { messages, .. } => self.apply_snapshot(messages),
+            Event::Custom { fact, .. } => self.fact(fact, now),
             Event::RunFinished { outcome, .. } => {
-                self.end_reasoning(&mut out, "");
+                self.end_reasoning("");
                 if *outcome == Outcome::Cancelled {
-                    self.write_line(&mut out, Paint::Dim, "cancelled");
+                    self.write_line(Paint::Dim, "cancelled");
                 }
-                self.end_run(&mut out);
+                self.end_run();
             }
             Event::RunError { message, code, metadata, .. } => {
-                self.end_reasoning(&mut out, "");
+                self.end_reasoning("");
                 // Whoever uses the chat is a developer.
                 let cause = metadata.as_ref().and_then(|metadata| metadata.houston.cause.as_ref());
                 let cause = one_line(cause.unwrap_or(message));
-                self.write_line(&mut out, Paint::Red, &format!("✗ {cause} ({code})"));
-                self.end_run(&mut out);
+                self.write_line(Paint::Red, &format!("✗ {cause} ({code})"));
+                self.end_run();
             }
             Event::ActivitySnapshot { message_id, activity_type, content, .. }
                 if activity_type == PLAN_ACTIVITY =>
             {
-                self.plan(&mut out, *message_id, content.clone().into_owned());
+                self.plan(*message_id, content.clone().into_owned());
             }
-            Event::ActivityDelta { message_id, patch, .. } => self.plan_delta(&mut out, *message_id, patch),
+            Event::ActivityDelta { message_id, patch, .. } => self.plan_delta(*message_id, patch),
             _ => {}
         }
-        self.with_transient(out)
+        self.output()
     }
 
     /// Updates the countdown to the next attempt.
@@ -173,22 +159,21 @@ impl Screen {
             let countdown = next.countdown(now);
             self.set_status(&countdown);
         }
-        self.with_transient(Output::default())
+        self.output()
     }
 
     /// The user ended a line. The editor's copy of it was erased: it is written again, at once or after the message
     /// that is being written.
     pub(crate) fn entered(&mut self, text: &str) -> Output {
-        let mut out = Output::default();
         if !self.style.edited {
             self.line = Line::Start;
         } else if text.trim().is_empty() {
         } else if self.line == Line::Text(Channel::Reply) {
             self.held.push(text.to_owned());
         } else {
-            self.write_line(&mut out, Paint::Bold, &format!("> {text}"));
+            self.write_line(Paint::Bold, &format!("> {text}"));
         }
-        self.with_transient(out)
+        self.output()
     }
 
     /// A message was posted from here; the stream will repeat it.
@@ -210,62 +195,58 @@ impl Screen {
 
     /// Writes a line that does not come from the agent.
     pub(crate) fn info(&mut self, text: &str) -> Output {
-        let mut out = Output::default();
-        self.write_line(&mut out, Paint::Dim, text);
-        self.with_transient(out)
+        self.write_line(Paint::Dim, text);
+        self.output()
     }
 
     /// Writes an error.
     pub(crate) fn error(&mut self, text: &str) -> Output {
-        let mut out = Output::default();
-        self.write_line(&mut out, Paint::Red, &format!("✗ {text}"));
-        self.with_transient(out)
+        self.write_line(Paint::Red, &format!("✗ {text}"));
+        self.output()
     }
 
     /// Writes the prompt, unless an answer is expected or an editor shows it.
     pub(crate) fn prompt(&mut self) -> Output {
-        let mut out = Output::default();
         let asks = self.style.interactive && !self.style.edited;
         if asks && self.line != Line::Prompt && (self.waits || !self.is_busy()) {
-            self.clear(&mut out);
-            out.push(Channel::Info, Paint::Bold, "> ");
+            self.clear();
+            self.out.push(Channel::Info, Paint::Bold, "> ");
             self.line = Line::Prompt;
         }
-        out
+        std::mem::take(&mut self.out)
     }
 
     /// Ends the line, so that the next output begins a new one.
     pub(crate) fn leave(&mut self) -> Output {
-        let mut out = Output::default();
         (self.transient, self.plans) = (None, Plans::default());
-        self.clear(&mut out);
-        self.with_transient(out)
+        self.clear();
+        self.output()
     }
 
-    fn end_run(&mut self, out: &mut Output) {
-        self.clear(out);
-        self.end_plans(out);
+    fn end_run(&mut self) {
+        self.clear();
+        self.end_plans();
         self.running = false;
         self.waits = false;
         self.transient = None;
         self.next_attempt = None;
         self.tool_calls.clear();
         if self.style.interactive && !self.is_busy() {
-            out.push(Channel::Info, Paint::Plain, "\n");
+            self.out.push(Channel::Info, Paint::Plain, "\n");
         }
     }
 
     /// Appends to the message that is being written.
-    fn append_reply(&mut self, out: &mut Output, id: EntityId, delta: &str) {
+    fn append_reply(&mut self, id: EntityId, delta: &str) {
         if delta.is_empty() {
             return;
         }
-        self.end_reasoning(out, delta);
+        self.end_reasoning(delta);
         self.transient = None;
         if self.line != Line::Text(Channel::Reply) {
-            self.clear(out);
+            self.clear();
         }
-        out.push(Channel::Reply, Paint::Plain, delta);
+        self.out.push(Channel::Reply, Paint::Plain, delta);
         self.line = if delta.ends_with('\n') { Line::Start } else { Line::Text(Channel::Reply) };
         match &mut self.message {
             Some((open, shown)) if *open == id => shown.push_str(delta),
@@ -274,7 +255,7 @@ impl Screen {
     }
 
     /// Appends to the reasoning. On a terminal it is transient, since it may turn out to be the answer.
-    fn append_reasoning(&mut self, out: &mut Output, delta: &str) {
+    fn append_reasoning(&mut self, delta: &str) {
         if self.style.live {
             let thought = self.thought.get_or_insert_default();
             thought.push_str(delta);
@@ -282,22 +263,22 @@ impl Screen {
             self.transient = Some(Transient { paint: Paint::Dim, text: thought.clone(), rows });
         } else if self.style.thoughts {
             if self.line != Line::Text(Channel::Info) {
-                self.clear(out);
+                self.clear();
             }
-            out.push(Channel::Info, Paint::Dim, delta);
+            self.out.push(Channel::Info, Paint::Dim, delta);
             self.line = if delta.ends_with('\n') { Line::Start } else { Line::Text(Channel::Info) };
         }
     }
 
     /// The reasoning is complete. A terminal keeps it until the next event.
-    fn complete_reasoning(&mut self, out: &mut Output) {
+    fn complete_reasoning(&mut self) {
         if self.style.thoughts && !self.style.live {
-            self.clear(out);
+            self.clear();
         }
     }
 
     /// Ends the reasoning. A part that the answer repeats is not shown twice.
-    fn end_reasoning(&mut self, out: &mut Output, answer: &str) {
+    fn end_reasoning(&mut self, answer: &str) {
         let Some(thought) = self.thought.take() else { return };
         let before = match answer.trim() {
             "" => thought.trim(),
@@ -305,43 +286,43 @@ impl Screen {
         };
         self.transient = None;
         if self.style.thoughts && !before.is_empty() {
-            self.write_line(out, Paint::Dim, before);
+            self.write_line(Paint::Dim, before);
         }
     }
 
-    /// Adds the transient lines, and the lines that were held back if they can be written now.
-    fn with_transient(&mut self, mut out: Output) -> Output {
+    /// What is not shown yet, with the transient lines, and the lines that were held back if they can be written now.
+    fn output(&mut self) -> Output {
         if self.line != Line::Text(Channel::Reply) {
             for text in std::mem::take(&mut self.held) {
-                self.write_line(&mut out, Paint::Bold, &format!("> {text}"));
+                self.write_line(Paint::Bold, &format!("> {text}"));
             }
         }
         let line = |text: &String| Transient { paint: Paint::Bold, text: format!("> {text}"), rows: 1 };
         let held = self.held.iter().map(line);
         let plans = self.plans.transients().filter(|_| self.style.live);
-        out.transient = Some(plans.chain(self.transient.iter().cloned()).chain(held).collect());
-        out
+        let transient = Some(plans.chain(self.transient.iter().cloned()).chain(held).collect());
+        Output { transient, ..std::mem::take(&mut self.out) }
     }
 
     /// Corrects the last message if it differs from the snapshot of the thread.
-    fn apply_snapshot(&mut self, out: &mut Output, messages: &[SnapshotMessage]) {
+    fn apply_snapshot(&mut self, messages: &[SnapshotMessage]) {
         let Some((id, shown)) = self.message.take() else { return };
         let truth = messages.iter().find(|message| message.id == id).and_then(SnapshotMessage::as_text);
         match truth {
-            None => self.write_line(out, Paint::Dim, "(this answer was cut off and is discarded)"),
+            None => self.write_line(Paint::Dim, "(this answer was cut off and is discarded)"),
             Some(truth) if truth == shown => {}
             Some(truth) => {
-                self.write_line(out, Paint::Dim, "(this answer was cut off; it reads:)");
-                out.push(Channel::Reply, Paint::Plain, truth);
+                self.write_line(Paint::Dim, "(this answer was cut off; it reads:)");
+                self.out.push(Channel::Reply, Paint::Plain, truth);
                 self.line = Line::Text(Channel::Reply);
-                self.clear(out);
+                self.clear();
             }
         }
     }
 
-    fn fact(&mut self, out: &mut Output, fact: &Fact<'_>, now: DateTime<Utc>) {
+    fn fact(&mut self, fact: &Fact<'_>, now: DateTime<Utc>) {
         match fact {
-            Fact::MessagePosted { message } => self.message_posted(out, message),
+            Fact::MessagePosted { message } => self.message_posted(message),
             Fact::AttemptStarted { .. } => {
                 self.next_attempt = None;
                 self.waits = false;
@@ -351,10 +332,10 @@ impl Screen {
                 let next = NextAttempt { number: *attempt, of: *of, at: retry_at.0 };
                 let countdown = next.countdown(now);
                 if self.style.live {
-                    self.write_line(out, Paint::Red, &format!("✗ {}", one_line(cause)));
+                    self.write_line(Paint::Red, &format!("✗ {}", one_line(cause)));
                     self.set_status(&countdown);
                 } else {
-                    self.write_line(out, Paint::Red, &format!("✗ {}; {countdown}", one_line(cause)));
+                    self.write_line(Paint::Red, &format!("✗ {}; {countdown}", one_line(cause)));
                 }
                 self.next_attempt = Some(next);
             }
@@ -362,7 +343,7 @@ impl Screen {
                 self.set_status("waiting for an answer or a time…");
                 self.waits = true;
             }
-            Fact::QuestionAsked { .. } => self.question_asked(out, fact),
+            Fact::QuestionAsked { .. } => self.question_asked(fact),
             Fact::ToolProgress { .. } => self.set_status(&progress_line(fact)),
             Fact::HandedOver { .. } => self.set_status("another worker takes over…"),
             _ => {}
@@ -370,15 +351,15 @@ impl Screen {
     }
 
     /// The stream repeats a message: one that was posted from here is on the screen already.
-    fn message_posted(&mut self, out: &mut Output, message: &PostedMessage<'_>) {
+    fn message_posted(&mut self, message: &PostedMessage<'_>) {
         let is_notice = message.source == Source::System;
         match self.typed.iter().position(|typed| *typed == message.content) {
             Some(at) if !is_notice => drop(self.typed.remove(at)),
             _ if is_notice => {
                 let metadata = message.metadata.as_deref().unwrap_or(&Value::Null);
-                self.write_line(out, Paint::Dim, &notice(metadata, &message.content));
+                self.write_line(Paint::Dim, &notice(metadata, &message.content));
             }
-            _ => self.write_line(out, Paint::Dim, &format!("> {}", message.content)),
+            _ => self.write_line(Paint::Dim, &format!("> {}", message.content)),
         }
         if self.running && self.transient.is_none() {
             self.set_status(THINKING);
@@ -387,9 +368,10 @@ impl Screen {
 }
 
 /// What the current line contains.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Line {
     /// Nothing.
+    #[default]
     Start,
     /// Text of this channel.
     Text(Channel),
@@ -401,21 +383,21 @@ enum Line {
 
 impl Screen {
     /// Moves to the start of a line.
-    fn clear(&mut self, out: &mut Output) {
+    fn clear(&mut self) {
         match &self.line {
             Line::Start => {}
-            Line::Text(channel) => out.push(*channel, Paint::Plain, "\n"),
-            Line::ToolCall(_) | Line::Prompt => out.push(Channel::Info, Paint::Plain, "\n"),
+            Line::Text(channel) => self.out.push(*channel, Paint::Plain, "\n"),
+            Line::ToolCall(_) | Line::Prompt => self.out.push(Channel::Info, Paint::Plain, "\n"),
         }
         self.line = Line::Start;
     }
 
     /// Writes a line that stays.
-    fn write_line(&mut self, out: &mut Output, paint: Paint, text: &str) {
-        self.clear(out);
+    fn write_line(&mut self, paint: Paint, text: &str) {
+        self.clear();
         self.transient = None;
-        out.push(Channel::Info, paint, text);
-        out.push(Channel::Info, Paint::Plain, "\n");
+        self.out.push(Channel::Info, paint, text);
+        self.out.push(Channel::Info, Paint::Plain, "\n");
     }
 
     /// Sets the status line below everything else, on a terminal.
@@ -426,27 +408,27 @@ impl Screen {
     }
 
     /// Writes the title of a tool call that begins.
-    fn start_tool_call(&mut self, out: &mut Output, id: EntityId, name: &str) {
-        self.clear(out);
+    fn start_tool_call(&mut self, id: EntityId, name: &str) {
+        self.clear();
         self.transient = None;
         let title = title(name);
-        out.push(Channel::Info, Paint::Dim, &title);
+        self.out.push(Channel::Info, Paint::Dim, &title);
         self.tool_calls.insert(id, title);
         self.line = Line::ToolCall(id);
     }
 
     /// Writes the result of a tool call: done, or the first line of the error.
-    fn end_tool_call(&mut self, out: &mut Output, id: EntityId, failed: Option<&str>) {
+    fn end_tool_call(&mut self, id: EntityId, failed: Option<&str>) {
         let title = self.tool_calls.remove(&id).unwrap_or_else(|| "⚙ …".to_owned());
         if !matches!(&self.line, Line::ToolCall(open) if *open == id) {
-            self.clear(out);
-            out.push(Channel::Info, Paint::Dim, &title);
+            self.clear();
+            self.out.push(Channel::Info, Paint::Dim, &title);
         }
         match failed {
-            None => out.push(Channel::Info, Paint::Dim, " done"),
-            Some(why) => out.push(Channel::Info, Paint::Red, &format!(" failed: {}", one_line(why))),
+            None => self.out.push(Channel::Info, Paint::Dim, " done"),
+            Some(why) => self.out.push(Channel::Info, Paint::Red, &format!(" failed: {}", one_line(why))),
         }
-        out.push(Channel::Info, Paint::Plain, "\n");
+        self.out.push(Channel::Info, Paint::Plain, "\n");
         self.line = Line::Start;
     }
 }
@@ -499,37 +481,37 @@ impl Screen {
         std::mem::take(&mut self.plans.asking)
     }
 
-    fn plan_delta(&mut self, out: &mut Output, message: EntityId, patch: &[Value]) {
+    fn plan_delta(&mut self, message: EntityId, patch: &[Value]) {
         let open = self.plans.open.iter().find(|(id, _)| *id == message);
         if let Some((id, content)) = open.cloned() {
             let mut content = content;
             apply(&mut content, patch);
-            self.plan(out, id, content);
+            self.plan(id, content);
         }
     }
 
-    fn plan(&mut self, out: &mut Output, id: EntityId, content: Value) {
+    fn plan(&mut self, id: EntityId, content: Value) {
         let Some(list) = read(&content) else { return };
         self.plans.take_note(&list);
         let at = self.plans.open.iter().position(|(open, _)| *open == id);
         let before = at.and_then(|at| read(&self.plans.open.swap_remove(at).1));
         if is_over(&list) {
             let lines = if self.style.live { all(&list) } else { changes(before.as_ref(), &list) };
-            lines.iter().for_each(|text| self.write_line(out, Paint::Dim, text));
+            lines.iter().for_each(|text| self.write_line(Paint::Dim, text));
             return;
         }
         if !self.style.live {
-            changes(before.as_ref(), &list).iter().for_each(|text| self.write_line(out, Paint::Dim, text));
+            changes(before.as_ref(), &list).iter().for_each(|text| self.write_line(Paint::Dim, text));
         }
         self.plans.open.push((id, content));
     }
 
     /// The run ends: plans that go on are no longer reported of.
-    fn end_plans(&mut self, out: &mut Output) {
+    fn end_plans(&mut self) {
         let open = std::mem::take(&mut self.plans.open);
         for list in open.iter().filter_map(|(_, content)| read(content)) {
             let id = list.plan_id.as_deref().unwrap_or("the plan");
-            self.write_line(out, Paint::Dim, &format!("{}; it goes on: houston plan show {id}", head(&list)));
+            self.write_line(Paint::Dim, &format!("{}; it goes on: houston plan show {id}", head(&list)));
         }
     }
 }
@@ -552,65 +534,60 @@ fn changes(before: Option<&Checklist>, list: &Checklist) -> Vec<String> {
 
 impl Screen {
     /// Shows a question that was asked.
-    fn question_asked(&mut self, out: &mut Output, fact: &Fact<'_>) {
+    fn question_asked(&mut self, fact: &Fact<'_>) {
         let Fact::QuestionAsked { question_id, text, approval, .. } = fact else { return };
         if let Some(asks) = Asks::of(fact) {
-            return self.ask(out, text, approval.as_deref(), &asks);
+            return self.ask(text, approval.as_deref(), &asks);
         }
         let line = format!("? {} (answer with POST /v1/questions/{question_id}/answer)", one_line(text));
-        self.write_line(out, Paint::Bold, &line);
+        self.write_line(Paint::Bold, &line);
     }
 
     /// Shows a question that can be answered here: about a call, if there is one.
-    fn ask(&mut self, out: &mut Output, text: &str, call: Option<&CallToApprove>, asks: &Asks) {
-        self.write_line(out, Paint::Bold, &format!("? {}", asks.text(text)));
+    fn ask(&mut self, text: &str, call: Option<&CallToApprove>, asks: &Asks) {
+        self.write_line(Paint::Bold, &format!("? {}", asks.text(text)));
         if let Some(Value::Object(arguments)) = call.map(|call| &call.input) {
             for (name, value) in arguments {
                 let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                self.write_line(out, Paint::Plain, &format!("  {name}: {}", one_line(&value)));
+                self.write_line(Paint::Plain, &format!("  {name}: {}", one_line(&value)));
             }
         }
         for line in call.and_then(|call| call.preview.as_deref()).unwrap_or_default().lines() {
-            self.write_line(out, Paint::Plain, &format!("  {line}"));
+            self.write_line(Paint::Plain, &format!("  {line}"));
         }
         let how = if self.style.interactive { asks.choices() } else { ANSWER_ELSEWHERE.to_owned() };
-        self.write_line(out, Paint::Dim, &format!("  {how}"));
+        self.write_line(Paint::Dim, &format!("  {how}"));
     }
 }
 
 impl Screen {
     /// Renders messages, given oldest first.
     pub(crate) fn thread(&mut self, messages: &[Message]) -> Output {
-        let mut out = Output::default();
         if messages.is_empty() {
-            self.write_line(&mut out, Paint::Dim, "there are no messages yet");
+            self.write_line(Paint::Dim, "there are no messages yet");
         }
         for message in messages {
-            self.message(&mut out, message);
+            self.message(message);
         }
-        self.with_transient(out)
+        self.output()
     }
 
-    fn message(&mut self, out: &mut Output, message: &Message) {
+    fn message(&mut self, message: &Message) {
         match (message.source, message.message_type) {
             (_, MessageType::Tool) => {
                 let state = match message.metadata["status"].as_str().unwrap_or_default() {
                     "started" => "",
                     status => status,
                 };
-                self.write_line(out, Paint::Dim, format!("{} {state}", title(&message.content)).trim_end());
+                self.write_line(Paint::Dim, format!("{} {state}", title(&message.content)).trim_end());
             }
-            (Source::User, _) => self.write_line(out, Paint::Bold, &format!("> {}", message.content)),
-            (Source::System, _) => {
-                self.write_line(out, Paint::Dim, &notice(&message.metadata, &message.content))
-            }
-            (Source::Error, _) => {
-                self.write_line(out, Paint::Red, &format!("✗ {}", one_line(&message.content)))
-            }
+            (Source::User, _) => self.write_line(Paint::Bold, &format!("> {}", message.content)),
+            (Source::System, _) => self.write_line(Paint::Dim, &notice(&message.metadata, &message.content)),
+            (Source::Error, _) => self.write_line(Paint::Red, &format!("✗ {}", one_line(&message.content))),
             (Source::Agent, _) => {
-                self.clear(out);
-                out.push(Channel::Reply, Paint::Plain, message.content.trim_end());
-                out.push(Channel::Reply, Paint::Plain, "\n");
+                self.clear();
+                self.out.push(Channel::Reply, Paint::Plain, message.content.trim_end());
+                self.out.push(Channel::Reply, Paint::Plain, "\n");
             }
         }
     }

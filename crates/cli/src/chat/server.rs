@@ -23,6 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::error::ChatError;
+use crate::failure::innermost;
 
 /// The time limit of a request, and of the head of a stream.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -260,11 +261,7 @@ impl Server {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> ChatError {
-        let mut cause: &dyn std::error::Error = error;
-        while let Some(source) = cause.source() {
-            cause = source;
-        }
-        ChatError::Unreachable { url: self.url.clone(), reason: cause.to_string() }
+        ChatError::Unreachable { url: self.url.clone(), reason: innermost(error) }
     }
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use houston_api::Local;
 use houston_domain::audit::AuditRecord;
 use houston_domain::clock::SystemClock;
-use houston_domain::id::{Ids, TenantId};
+use houston_domain::id::{AuditId, Ids, TenantId};
 use houston_store::audit::NewRecord;
 use houston_store::{Error, Store};
 use serde_json::json;
@@ -99,9 +99,14 @@ fn check(operation: &str, recorded: Result<(), Error>) {
 }
 
 fn new(operation: &str, target: String) -> NewRecord {
+    record_of(Ids::new(Arc::new(SystemClock)).next(), actor(), operation, target)
+}
+
+/// That `actor` has done something to `target`, by no request.
+pub(crate) fn record_of(id: AuditId, actor: String, operation: &str, target: String) -> NewRecord {
     NewRecord {
-        id: Ids::new(Arc::new(SystemClock)).next(),
-        actor: actor(),
+        id,
+        actor,
         on_behalf_of: None,
         operation: operation.to_owned(),
         target: Some(target),

@@ -22,7 +22,6 @@ use crate::explain::Explainer;
 use crate::keys::{KeyLimits, create};
 use crate::metrics_listener::{MetricsListener, Roles};
 use crate::output::{self, print, print_stderr};
-use crate::span_export::SpanExport;
 use crate::system::{Listeners, System};
 use crate::{lifecycle, models, trial};
 
@@ -69,8 +68,7 @@ impl Dev {
             Some(_) => format!("using the running Postgres and Redis of {}", context.folder.display()),
             None => "external Postgres and Redis".to_owned(),
         };
-        let embedded = std::mem::take(&mut addresses.embedded);
-        let supervisor = (!embedded.is_empty()).then(|| ServerSupervisor::start(embedded, print_stderr));
+        let supervisor = addresses.supervise(print_stderr);
         let code = runtime()
             .map_err(Failure::from)
             .and_then(|runtime| runtime.block_on(Box::pin(develop(context, &addresses, &own))));
@@ -86,11 +84,8 @@ async fn develop(
     addresses: &connect::Addresses,
     own: &str,
 ) -> Result<ExitCode, Failure> {
-    let (spans, export) = SpanExport::start()?;
-    context.loaded.instruments.spans = spans;
     let folder = context.folder.clone();
-    let stores = connect::stores(&context.loaded.settings, addresses).await?;
-    connect::prepare_schema(&stores, &context.loaded.settings, true).await?;
+    let (stores, export) = context.reach(addresses, true).await?;
     // After the servers were reached: a command that fails leaves no folder.
     context.use_key_of_folder()?;
     let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;

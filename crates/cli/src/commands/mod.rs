@@ -48,6 +48,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use self::audit::record_of;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::runtime::runtime;

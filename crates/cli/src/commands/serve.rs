@@ -11,7 +11,6 @@ use super::{Context, Failure, runtime};
 use crate::explain::Explainer;
 use crate::metrics_listener::{MetricsListener, Roles};
 use crate::output::print_stderr;
-use crate::span_export::SpanExport;
 use crate::system::{Listeners, System};
 use crate::{connect, lifecycle};
 
@@ -34,12 +33,8 @@ impl Serve {
         }
         let addresses = connect::find(&context.loaded.settings, &context.folder, self.embedded)?;
         runtime()?.block_on(async {
-            let (spans, export) = SpanExport::start()?;
-            context.loaded.instruments.spans = spans;
-            let settings = &context.loaded.settings;
-            let stores = connect::stores(settings, &addresses).await?;
-            connect::prepare_schema(&stores, settings, !addresses.embedded.is_empty()).await?;
-            if addresses.embedded.iter().any(|servers| servers.database_url().is_some()) {
+            let (stores, export) = context.reach(&addresses, !addresses.embedded.is_empty()).await?;
+            if addresses.has_own_database() {
                 context.use_key_of_folder()?;
             }
             let keys = stores.home().operator().list_api_keys().await?;

@@ -9,7 +9,6 @@ use houston_domain::id::AgentableId;
 use super::{Context, Failure, runtime};
 use crate::metrics_listener::{MetricsListener, Roles};
 use crate::output::print_stderr;
-use crate::span_export::SpanExport;
 use crate::system::System;
 use crate::{connect, lifecycle, models, trial};
 
@@ -29,12 +28,8 @@ impl Work {
     pub(crate) fn run(self, mut context: Context) -> Result<ExitCode, Failure> {
         let addresses = connect::find(&context.loaded.settings, &context.folder, self.embedded)?;
         runtime()?.block_on(async {
-            let (spans, export) = SpanExport::start()?;
-            context.loaded.instruments.spans = spans;
-            let settings = &context.loaded.settings;
-            let stores = connect::stores(settings, &addresses).await?;
-            connect::prepare_schema(&stores, settings, !addresses.embedded.is_empty()).await?;
-            let has_own = addresses.embedded.iter().any(|servers| servers.database_url().is_some());
+            let (stores, export) = context.reach(&addresses, !addresses.embedded.is_empty()).await?;
+            let has_own = addresses.has_own_database();
             if has_own || (self.embedded && self.only.is_some()) {
                 context.use_key_of_folder()?;
             }

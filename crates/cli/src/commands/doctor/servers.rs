@@ -14,6 +14,7 @@ use houston_store::{Error, Result, Store};
 use super::{Finding, ok, red, warn};
 use crate::commands::{Context, Failure, doctor};
 use crate::connect::{self, CellAddresses};
+use crate::failure::innermost;
 
 /// Connections of a process besides its pool: for its lease, for notifications, and for what must not wait for the pool.
 const OTHER_CONNECTIONS: i64 = 15;
@@ -301,16 +302,7 @@ pub(super) async fn redis(url: &str) -> Finding {
             format!("{address} refuses the user or the password"),
             "correct them in HOUSTON_REDIS_URL: redis://user:password@host:port",
         ),
-        Ok(Err(error)) => unreachable(cause(&error)),
+        Ok(Err(error)) => unreachable(innermost(&error)),
         Err(_) => unreachable(format!("no answer within {} s", TIMEOUT.as_secs())),
     }
-}
-
-/// The innermost cause: what Redis or the system said.
-fn cause(error: &dyn std::error::Error) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    last.to_string()
 }
