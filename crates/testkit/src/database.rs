@@ -18,13 +18,9 @@ use crate::shared_postgres::SharedPostgres;
 #[derive(Debug)]
 pub struct TestDatabase {
     psql: Psql,
-    server: Server,
-}
-
-#[derive(Debug)]
-enum Server {
-    Shared { postgres: SharedPostgres, name: String },
-    Own(Box<TestServers>),
+    /// The shared server, with the name of this database there.
+    shared: Option<(SharedPostgres, String)>,
+    own: Option<TestServers>,
 }
 
 impl TestDatabase {
@@ -61,7 +57,7 @@ impl TestDatabase {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{}_{number}", std::process::id());
         postgres.psql.run(&format!("create database {name} template {template} strategy file_copy"))?;
-        Ok(Self { psql: postgres.psql.for_database(&name), server: Server::Shared { postgres, name } })
+        Ok(Self { psql: postgres.psql.for_database(&name), shared: Some((postgres, name)), own: None })
     }
 
     /// A database on its own Postgres, for tests that stop, kill, fill or configure the server, or read its log. Takes
@@ -74,7 +70,7 @@ impl TestDatabase {
         let servers = TestServers::start_with(|config| config.redis = false)?;
         let url = servers.database_url().to_owned();
         block_on(migrate, url.clone())?;
-        Ok(Self { psql: Psql::of(&url, servers.postgres_pid()), server: Server::Own(Box::new(servers)) })
+        Ok(Self { psql: Psql::of(&url, servers.postgres_pid()), shared: None, own: Some(servers) })
     }
 
     /// The URL for sqlx and psql.
@@ -102,10 +98,7 @@ impl TestDatabase {
     ///
     /// If the server is shared with other tests.
     pub fn server(&self) -> io::Result<&TestServers> {
-        match &self.server {
-            Server::Own(servers) => Ok(servers),
-            Server::Shared { .. } => Err(shared()),
-        }
+        self.own.as_ref().ok_or_else(is_shared)
     }
 
     /// Like [`Self::server`], mutable.
@@ -114,16 +107,13 @@ impl TestDatabase {
     ///
     /// If the server is shared with other tests.
     pub fn server_mut(&mut self) -> io::Result<&mut TestServers> {
-        match &mut self.server {
-            Server::Own(servers) => Ok(servers),
-            Server::Shared { .. } => Err(shared()),
-        }
+        self.own.as_mut().ok_or_else(is_shared)
     }
 }
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
-        if let Server::Shared { postgres, name } = &self.server {
+        if let Some((postgres, name)) = &self.shared {
             self.psql.end_sessions();
             // Ends connections that are still open. If this fails, the database is removed with the server.
             let _ = postgres.psql.run(&format!("drop database {name} with (force)"));
@@ -131,7 +121,7 @@ impl Drop for TestDatabase {
     }
 }
 
-fn shared() -> io::Error {
+fn is_shared() -> io::Error {
     io::Error::other(
         "this Postgres is shared with other tests: use `on_own_server` or `start_with_own_postgres`",
     )

@@ -10,6 +10,7 @@ use houston_embedded::{Config, Installer};
 use crate::child::{output, succeed};
 use crate::console::print_status;
 use crate::repository;
+use crate::scratch::Scratch;
 use crate::servers::TestServers;
 
 /// What was found; `None`, with a status line, if `what` needs it and may be skipped: a check that was skipped without a word
@@ -44,7 +45,7 @@ pub fn servers(change: impl FnOnce(&mut Config)) -> Result<TestServers> {
     };
     // If they must be installed. A second apt-get would fail while another one runs.
     let _alone = find("redis-server").is_none().then(alone).transpose()?;
-    TestServers::start_with_progress(change, &mut |line| print_status(line))
+    TestServers::start_in(Scratch::new()?, change, &mut |line| print_status(line))
         .context("the throw-away servers could not be started")
 }
 
@@ -128,20 +129,21 @@ pub async fn apt(packages: &[&str]) -> Result<()> {
     }
     let _alone = tokio::task::spawn_blocking(alone).await??;
     print_status(&format!("installing {names} with apt-get (this happens once)"));
-    for arguments in [&["update", "-q"][..], &["install", "-y", "-q", "--no-install-recommends"][..]] {
-        let mut command = apt_get()?;
-        command.args(arguments);
-        if arguments[0] == "install" {
-            command.args(packages);
-        }
-        // Its output is shown only if it fails.
-        let done = tokio::task::spawn_blocking(move || output(&mut command)).await?;
+    let mut install = apt_get()?;
+    install.args(["install", "-y", "-q", "--no-install-recommends"]).args(packages);
+    after_update(install).await.with_context(|| format!("{names} could not be installed"))
+}
+
+/// Carries out `command` with a new list of packages. Its output is shown only if it fails.
+async fn after_update(mut command: Command) -> Result<()> {
+    let mut update = apt_get()?;
+    update.args(["update", "-q"]);
+    tokio::task::spawn_blocking(move || {
         // An update with one broken source fails, although the packages may come from another.
-        if arguments[0] == "install" {
-            done.with_context(|| format!("{names} could not be installed"))?;
-        }
-    }
-    Ok(())
+        let _ = output(&mut update);
+        output(&mut command).map(drop)
+    })
+    .await?
 }
 
 /// `apt-get`, as root or with `sudo -n`.
@@ -172,17 +174,9 @@ pub async fn promtool() -> Result<PathBuf> {
     }
     print_status("fetching promtool with apt-get (this happens once)");
     std::fs::create_dir_all(&folder)?;
-    let mut update = apt_get()?;
-    update.args(["update", "-q"]);
     let mut download = Command::new("apt-get");
     download.args(["download", "-q", "prometheus"]).current_dir(&folder);
-    tokio::task::spawn_blocking(move || {
-        // An update with one broken source fails, although the package may come from another.
-        let _ = output(&mut update);
-        output(&mut download)
-    })
-    .await?
-    .context("the package of Prometheus could not be fetched")?;
+    after_update(download).await.context("the package of Prometheus could not be fetched")?;
     let is_package = |path: &PathBuf| path.extension().is_some_and(|end| end == "deb");
     let package = std::fs::read_dir(&folder)?.flatten().map(|file| file.path()).find(is_package);
     let mut unpack = Command::new("dpkg-deb");

@@ -42,20 +42,7 @@ impl TestServers {
     ///
     /// If PostgreSQL or Redis is not installed or does not start.
     pub fn start_with(change: impl FnOnce(&mut Config)) -> io::Result<Self> {
-        Self::start_with_progress(change, &mut |_| {})
-    }
-
-    /// Like [`Self::start_with`]; `progress` gets a line when something takes long: an installation, if `change` allows
-    /// it.
-    ///
-    /// # Errors
-    ///
-    /// If PostgreSQL or Redis is not installed or does not start.
-    pub fn start_with_progress(
-        change: impl FnOnce(&mut Config),
-        progress: &mut dyn FnMut(&str),
-    ) -> io::Result<Self> {
-        Self::start_in(Scratch::new()?, change, progress)
+        Self::start_in(Scratch::new()?, change, &mut |_| {})
     }
 
     /// Starts them in `folder`, with the data that are there.

@@ -57,11 +57,7 @@ pub struct Prepared(pub(crate) Plan);
 impl Prepared {
     /// Renders `reply` for `wire`.
     pub fn new(reply: &Reply, wire: Wire) -> Arc<Self> {
-        match &reply.0 {
-            Kind::Prepared(prepared) => prepared.clone(),
-            Kind::Answer(answer) => Arc::new(Self(Plan::of(answer, wire, 0))),
-            Kind::Error(error) => Arc::new(Self(Plan::of_error(error, wire))),
-        }
+        Arc::new(Self(Plan::of(reply, wire, 0)))
     }
 }
 
@@ -69,8 +65,16 @@ const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; c
                            cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n";
 
 impl Plan {
-    /// The actions for `answer` to call `number`.
-    pub(crate) fn of(answer: &Answer, wire: Wire, number: usize) -> Self {
+    /// The actions for `reply` to call `number`.
+    pub(crate) fn of(reply: &Reply, wire: Wire, number: usize) -> Self {
+        match &reply.0 {
+            Kind::Prepared(prepared) => prepared.0.clone(),
+            Kind::Answer(answer) => Self::of_answer(answer, wire, number),
+            Kind::Error(error) => Self::of_error(error, wire),
+        }
+    }
+
+    fn of_answer(answer: &Answer, wire: Wire, number: usize) -> Self {
         let mut plan = Self::default();
         plan.pause(answer.delay);
         if let Some((None, gate)) = &answer.gate {
@@ -119,7 +123,7 @@ impl Plan {
     }
 
     /// The actions for an error response.
-    pub(crate) fn of_error(error: &ErrorResponse, wire: Wire) -> Self {
+    fn of_error(error: &ErrorResponse, wire: Wire) -> Self {
         let body = match (error.body.as_str(), wire) {
             ("", Wire::OpenAiChat) => openai_chat::error_body(error.status),
             ("", Wire::Anthropic) => anthropic::error_body(error.status),

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use super::call::{Call, Wire};
 use super::http::{self, Request};
 use super::journal::{Ending, Journal};
 use super::plan::{Action, Plan, with_times};
-use super::reply::{Kind, Reply};
+use super::reply::Reply;
 
 /// State shared by all connections.
 #[derive(Clone)]
@@ -84,19 +84,17 @@ impl Server {
     /// Takes a call that is answered later: its reply is made now.
     fn submitted(&self, request: &Request, connection: usize) -> String {
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-        let number = self.journal.begin();
-        let call = Call {
-            number,
-            connection,
-            wire: Wire::Anthropic,
-            at: Instant::now(),
-            body: body["requests"][0]["params"].to_string().into(),
-            json: OnceLock::new(),
-        };
+        let call = self.call(connection, Wire::Anthropic, body["requests"][0]["params"].to_string().into());
         self.journal.note(&call, request.header("x-api-key"));
         let reply = (self.script)(&call);
-        self.journal.end(number, Ending::Answered);
-        self.batches.add(number, &reply)
+        self.journal.end(call.number, Ending::Answered);
+        self.batches.add(call.number, &reply)
+    }
+
+    /// A call that begins now.
+    fn call(&self, connection: usize, wire: Wire, body: Bytes) -> Call {
+        let at = Instant::now();
+        Call { number: self.journal.begin(), connection, wire, at, body, json: OnceLock::new() }
     }
 
     /// Handles one call.
@@ -107,18 +105,12 @@ impl Server {
         wire: Wire,
         connection: usize,
     ) -> Ending {
-        let at = Instant::now();
-        let number = self.journal.begin();
-        // If the server stops in mid-answer, dropping this records the end.
-        let mut open = Open { journal: &self.journal, number, ending: Ending::Cut };
         let key = request.header("authorization").or_else(|| request.header("x-api-key")).map(str::to_owned);
-        let call = Call { number, connection, wire, at, body: request.body, json: OnceLock::new() };
+        let call = self.call(connection, wire, request.body);
+        // If the server stops in mid-answer, dropping this records the end.
+        let mut open = Open { journal: &self.journal, number: call.number, ending: Ending::Cut };
         self.journal.note(&call, key.as_deref());
-        let plan = match (self.script)(&call).0 {
-            Kind::Prepared(prepared) => prepared.0.clone(),
-            Kind::Answer(answer) => Plan::of(&answer, wire, number),
-            Kind::Error(error) => Plan::of_error(&error, wire),
-        };
+        let plan = Plan::of(&(self.script)(&call), wire, call.number);
         drop(call);
         open.ending = carry_out(socket, &plan).await;
         open.ending
@@ -140,45 +132,31 @@ impl Drop for Open<'_> {
 
 async fn carry_out(socket: &mut TcpStream, plan: &Plan) -> Ending {
     for action in &plan.actions {
-        match action {
-            Action::Write(bytes) => {
-                if socket.write_all(bytes).await.is_err() {
-                    return Ending::ClientLeft;
-                }
-            }
-            Action::WriteTimes(bytes, clock) => {
-                let bytes = with_times(bytes, clock.elapsed());
-                if socket.write_all(&bytes).await.is_err() {
-                    return Ending::ClientLeft;
-                }
-            }
+        let done = match action {
+            Action::Write(bytes) => socket.write_all(bytes).await,
+            Action::WriteTimes(bytes, clock) => socket.write_all(&with_times(bytes, clock.elapsed())).await,
             Action::Cut => return Ending::Cut,
-            Action::Hang => {
-                client_left(socket).await;
-                return Ending::ClientLeft;
-            }
-            Action::Pause(time) => {
-                tokio::select! {
-                    () = tokio::time::sleep(*time) => {}
-                    () = client_left(socket) => return Ending::ClientLeft,
-                }
-            }
-            Action::Wait(gate) => {
-                tokio::select! {
-                    () = gate.opened() => {}
-                    () = client_left(socket) => return Ending::ClientLeft,
-                }
-            }
+            Action::Hang => while_connected(socket, std::future::pending()).await,
+            Action::Pause(time) => while_connected(socket, tokio::time::sleep(*time)).await,
+            Action::Wait(gate) => while_connected(socket, gate.opened()).await,
+        };
+        if done.is_err() {
+            return Ending::ClientLeft;
         }
     }
     Ending::Answered
 }
 
-/// Waits until the client closes the connection. If the client sends another request before the answer, this waits
-/// forever.
-async fn client_left(socket: &TcpStream) {
-    if let Ok(1..) = socket.peek(&mut [0]).await {
-        std::future::pending::<()>().await;
+/// Waits; fails as soon as the client closes the connection.
+async fn while_connected(socket: &TcpStream, wait: impl Future<Output = ()>) -> io::Result<()> {
+    let client_left = async {
+        if let Ok(1..) = socket.peek(&mut [0]).await {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = wait => Ok(()),
+        () = client_left => Err(io::ErrorKind::BrokenPipe.into()),
     }
 }
 
