@@ -25,8 +25,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let mut rows = Vec::new();
     for &(messages, aim) in bench.size(FULL, QUICK) {
         // A process each: memory that an earlier crowd has left would be counted.
-        let servers = bench.servers()?;
-        let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
+        let setup = bench.setup(Replies::Text).await?;
         // What the first messages of a process pay is not counted: a crowd meets a service that runs.
         let goals = setup.goals(100).await?;
         let (mut few, start) = Messages::to(&goals).at_once(&setup).await?;
@@ -41,7 +40,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     Ok(Report { about: format!("crowd: messages at the same instant, the model streams {STREAMS:?}"), rows })
 }
 
-async fn of(setup: &Setup<'_>, messages: usize, aim: f64) -> Result<Vec<Row>> {
+async fn of(setup: &Setup, messages: usize, aim: f64) -> Result<Vec<Row>> {
     let goals = setup.goals(messages).await?;
     let rest = setup.rest(Duration::from_secs(1)).await?;
     let mut progress = Progress::new(&format!("crowd: {messages} messages"), messages as u64);

@@ -6,15 +6,14 @@ use houston_testkit::model_server::Journal;
 
 use super::load::{Meter, WARM_UP, one_after_the_other};
 use super::report::{Report, Row};
-use super::setup::{Replies, Setup};
+use super::setup::Replies;
 use super::{Bench, machine, workload};
 use crate::spread::Spread;
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
-    let servers = bench.servers()?;
     let runs = bench.size(500, 50);
-    let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
-    let disk = machine::fdatasync(&servers.folder(), runs)?;
+    let setup = bench.setup(Replies::Text).await?;
+    let disk = machine::fdatasync(&setup.servers().folder(), runs)?;
     let goals = setup.goals(WARM_UP + runs).await?;
     let meter = Meter::begin(&setup)?;
     let asked = |timing: &workload::Timing, journal: &Journal| {

@@ -62,7 +62,7 @@ pub(crate) const WARM_UP: usize = 20;
 
 /// A run for each goal, one after the other, and what `look` finds in the journal of the model after it.
 pub(crate) async fn one_after_the_other<T>(
-    setup: &Setup<'_>,
+    setup: &Setup,
     label: &str,
     goals: &[String],
     look: impl Fn(&Timing, &Journal) -> Result<T>,
@@ -108,7 +108,7 @@ impl Messages {
     }
 
     /// Clients that send all messages at the same instant, once that is waited for, each over a connection of its own.
-    pub(crate) async fn at_once(&self, setup: &Setup<'_>) -> Result<(JoinSet<Result<Timing>>, Arc<Barrier>)> {
+    pub(crate) async fn at_once(&self, setup: &Setup) -> Result<(JoinSet<Result<Timing>>, Arc<Barrier>)> {
         let start = Arc::new(Barrier::new(self.goals.len() + 1));
         let mut clients = JoinSet::new();
         for nth in 0..self.goals.len() {
@@ -146,12 +146,12 @@ pub(crate) struct Spent {
 }
 
 impl Meter {
-    pub(crate) fn begin(setup: &Setup<'_>) -> Result<Self> {
+    pub(crate) fn begin(setup: &Setup) -> Result<Self> {
         let (counters, cpu) = (setup.counters()?, setup.cpu()?);
         Ok(Self { cpu, counters, began: Instant::now() })
     }
 
-    pub(crate) fn end(self, setup: &Setup<'_>) -> Result<Spent> {
+    pub(crate) fn end(self, setup: &Setup) -> Result<Spent> {
         let (seconds, cpu) = (self.began.elapsed().as_secs_f64(), setup.cpu()?);
         let cpu = std::array::from_fn(|nth| cpu[nth].saturating_sub(self.cpu[nth]));
         Ok(Spent { cpu, grown: setup.counters()?.since(self.counters), seconds })

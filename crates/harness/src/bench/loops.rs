@@ -7,7 +7,7 @@ use houston_testkit::model_server::Journal;
 
 use super::load::{Messages, Meter, WARM_UP, clients, one_after_the_other};
 use super::report::{Report, Row};
-use super::setup::{Replies, Setup, TURNS};
+use super::setup::{Replies, TURNS};
 use super::{Bench, workload};
 
 /// Clients of the load.
@@ -24,9 +24,8 @@ struct Phases {
 }
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
-    let servers = bench.servers()?;
     let (alone, many) = (bench.size(200, 20), bench.size(5_000, 300));
-    let setup = Setup::start(bench.houston(), &servers, Replies::Loop).await?;
+    let setup = bench.setup(Replies::Loop).await?;
     let goals = setup.goals(WARM_UP + alone).await?;
     let label = "loop: one after the other";
     let (timings, phases) = one_after_the_other(&setup, label, &goals, phases_of).await?;
@@ -36,7 +35,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let meter = Meter::begin(&setup)?;
     let loaded = clients(setup.at(), CLIENTS, ("loop: 32 at once", many), Messages::to(&goals)).await?;
     let spent = meter.end(&setup)?;
-    bench.print_statements(&servers)?;
+    bench.print_statements(&setup)?;
     setup.stop_and_check()?;
 
     let [first_event, done, post, open, ..] = workload::Timing::rows(&timings);

@@ -31,8 +31,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     for (what, is_streamed, aim) in [("held run", false, 20.0), ("held run with its stream", true, 40.0)] {
         print_status(&format!("memory: {runs} times a {what}"));
         // A new process, so that memory left over from earlier load is not counted.
-        let servers = bench.servers()?;
-        let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
+        let setup = bench.setup(Replies::Text).await?;
         let (kb_each, others) = held(&setup, runs, hold, is_streamed).await?;
         setup.stop_and_check()?;
         each.push(kb_each);
@@ -44,7 +43,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
 }
 
 /// The memory of a held run in KB, and what else is reported of them.
-async fn held(setup: &Setup<'_>, runs: usize, hold: Duration, is_streamed: bool) -> Result<(f64, [Row; 2])> {
+async fn held(setup: &Setup, runs: usize, hold: Duration, is_streamed: bool) -> Result<(f64, [Row; 2])> {
     let goals = setup.goals(runs).await?;
     let rest = setup.rest(Duration::from_secs(1)).await?;
     let gate = Gate::new();

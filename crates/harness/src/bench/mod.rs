@@ -21,6 +21,8 @@ pub(crate) mod machine;
 mod memory;
 mod peers;
 mod plans;
+pub(crate) mod quiet;
+pub(crate) mod receiver;
 pub(crate) mod report;
 pub(crate) mod setup;
 mod soak;
@@ -41,6 +43,7 @@ use houston_testkit::programs;
 use houston_testkit::servers::TestServers;
 
 use report::Report;
+use setup::{Replies, Setup};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -154,14 +157,19 @@ impl Bench {
         })
     }
 
+    /// The service as one process, on servers of its own.
+    async fn setup(&self, replies: Replies) -> Result<Setup> {
+        Setup::start(self.houston(), vec![self.servers()?], replies).await
+    }
+
     /// Prints the statements that took most time since the start of the servers, warming up and the creation of goals
     /// included.
-    fn print_statements(&self, servers: &TestServers) -> Result<()> {
+    fn print_statements(&self, setup: &Setup) -> Result<()> {
         if !self.statements {
             return Ok(());
         }
-        servers.sql("create extension if not exists pg_stat_statements")?;
-        let rows = servers.sql(
+        setup.servers().sql("create extension if not exists pg_stat_statements")?;
+        let rows = setup.servers().sql(
             "select format('  %s + %s ms in %s calls, %s plans and %s blocks a call: %s', sum(total_exec_time)::int, sum(total_plan_time)::int, sum(calls),
                            round(sum(plans) / sum(calls), 2), round(sum(shared_blks_hit) / sum(calls)), name)
                from (select coalesce(substring(query from '^-- ([a-z_:]+)'),

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::Bench;
 use super::load::{Job, Messages, clients};
 use super::report::{Report, Row};
-use super::setup::{GOALS_OF_A_USER, Replies, Setup};
+use super::setup::{GOALS_OF_A_USER, Replies};
 use super::workload;
 use crate::http::Connection;
 use crate::proc;
@@ -67,12 +67,11 @@ impl Job<Duration> for Runs {
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let mut rows = Vec::new();
-    let servers = bench.servers()?;
-    let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
+    let setup = bench.setup(Replies::Text).await?;
     let goals = setup.goals(CLIENTS * GOALS_OF_A_USER).await?;
     let pid = setup.houston.api.pid();
     let runs = Runs::Houston(Messages::to(&goals));
-    rows.extend(drive(bench, "Houston", setup.at(), pid, &servers, runs).await?);
+    rows.extend(drive(bench, "Houston", setup.at(), pid, setup.servers(), runs).await?);
     for (name, runs) in [("DBOS", Runs::Dbos), ("Rusty", Runs::Rusty)] {
         let started = async {
             let servers = bench.servers()?;

@@ -42,13 +42,12 @@ struct Alone {
 }
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
-    let servers = bench.servers()?;
     let many = bench.size(2_000, 60);
     let calls = (10 * LONG).to_string();
     let houston = bench.houston().set("HOUSTON_PLANS__STEPS_OF_REQUEST", LONG.to_string());
     let houston =
         houston.set("HOUSTON_PLANS__TOOL_CALLS", calls.clone()).set("HOUSTON_PLANS__MODEL_CALLS", calls);
-    let setup = Setup::start(houston, &servers, Replies::Tool).await?;
+    let setup = Setup::start(houston, vec![bench.servers()?], Replies::Tool).await?;
     let times = bench.size(30, 4);
     // Not counted: connections are opened, statements are planned.
     alone(&setup, times / 2, &side_by_side(SHORT)).await?;
@@ -64,16 +63,16 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     rows.extend(of_alone(&format!("fan-out of {FAN_OUT}"), 120.0, &fanned));
     rows.extend(of_long(&long, &asking));
     rows.extend(at_once(&setup, many).await?);
-    bench.print_statements(&servers)?;
-    setup.stop_and_check()?;
-    let failed = database::count(&servers, "houston.plan_steps where status <> 'succeeded'")?;
+    bench.print_statements(&setup)?;
+    let failed = database::count(setup.servers(), "houston.plan_steps where status <> 'succeeded'")?;
     anyhow::ensure!(failed == 0, "{failed} steps of plans did not succeed");
+    setup.stop_and_check()?;
     let about = format!("plans: {times} of each alone, then {many} of {SHORT} steps by {CLIENTS} clients");
     Ok(Report { about, rows })
 }
 
 /// Plans that run one after the other, for a new goal each.
-async fn alone(setup: &Setup<'_>, plans: usize, document: &Value) -> Result<Vec<Alone>> {
+async fn alone(setup: &Setup, plans: usize, document: &Value) -> Result<Vec<Alone>> {
     let goals = setup.goals(plans).await?;
     let steps = document["steps"].as_array().map_or(0, Vec::len);
     let mut progress = Progress::new(&format!("plans: {steps} steps alone"), plans as u64);
@@ -115,8 +114,8 @@ async fn alone(setup: &Setup<'_>, plans: usize, document: &Value) -> Result<Vec<
     Ok(times)
 }
 
-fn seconds(setup: &Setup<'_>, query: &str) -> Result<Vec<f64>> {
-    setup.servers.sql(query)?.lines().map(|line| Ok(line.parse()?)).collect()
+fn seconds(setup: &Setup, query: &str) -> Result<Vec<f64>> {
+    setup.servers().sql(query)?.lines().map(|line| Ok(line.parse()?)).collect()
 }
 
 /// The rows of plans of one shape.
@@ -151,13 +150,14 @@ fn of_long(calling: &[Alone], asking: &[Alone]) -> [Row; 4] {
 }
 
 /// Many plans at once.
-async fn at_once(setup: &Setup<'_>, plans: usize) -> Result<Vec<Row>> {
+async fn at_once(setup: &Setup, plans: usize) -> Result<Vec<Row>> {
     let goals = setup.goals(plans).await?;
     let body = json!({ "document": chain(SHORT, call) }).to_string();
     let meter = Meter::begin(setup)?;
     let posts = Posts { goals, body: body.into() };
     clients(setup.at(), CLIENTS, ("plans: many at once", plans), posts).await?;
-    let all_ended = async || Ok(database::count(setup.servers, "houston.plans where ended_at is null")? == 0);
+    let all_ended =
+        async || Ok(database::count(setup.servers(), "houston.plans where ended_at is null")? == 0);
     wait_until(PATIENCE, all_ended, || "plans did not end".to_owned()).await?;
     let spent = meter.end(setup)?;
     setup.settle(PATIENCE).await?;

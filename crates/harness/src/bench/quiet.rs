@@ -1,42 +1,35 @@
 //! A tenant who chats: one message after the other, each read to the end of its answer.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
-use tokio_util::sync::CancellationToken;
+use houston_testkit::console::Progress;
 
-use crate::bench::workload;
+use super::workload::{self, Timing};
 use crate::http::Connection;
 
-/// Pause between an answer and the next message.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Pause between two messages that are counted.
+const GAP: Duration = Duration::from_millis(20);
 
 /// A tenant with a goal.
-pub(super) struct Quiet {
+pub(crate) struct Quiet {
     address: SocketAddr,
     key: String,
     connection: Connection,
     goal: String,
 }
 
-/// What it has seen.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    pub(super) first_events: Vec<Duration>,
-    pub(super) failed: Vec<String>,
-}
-
 impl Quiet {
-    pub(super) async fn begin(address: SocketAddr, key: &str) -> Result<Self> {
+    pub(crate) async fn begin(address: SocketAddr, key: &str) -> Result<Self> {
         let mut connection = Connection::open(address, key).await?;
         let user = connection.user("quiet").await?;
         let goal = connection.goal(&user, "quiet").await?;
         Ok(Self { address, key: key.to_owned(), connection, goal })
     }
 
-    /// Sends a message and reads its answer. Returns how long its first event took.
-    pub(super) async fn once(&mut self) -> Result<Duration> {
+    /// Sends a message and reads its answer.
+    pub(crate) async fn once(&mut self) -> Result<Timing> {
         let (message, answer) = (workload::message(), workload::answer());
         let run = workload::run(&mut self.connection, &self.goal, &message, &answer).await;
         if run.is_err() {
@@ -45,26 +38,20 @@ impl Quiet {
                 self.connection = connection;
             }
         }
-        run.map(|timing| timing.first_event())
+        run
     }
 
-    pub(super) async fn chat(mut self, stop: CancellationToken) -> Seen {
-        let mut seen = Seen::default();
-        while !stop.is_cancelled() {
-            match self.once().await {
-                Ok(first_event) => seen.first_events.push(first_event),
-                Err(error) => seen.failed.push(format!("{error:#}")),
-            }
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = tokio::time::sleep(PAUSE) => {}
-            }
+    /// Sends so many messages, one after the other.
+    pub(crate) async fn messages(&mut self, count: usize, label: &str) -> Result<Vec<Timing>> {
+        // The last one may have been closed meanwhile.
+        self.connection = Connection::open(self.address, &self.key).await?;
+        let mut progress = Progress::new(label, count as u64);
+        let mut timings = Vec::with_capacity(count);
+        for _ in 0..count {
+            tokio::time::sleep(GAP).await;
+            timings.push(self.once().await?);
+            progress.step();
         }
-        seen
+        Ok(timings)
     }
-}
-
-/// Waits a little, so that a refusal is not repeated thousands of times a second.
-pub(super) async fn breathe(since: Instant) {
-    tokio::time::sleep(Duration::from_millis(20).saturating_sub(since.elapsed())).await;
 }

@@ -1,7 +1,6 @@
 //! Houston and a model server for one measurement.
 
 use std::net::SocketAddr;
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,14 +45,13 @@ const RESULT: &[u8] = br#""role":"tool""#;
 pub(crate) const GOALS_OF_A_USER: usize = 4;
 
 /// The service, its servers and the model.
-pub(crate) struct Setup<'s> {
-    cells: &'s [TestServers],
-    /// Of the first cell; usually there is one.
-    pub(crate) servers: &'s TestServers,
+pub(crate) struct Setup {
     pub(crate) houston: Houston,
     pub(crate) model: ModelServer,
     reply: Arc<Mutex<Reply>>,
     replies: Replies,
+    // Last, so that they are dropped after what uses them.
+    pub(crate) cells: Vec<TestServers>,
 }
 
 /// Processor time: of Houston, Postgres, Redis, and this program, which is clients and model.
@@ -70,19 +68,9 @@ pub(crate) struct Rest {
     pub(crate) commits_per_second: f64,
 }
 
-impl<'s> Setup<'s> {
-    /// Starts the service as one process.
-    pub(crate) async fn start(houston: Builder, servers: &'s TestServers, replies: Replies) -> Result<Self> {
-        Self::start_on(houston, slice::from_ref(servers), replies).await
-    }
-
-    /// Starts the service with a cell for each of `cells`.
-    pub(crate) async fn start_on(
-        houston: Builder,
-        cells: &'s [TestServers],
-        replies: Replies,
-    ) -> Result<Self> {
-        let servers = cells.first().context("there is no cell")?;
+impl Setup {
+    /// Starts the service with a cell for each of `cells`: as one process, unless `houston` says otherwise.
+    pub(crate) async fn start(houston: Builder, cells: Vec<TestServers>, replies: Replies) -> Result<Self> {
         let reply = Arc::new(Mutex::new(Reply::empty()));
         let script = Arc::clone(&reply);
         let model = ModelServer::start(move |call| {
@@ -102,13 +90,18 @@ impl<'s> Setup<'s> {
         .await?;
         model.journal().set_detail(JournalDetail::Counts);
         let houston = houston
-            .on(cells)
+            .on(&cells)
             .model("local/bench", &model)
             .set("HOUSTON_MODEL_TOOLS", (replies != Replies::Text).to_string())
             .start()?;
-        let setup = Self { cells, servers, houston, model, reply, replies };
+        let setup = Self { houston, model, reply, replies, cells };
         setup.answer_at_once();
         Ok(setup)
+    }
+
+    /// Those of the first cell; usually there is one.
+    pub(crate) fn servers(&self) -> &TestServers {
+        &self.cells[0]
     }
 
     pub(crate) async fn connect(&self) -> Result<Connection> {
@@ -122,7 +115,7 @@ impl<'s> Setup<'s> {
 
     /// Waits until no run is open.
     pub(crate) async fn settle(&self, patience: Duration) -> Result<()> {
-        let is_over = async || Ok(database::count(self.servers, "houston.run_locks where run_open")? == 0);
+        let is_over = async || Ok(database::count(self.servers(), "houston.run_locks where run_open")? == 0);
         wait_until(patience, is_over, || "not all runs ended".to_owned()).await
     }
 

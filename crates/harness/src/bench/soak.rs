@@ -23,8 +23,7 @@ const SEEN: [&str; 5] =
     ["  runs/s", "  CPU a run, ms", "  RSS, MB", "  connections of Postgres", "  dead rows"];
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
-    let servers = bench.servers()?;
-    let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
+    let setup = bench.setup(Replies::Text).await?;
     let goals = bench.messages.div_ceil(TENTHS * OF_A_GOAL).max(1);
     // Not counted: connections are opened, statements are planned.
     let few = Conversations::of(&setup, CLIENTS).await?;
@@ -36,7 +35,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
         clients(setup.at(), CLIENTS, (&format!("soak: tenth {nth}"), goals), job).await?;
         let spent = meter.end(&setup)?;
         let runs = (goals * OF_A_GOAL) as f64;
-        let seen = servers.sql(
+        let seen = setup.servers().sql(
             "select (select count(*) from pg_stat_activity where backend_type = 'client backend'),
                     (select sum(n_dead_tup) from pg_stat_user_tables where schemaname = 'houston')",
         )?;
@@ -72,7 +71,7 @@ struct Conversations {
 
 impl Conversations {
     /// With the users of so many goals.
-    async fn of(setup: &Setup<'_>, goals: usize) -> Result<Self> {
+    async fn of(setup: &Setup, goals: usize) -> Result<Self> {
         let users = Arc::new(setup.connect().await?.users("bench", goals.div_ceil(GOALS_OF_A_USER)).await?);
         Ok(Self { messages: Messages::to(&users), users })
     }

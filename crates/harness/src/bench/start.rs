@@ -18,8 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let (starts, hold) = (bench.size(20, 3), bench.size(Duration::from_secs(10), Duration::from_secs(1)));
-    let servers = bench.servers()?;
-    let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
+    let setup = bench.setup(Replies::Text).await?;
     let rest = setup.rest(hold).await?;
     let firsts = first_requests(setup, starts).await?;
     let dev = warm_starts(bench, starts).await?;
@@ -39,7 +38,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
 }
 
 /// Starts the service again and again; each time a client connects as soon as it is ready, and sends a message.
-async fn first_requests(setup: Setup<'_>, starts: usize) -> Result<Vec<workload::Timing>> {
+async fn first_requests(setup: Setup, starts: usize) -> Result<Vec<workload::Timing>> {
     let again = setup.houston.setup.clone();
     let key = again.run(&["key", "create", "--tenant", "bench"])?;
     let mut connection = Connection::open(setup.houston.address, &key).await?;

@@ -45,7 +45,6 @@ struct Clock {
 }
 
 async fn of(bench: &Bench, streams: usize, pace: Duration) -> Result<Vec<Row>> {
-    let servers = bench.servers()?;
     let many = (2 * SLOW.0).to_string();
     let houston = [
         "HOUSTON_SERVER__MAX_STREAMS",
@@ -53,7 +52,7 @@ async fn of(bench: &Bench, streams: usize, pace: Duration) -> Result<Vec<Row>> {
         "HOUSTON_ORCHESTRATOR__WORKER__SLOTS",
     ];
     let houston = houston.into_iter().fold(bench.houston(), |houston, name| houston.set(name, many.clone()));
-    let setup = Setup::start(houston, &servers, Replies::Text).await?;
+    let setup = Setup::start(houston, vec![bench.servers()?], Replies::Text).await?;
     let goals = setup.goals(streams).await?;
     let rest = setup.rest(Duration::from_secs(1)).await?;
     let opening = Duration::from_secs_f64(streams as f64 / OPENED as f64);
@@ -95,7 +94,7 @@ async fn of(bench: &Bench, streams: usize, pace: Duration) -> Result<Vec<Row>> {
 
 /// Begins all runs, some after the others, and reads their streams.
 async fn open(
-    setup: &Setup<'_>,
+    setup: &Setup,
     goals: &Arc<Vec<String>>,
     clock: &Arc<Clock>,
 ) -> Result<JoinSet<Result<Vec<Duration>>>> {

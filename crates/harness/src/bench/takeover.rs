@@ -38,14 +38,15 @@ enum Signal {
 }
 
 /// An API process, several workers, and a model that holds its answers until a gate opens.
-struct Setup<'s> {
+struct Setup {
     houston: Houston,
-    servers: &'s TestServers,
     model: ModelServer,
     /// Holds the model's answers.
     gate: Arc<Mutex<Gate>>,
     connection: Connection,
     goals: Vec<String>,
+    // Last, so that they are dropped after what uses them.
+    servers: TestServers,
 }
 
 /// A worker and the runs it held.
@@ -76,9 +77,8 @@ struct Times {
 }
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
-    let servers = bench.servers()?;
     let (kills, stops) = (bench.size(100, 5), bench.size(30, 3));
-    let mut setup = Setup::start(bench, &servers).await?;
+    let mut setup = Setup::start(bench).await?;
     let killed = cycles(&mut setup, Signal::Kill, kills, "killing workers").await?;
     let stopped = cycles(&mut setup, Signal::Terminate, stops, "stopping workers").await?;
     Ok(Report {
@@ -96,7 +96,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
 }
 
 /// Ends `count` workers, one after the other, and starts a new one each time.
-async fn cycles(setup: &mut Setup<'_>, signal: Signal, count: usize, label: &str) -> Result<Times> {
+async fn cycles(setup: &mut Setup, signal: Signal, count: usize, label: &str) -> Result<Times> {
     let mut progress = Progress::new(label, count as u64);
     let mut times = Times::default();
     for cycle in 0..count {
@@ -135,8 +135,9 @@ async fn cycles(setup: &mut Setup<'_>, signal: Signal, count: usize, label: &str
     Ok(times)
 }
 
-impl<'s> Setup<'s> {
-    async fn start(bench: &Bench, servers: &'s TestServers) -> Result<Self> {
+impl Setup {
+    async fn start(bench: &Bench) -> Result<Self> {
+        let servers = bench.servers()?;
         let gate = Arc::new(Mutex::new(Gate::new()));
         let held = Arc::clone(&gate);
         let model = ModelServer::start(move |_| Reply::text("This answer was held.").held_by(&held.lock()));
@@ -144,7 +145,7 @@ impl<'s> Setup<'s> {
         model.journal().set_detail(JournalDetail::Times);
         let houston = bench
             .houston()
-            .on([servers])
+            .on([&servers])
             .model("local/recovery", &model)
             .set("HOUSTON_MODEL_TOOLS", "false")
             .workers(WORKERS)
@@ -155,7 +156,7 @@ impl<'s> Setup<'s> {
         for user in connection.users("recovery", RUNS).await? {
             goals.push(connection.goal(&user, "recovery").await?);
         }
-        let mut setup = Self { houston, servers, model, gate, connection, goals };
+        let mut setup = Self { houston, model, gate, connection, goals, servers };
         setup.begin().await?;
         Ok(setup)
     }

@@ -1,17 +1,16 @@
 //! A loud tenant: what another tenant sees while 10,000 runs of one are queued. Some of these run, as many as its users
 //! may have at once; the model takes its time for them, and none for those of the other tenant.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use houston_testkit::console::Progress;
 use houston_testkit::houston::Houston;
 use houston_testkit::model_server::{JournalDetail, ModelServer, Prepared, Reply, Wire};
 use serde_json::json;
 
 use super::load::{Job, clients};
+use super::quiet::Quiet;
 use super::report::{Report, Row};
 use super::workload::{self, Timing};
 use super::{Bench, database};
@@ -25,8 +24,6 @@ const CLIENTS: usize = 16;
 /// What its messages say, and how long the model takes for one: 20 of its runs end in a second.
 const LOUD: &str = "a loud message";
 const TAKES: Duration = Duration::from_secs(5);
-/// Pause between two messages of the other tenant.
-const GAP: Duration = Duration::from_millis(20);
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let (queued, messages) = (bench.size(10_000, 600), bench.size(500, 40));
@@ -44,7 +41,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let houston = houston.set("HOUSTON_MODEL_TOOLS", "false").start()?;
     let keys = ["quiet", "loud"].map(|name| houston.setup.run(&["key", "create", "--tenant", name]));
     let [quiet, loud] = keys;
-    let quiet = Quiet::new(&houston, &quiet?).await?;
+    let mut quiet = Quiet::begin(houston.address, &quiet?).await?;
     quiet.messages(messages / 5, "tenants: warming up").await?;
     let alone = quiet.messages(messages, "tenants: one alone").await?;
     post_loudly(&houston, &loud?, queued).await?;
@@ -75,36 +72,6 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
         about: format!("tenants: {messages} messages alone, then beside {queued} queued runs"),
         rows,
     })
-}
-
-/// The tenant that is measured: one message after the other.
-struct Quiet {
-    address: SocketAddr,
-    key: String,
-    goal: String,
-}
-
-impl Quiet {
-    async fn new(houston: &Houston, key: &str) -> Result<Self> {
-        let mut connection = Connection::open(houston.address, key).await?;
-        let user = connection.user("quiet").await?;
-        let goal = connection.goal(&user, "quiet").await?;
-        Ok(Self { address: houston.address, key: key.to_owned(), goal })
-    }
-
-    async fn messages(&self, count: usize, label: &str) -> Result<Vec<Timing>> {
-        let (message, answer) = (workload::message(), workload::answer());
-        // The last one may have been closed meanwhile.
-        let mut connection = Connection::open(self.address, &self.key).await?;
-        let mut progress = Progress::new(label, count as u64);
-        let mut timings = Vec::with_capacity(count);
-        for _ in 0..count {
-            tokio::time::sleep(GAP).await;
-            timings.push(workload::run(&mut connection, &self.goal, &message, &answer).await?);
-            progress.step();
-        }
-        Ok(timings)
-    }
 }
 
 /// Queues so many runs: a goal and a message each.

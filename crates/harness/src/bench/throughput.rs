@@ -1,7 +1,6 @@
 //! Streamed durable runs as fast as they go, 32 and 128 at once; with a new goal each, without and with what an installation
 //! may switch on; with several workers or cells. And where the time of Postgres goes.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,12 +8,10 @@ use anyhow::Result;
 use houston_testkit::console::print_status;
 use houston_testkit::houston::Builder;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
 use super::Bench;
 use super::load::{Job, Messages, Meter, clients};
+use super::receiver::Receiver;
 use super::report::{Report, Row};
 use super::setup::{GOALS_OF_A_USER, Replies, Rest, Setup};
 use super::workload::Timing;
@@ -22,8 +19,6 @@ use crate::http::Connection;
 
 /// Runs that estimate the throughput, after as many warm-up runs.
 const PROBE: usize = 600;
-/// Of secrets of webhooks; it protects nothing here.
-const SECRETS_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 /// A limit that is counted, and never reached.
 const NO_LIMIT: &str = "1000000000";
 
@@ -118,16 +113,16 @@ pub(crate) async fn measure(bench: &Bench, cases: &[Case]) -> Result<Report> {
     for case in cases {
         print_status(&format!("throughput: {}", case.title()));
         let servers = (0..case.cells).map(|_| bench.servers()).collect::<Result<Vec<_>>>()?;
-        let receiver = if case.everything { Some(Receiver::start().await?) } else { None };
+        let receiver = if case.everything { Some(Receiver::start(true).await?) } else { None };
         let replies = if case.journey == Journey::ByTool { Replies::Tool } else { Replies::Text };
-        let setup = Setup::start_on(houston(bench, case, receiver.as_ref()), &servers, replies).await?;
+        let setup = Setup::start(houston(bench, case, receiver.as_ref()), servers, replies).await?;
         if receiver.is_some() {
             let body = json!({"url": receiver.as_ref().map(Receiver::url), "topics": ["run.*"]}).to_string();
             setup.connect().await?.post("/v1/webhooks", &body).await?.json::<Value>()?;
         }
         let rest = setup.rest(bench.size(Duration::from_secs(5), Duration::from_secs(1))).await?;
         rows.extend(drive(&setup, case, bench.size(12.0, 2.0), &rest).await?);
-        bench.print_statements(&servers[0])?;
+        bench.print_statements(&setup)?;
         setup.stop_and_check()?;
     }
     Ok(Report { about: "streamed durable runs, 250 bytes in and out, 20 pieces".to_owned(), rows })
@@ -143,14 +138,13 @@ fn houston(bench: &Bench, case: &Case, receiver: Option<&Receiver>) -> Builder {
         Some(receiver) => houston
             .set("HOUSTON_RATES__REQUESTS__QUOTA", NO_LIMIT)
             .set("HOUSTON_RATES__TOKENS__QUOTA", NO_LIMIT)
-            .set("HOUSTON_WEBHOOKS__HOSTS", format!("[\"{}\"]", receiver.url()))
-            .set("HOUSTON_SECRETS_KEY", SECRETS_KEY),
+            .set_all(receiver.settings()),
         None => houston,
     }
 }
 
 /// The load of one case: for about so many seconds.
-async fn drive(setup: &Setup<'_>, case: &Case, seconds: f64, rest: &Rest) -> Result<Vec<Row>> {
+async fn drive(setup: &Setup, case: &Case, seconds: f64, rest: &Rest) -> Result<Vec<Row>> {
     let goals = setup.goals(PROBE).await?;
     let probe = Messages::to(&goals);
     clients(setup.at(), case.concurrency, ("warming up", PROBE), probe.clone()).await?;
@@ -212,39 +206,5 @@ impl Job<Timing> for Runs {
             return self.messages.send(connection, &goal).await;
         }
         self.messages.carry_out(connection, nth).await
-    }
-}
-
-/// A receiver of webhooks, which accepts everything at once.
-struct Receiver {
-    address: SocketAddr,
-    _tasks: JoinSet<()>,
-}
-
-impl Receiver {
-    async fn start() -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let address = listener.local_addr()?;
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move {
-            let mut sockets = JoinSet::new();
-            while let Ok((mut socket, _)) = listener.accept().await {
-                sockets.spawn(async move {
-                    let mut read = vec![0; 16 << 10];
-                    // A request is small, and comes at once.
-                    while socket.read(&mut read).await.is_ok_and(|count| count > 0) {
-                        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-                        if socket.write_all(answer).await.is_err() {
-                            break;
-                        }
-                    }
-                });
-            }
-        });
-        Ok(Self { address, _tasks: tasks })
-    }
-
-    fn url(&self) -> String {
-        format!("http://{}", self.address)
     }
 }

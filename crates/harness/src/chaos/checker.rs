@@ -85,6 +85,15 @@ fn check(rules: &[Rule], evidence: &Evidence) -> Vec<Finding> {
     rules.iter().map(find).collect()
 }
 
+/// Rows by their goals, of each in their order.
+fn by_goal<'e, T>(rows: &'e [T], goal: impl Fn(&'e T) -> &'e str) -> BTreeMap<&'e str, Vec<&'e T>> {
+    let mut goals: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for row in rows {
+        goals.entry(goal(row)).or_default().push(row);
+    }
+    goals
+}
+
 /// How often each message was answered, by its number.
 fn answers(evidence: &Evidence) -> HashMap<usize, usize> {
     let mut answers = HashMap::new();
@@ -156,30 +165,31 @@ fn answered_once(evidence: &Evidence, finding: &mut Finding) {
 /// R3: no write has a smaller epoch than an earlier write; no two claims have the same epoch.
 fn stale_writes(evidence: &Evidence, finding: &mut Finding) {
     let mut claims: HashSet<(&str, i64)> = HashSet::new();
-    let (mut goal, mut latest) = ("", 0);
-    for event in evidence.rows.events.iter().filter(|event| event.epoch > 0) {
-        finding.of += 1;
-        if event.goal != goal {
-            (goal, latest) = (&event.goal, 0);
-        }
-        if event.epoch < latest {
-            finding.add(format!("goal {goal}: event {} has epoch {} after {latest}", event.seq, event.epoch));
-        }
-        latest = latest.max(event.epoch);
-        if event.kind == "attempt_started" && !claims.insert((goal, event.epoch)) {
-            finding.add(format!("goal {goal}: epoch {} was claimed twice", event.epoch));
+    for (goal, events) in by_goal(&evidence.rows.events, |event| &event.goal) {
+        let mut latest = 0;
+        for event in events.into_iter().filter(|event| event.epoch > 0) {
+            finding.of += 1;
+            if event.epoch < latest {
+                finding.add(format!(
+                    "goal {goal}: event {} has epoch {} after {latest}",
+                    event.seq, event.epoch
+                ));
+            }
+            latest = latest.max(event.epoch);
+            if event.kind == "attempt_started" && !claims.insert((goal, event.epoch)) {
+                finding.add(format!("goal {goal}: epoch {} was claimed twice", event.epoch));
+            }
         }
     }
-    let (mut goal, mut latest) = ("", 0);
-    for entry in &evidence.rows.history {
-        finding.of += 1;
-        if entry.goal != goal {
-            (goal, latest) = (&entry.goal, 0);
+    for (goal, entries) in by_goal(&evidence.rows.history, |entry| &entry.goal) {
+        let mut latest = 0;
+        for entry in entries {
+            finding.of += 1;
+            if entry.epoch < latest {
+                finding.add(format!("goal {goal}: an entry of epoch {} after {latest}", entry.epoch));
+            }
+            latest = latest.max(entry.epoch);
         }
-        if entry.epoch < latest {
-            finding.add(format!("goal {goal}: an entry of epoch {} after {latest}", entry.epoch));
-        }
-        latest = latest.max(entry.epoch);
     }
     finding.note = format!("{} claims", claims.len());
 }
@@ -227,14 +237,12 @@ fn repeated<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
 
 /// R5: a provider would accept every committed prefix of each history, and every request.
 fn histories(evidence: &Evidence, finding: &mut Finding) {
-    let mut goals: BTreeMap<&str, Vec<(String, serde_json::Value)>> = BTreeMap::new();
-    for entry in &evidence.rows.history {
-        goals.entry(&entry.goal).or_default().push((entry.role.clone(), entry.content.clone()));
-    }
     finding.of = evidence.rows.history.len() + evidence.model_calls.len();
     let open: HashSet<&str> =
         evidence.rows.locks.iter().filter(|lock| lock.run_open).map(|lock| lock.goal.as_str()).collect();
-    for (goal, entries) in goals {
+    for (goal, entries) in by_goal(&evidence.rows.history, |entry| &entry.goal) {
+        let entries: Vec<_> =
+            entries.iter().map(|entry| (entry.role.clone(), entry.content.clone())).collect();
         if let Some(fault) = history::fault(&entries) {
             finding.add(format!("goal {goal}: {fault}"));
         } else if !open.contains(goal) && history::open_calls(&entries) > 0 {
@@ -266,10 +274,7 @@ fn expected<'e>(events: impl Iterator<Item = &'e EventRow>) -> Vec<String> {
 
 /// R6: positions have no gap; each client received each event once, in order, and the texts of the thread.
 fn streams(evidence: &Evidence, finding: &mut Finding) {
-    let mut goals: HashMap<&str, Vec<&EventRow>> = HashMap::new();
-    for event in &evidence.rows.events {
-        goals.entry(&event.goal).or_default().push(event);
-    }
+    let goals = by_goal(&evidence.rows.events, |event| &event.goal);
     for lock in &evidence.rows.locks {
         let events = goals.get(lock.goal.as_str()).map_or(&[][..], Vec::as_slice);
         // Of those that were deleted by age, what follows from messages and runs is left.

@@ -16,12 +16,12 @@
 //!
 //! # Recipe: add a fault
 //!
-//! A variant of [`plan::Action`] with its kind, its line in `KINDS`, its arm in `nemesis::inject`.
+//! A variant of [`plan::Action`] with its kind, its line in `KINDS`, its arm in `nemesis::apply`.
 //!
 //! # Recipe: add an invariant
 //!
-//! A function from [`evidence::Evidence`] to a [`checker::Finding`], called in `checker::all`, or in `safety` if no
-//! later event can repair a violation; a test with evidence that violates it.
+//! A function that adds to a [`checker::Finding`] what [`evidence::Evidence`] shows, and its line in `checker::RULES`, among
+//! those of `safety` if no later event can repair a violation; a test with evidence that violates it.
 
 mod apis;
 mod checker;
@@ -60,6 +60,7 @@ use client::{ClientPool, Posts};
 use decider::DeciderPool;
 use evidence::Evidence;
 use houston_testkit::console::{Progress, print_status};
+use houston_testkit::repository;
 use installation::ChaosInstallation;
 use nemesis::FaultLog;
 use reader::{Reader, ReceivedStream, bare_id};
@@ -102,6 +103,24 @@ pub(crate) struct Options {
     pub(crate) mutation: Option<&'static str>,
     /// Whether recovery times beyond their targets are violations (R7).
     pub(crate) judges_times: bool,
+}
+
+impl Options {
+    /// One cell, a plan for each tenth message, and the faults as they are planned.
+    pub(crate) fn new(program: &Path, name: &str, seed: u64, time: Duration) -> Self {
+        Self {
+            program: program.to_owned(),
+            folder: folder(name),
+            seed,
+            cells: 1,
+            time,
+            engine: None,
+            plans: 100,
+            fault_rate: 1,
+            mutation: None,
+            judges_times: false,
+        }
+    }
 }
 
 /// Starts the service, injects faults under load, waits for quiet and checks every invariant.
@@ -321,6 +340,6 @@ async fn collect(
 }
 
 /// The folder for the logs, ledgers and recorded streams of the run called `name`.
-pub(crate) fn folder(target: &Path, name: &str) -> PathBuf {
-    target.join("chaos").join(name)
+pub(crate) fn folder(name: &str) -> PathBuf {
+    repository::target().join("chaos").join(name)
 }

@@ -74,17 +74,13 @@ impl Chaos {
         };
         let name = mutation.map_or_else(|| format!("seed-{}", self.seed), |mutation| mutation.to_string());
         Options {
-            program: program.0.clone(),
-            folder: chaos::folder(&repository::target(), &name),
-            seed: self.seed,
             cells: self.cells.into(),
             plans: self.plans,
-            time,
-            engine: None,
             fault_rate: if mutation.is_some() { 2 } else { 1 },
             mutation: mutation.map(Mutation::as_str),
             // Slow recovery shows a slow machine, no missing part of the protocol.
             judges_times: !self.busy && mutation.is_none(),
+            ..Options::new(&program.0, &name, self.seed, time)
         }
     }
 
@@ -135,7 +131,7 @@ pub(super) async fn build(built: Option<&Path>) -> Result<Program> {
         }
     };
     // A copy: another build would replace the binary while processes are started from it.
-    let folder = chaos::folder(&repository::target(), "program");
+    let folder = chaos::folder("program");
     std::fs::create_dir_all(&folder)?;
     let program = folder.join(std::process::id().to_string());
     std::fs::hard_link(&built, &program).or_else(|_| std::fs::copy(&built, &program).map(|_| ()))?;

@@ -10,7 +10,6 @@ use clap::{Args, ValueEnum};
 use super::chaos::build;
 use crate::chaos::{self, Engine, Options, Report};
 use houston_testkit::console::{print, print_status};
-use houston_testkit::repository;
 
 /// Fewer messages show too little.
 const MIN_MESSAGES: usize = 1_000;
@@ -46,18 +45,9 @@ impl Failover {
             let name =
                 engine.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
             print_status(&format!("failover of the {name}"));
-            let options = Options {
-                program: program.0.clone(),
-                folder: chaos::folder(&repository::target(), &format!("failover-{name}")),
-                seed: self.seed,
-                cells: 1,
-                plans: 100,
-                time: Duration::from_secs_f64(self.minutes * 60.0),
-                engine: Some(*engine),
-                fault_rate: 1,
-                mutation: None,
-                judges_times: false,
-            };
+            let time = Duration::from_secs_f64(self.minutes * 60.0);
+            let options = Options::new(&program.0, &format!("failover-{name}"), self.seed, time);
+            let options = Options { engine: Some(*engine), ..options };
             let report = Box::pin(chaos::run(&options)).await?;
             let problem = self.problem(&report);
             failed += usize::from(problem.is_some());

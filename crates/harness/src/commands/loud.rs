@@ -33,7 +33,7 @@ impl Loud {
         let binary = service::built(self.binary.as_deref()).await?;
         let servers = programs::servers(|config| config.fsync = true)?;
         let lasts = Duration::from_secs_f64(self.minutes * 60.0);
-        let report = Box::pin(measure(&binary, &servers, lasts, self.without_times)).await?;
+        let report = Box::pin(measure(&binary, servers, lasts, self.without_times)).await?;
         let is_met = report.is_met();
         print(&(report.table() + &Report::summary(&[("loud".to_owned(), report)])))?;
         Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,7 +1,6 @@
 //! `cargo xtask loud`: twenty tenants chat, alone and then beside one tenant who does everything at once that an ordinary key
 //! allows.
 
-mod quiet;
 mod tenant;
 
 use std::path::Path;
@@ -17,13 +16,14 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::bench::quiet::Quiet;
+use crate::bench::receiver::Receiver;
 use crate::bench::report::{Report, Row, megabytes};
 use crate::bench::setup::{Replies, Setup};
 use crate::http::Connection;
 use crate::proc;
 use crate::spread::Spread;
-use quiet::Quiet;
-use tenant::{Loud, slow_receiver};
+use tenant::Loud;
 
 /// Aims: the most that a quiet tenant may lose, and what the service may need meanwhile and afterwards.
 const RATIO: f64 = 1.5;
@@ -32,12 +32,12 @@ const STOP_S: f64 = 30.0;
 const FIRST_ANSWER_S: f64 = 5.0;
 const MEMORY_MB: f64 = 500.0;
 
-/// Of secrets of webhooks; it protects nothing here.
-const SECRETS_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 /// Tenants that chat.
 const QUIET: usize = 20;
 /// How long the service runs with stored poisons, at least.
 const POISONS: Duration = Duration::from_secs(10);
+/// Pause between an answer and the next message of a quiet tenant.
+const PAUSE: Duration = Duration::from_millis(500);
 /// Pause between two looks at the process.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -56,15 +56,13 @@ struct Phase {
 /// Measures a service of one process. `lasts`: each of the two phases. `without_times`: whether times do not count.
 pub(crate) async fn measure(
     program: &Path,
-    servers: &TestServers,
+    servers: TestServers,
     lasts: Duration,
     without_times: bool,
 ) -> Result<Report> {
-    let receiver = slow_receiver().await?;
-    let houston = Houston::builder(program)
-        .set("HOUSTON_WEBHOOKS__HOSTS", format!("[\"http://{receiver}\"]"))
-        .set("HOUSTON_SECRETS_KEY", SECRETS_KEY);
-    let setup = Setup::start(houston, servers, Replies::Text).await?;
+    let receiver = Receiver::start(false).await?;
+    let houston = Houston::builder(program).set_all(receiver.settings());
+    let setup = Setup::start(houston, vec![servers], Replies::Text).await?;
     let keys: Vec<String> = (0..QUIET)
         .map(|nth| setup.houston.setup.run(&["key", "create", "--tenant", &format!("quiet {nth}")]))
         .collect::<Result<_, _>>()?;
@@ -74,7 +72,7 @@ pub(crate) async fn measure(
     phase(&setup, &keys, None, lasts / 10, "warming up").await?;
     let alone = phase(&setup, &keys, None, lasts, "twenty tenants").await?;
     let actions = Arc::new(AtomicU64::new(0));
-    let tenant = Loud::prepare(&setup.houston, loud, receiver, Arc::clone(&actions)).await?;
+    let tenant = Loud::prepare(&setup.houston, loud, &receiver.url(), Arc::clone(&actions)).await?;
     let beside = phase(&setup, &keys, Some(&tenant), lasts, "beside a loud tenant").await?;
     print_status("waiting until memory is returned");
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -82,10 +80,10 @@ pub(crate) async fn measure(
     let mut died: Vec<String> = Vec::new();
     let again = setup.houston.setup.clone();
     let began = Instant::now();
-    let Setup { houston, model: _model, .. } = setup;
+    let Setup { houston, model: _model, cells, .. } = setup;
     died.extend(houston.stop().err().map(|error| error.to_string()));
     let stop = began.elapsed();
-    let poisons = tenant.store_poisons(servers)?;
+    let poisons = tenant.store_poisons(&cells[0])?;
     print_status(&format!("starting again with {poisons} stored poisons"));
     let began = Instant::now();
     let houston = again.start()?;
@@ -119,7 +117,7 @@ pub(crate) async fn measure(
 }
 
 async fn phase(
-    setup: &Setup<'_>,
+    setup: &Setup,
     keys: &[String],
     loud: Option<&Loud>,
     lasts: Duration,
@@ -130,7 +128,7 @@ async fn phase(
     let mut chats = JoinSet::new();
     for key in keys {
         let quiet = Quiet::begin(setup.houston.address, key).await?;
-        chats.spawn(quiet.chat(stop.clone()));
+        chats.spawn(chat(quiet, stop.clone()));
     }
     let mut noise = JoinSet::new();
     if let Some(loud) = loud {
@@ -156,6 +154,22 @@ async fn phase(
     // What the loud tenant has begun goes on in the service; its own requests end.
     noise.shutdown().await;
     Ok(found)
+}
+
+/// Sends one message after the other.
+async fn chat(mut quiet: Quiet, stop: CancellationToken) -> Phase {
+    let mut seen = Phase::default();
+    while !stop.is_cancelled() {
+        match quiet.once().await {
+            Ok(timing) => seen.first_events.push(timing.first_event()),
+            Err(error) => seen.failed.push(format!("{error:#}")),
+        }
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+    }
+    seen
 }
 
 /// The longest time that `GET /livez` took.

@@ -7,17 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use clap::ValueEnum;
 use houston_testkit::console::print_status;
 use houston_testkit::houston::Houston;
 use houston_testkit::servers::TestServers;
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt as _;
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use super::quiet::{Quiet, breathe};
+use crate::bench::quiet::Quiet;
 use crate::http::Connection;
 
 /// Doubles a list 40 times.
@@ -29,7 +27,7 @@ const WEBHOOKS: usize = 20;
 const GOALS: usize = 40;
 
 /// One kind of request, repeated.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum Noise {
     Flood,
     Cancel,
@@ -44,19 +42,6 @@ enum Noise {
     Users,
 }
 
-const NOISES: [Noise; 11] = [
-    Noise::Flood,
-    Noise::Cancel,
-    Noise::Patterns,
-    Noise::Plans,
-    Noise::Triggers,
-    Noise::Exports,
-    Noise::Bodies,
-    Noise::Documents,
-    Noise::Lists,
-    Noise::Schemas,
-    Noise::Users,
-];
 /// Connections of each kind.
 const AT_ONCE: usize = 4;
 
@@ -121,7 +106,7 @@ impl Loud {
     pub(super) async fn prepare(
         houston: &Houston,
         key: String,
-        receiver: SocketAddr,
+        receiver: &str,
         actions: Arc<AtomicU64>,
     ) -> Result<Self> {
         print_status("preparing the loud tenant");
@@ -132,7 +117,7 @@ impl Loud {
             goals.push(connection.goal(&user, &format!("loud {nth}")).await?);
         }
         for nth in 0..WEBHOOKS {
-            let url = format!("http://{receiver}/{nth}");
+            let url = format!("{receiver}/{nth}");
             let body = json!({"url": url, "topics": ["**"]});
             refusable(&mut connection, "/v1/webhooks", &body).await?;
         }
@@ -155,7 +140,7 @@ impl Loud {
     }
 
     pub(super) fn start(&self, noise: &mut JoinSet<()>, stop: &CancellationToken) {
-        for kind in NOISES {
+        for kind in Noise::value_variants() {
             for nth in 0..AT_ONCE {
                 let (tenant, stop) = (self.clone(), stop.clone());
                 noise.spawn(async move {
@@ -166,7 +151,7 @@ impl Loud {
                             while !stop.is_cancelled() {
                                 let began = Instant::now();
                                 round += AT_ONCE;
-                                if tenant.once(&mut connection, kind, round).await.is_err() {
+                                if tenant.once(&mut connection, *kind, round).await.is_err() {
                                     break;
                                 }
                                 tenant.actions.fetch_add(1, Ordering::Relaxed);
@@ -366,19 +351,7 @@ fn letters(seed: usize, count: usize) -> String {
     (0..count).map(next).collect()
 }
 
-/// Takes requests and answers none.
-pub(super) async fn slow_receiver() -> Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?;
-    let tasks = TaskTracker::new();
-    let of_requests = tasks.clone();
-    tasks.spawn(async move {
-        while let Ok((mut socket, _)) = listener.accept().await {
-            of_requests.spawn(async move {
-                let mut read = [0; 1024];
-                while socket.read(&mut read).await.is_ok_and(|count| count > 0) {}
-            });
-        }
-    });
-    Ok(address)
+/// Waits a little, so that a refusal is not repeated thousands of times a second.
+async fn breathe(since: Instant) {
+    tokio::time::sleep(Duration::from_millis(20).saturating_sub(since.elapsed())).await;
 }

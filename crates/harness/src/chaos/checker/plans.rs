@@ -25,26 +25,21 @@ pub(super) fn plans(evidence: &Evidence, finding: &mut Finding) {
 
 fn faults(plan: &PlanRow) -> Vec<String> {
     let PlanRow { open_steps, settled, reports, ends, executors, working, attempts, .. } = *plan;
-    let mut faults = Vec::new();
-    if !plan.ended {
-        faults.push("it has not ended".to_owned());
-    }
-    if plan.ended && open_steps + working > 0 {
-        faults.push(format!("it has ended, {open_steps} steps are open, {working} executors work"));
-    }
-    if settled > 1 {
-        faults.push(format!("a step settled {settled} times"));
-    }
-    if reports > 1 || ends > 1 {
-        faults.push(format!("its end was reported {reports} times, its stream has {ends} ends"));
-    }
-    if plan.ended && reports == 0 && plan.status != "cancelled" {
-        faults.push("its end was not reported".to_owned());
-    }
-    if executors > attempts {
-        faults.push(format!("{executors} executors for {attempts} attempts"));
-    }
-    faults
+    let faults = [
+        (!plan.ended, "it has not ended".to_owned()),
+        (
+            plan.ended && open_steps + working > 0,
+            format!("it has ended, {open_steps} steps are open, {working} executors work"),
+        ),
+        (settled > 1, format!("a step settled {settled} times")),
+        (
+            reports > 1 || ends > 1,
+            format!("its end was reported {reports} times, its stream has {ends} ends"),
+        ),
+        (plan.ended && reports == 0 && plan.status != "cancelled", "its end was not reported".to_owned()),
+        (executors > attempts, format!("{executors} executors for {attempts} attempts")),
+    ];
+    faults.into_iter().filter_map(|(is_found, fault)| is_found.then_some(fault)).collect()
 }
 
 #[cfg(test)]

@@ -1,21 +1,15 @@
 //! R11: closed sessions are complete and in order, whichever fault happened while one was closed.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use super::super::evidence::{EntryRow, Evidence, SessionRow};
-use super::Finding;
+use super::{Finding, by_goal};
 
 /// The closed sessions of an agentable follow each other without overlap or gap, none is closed twice, no run has
 /// entries in two sessions, and the stream has at most one event per closed session, in order.
 pub(super) fn sessions(evidence: &Evidence, finding: &mut Finding) {
-    let mut goals: BTreeMap<&str, Vec<&SessionRow>> = BTreeMap::new();
-    for session in &evidence.rows.sessions {
-        goals.entry(&session.goal).or_default().push(session);
-    }
-    let mut entries: HashMap<&str, Vec<&EntryRow>> = HashMap::new();
-    for entry in &evidence.rows.history {
-        entries.entry(&entry.goal).or_default().push(entry);
-    }
+    let goals = by_goal(&evidence.rows.sessions, |session| &session.goal);
+    let entries = by_goal(&evidence.rows.history, |entry| &entry.goal);
     for lock in &evidence.rows.locks {
         let closed = goals.get(lock.goal.as_str()).map_or(&[][..], Vec::as_slice);
         let entries = entries.get(lock.goal.as_str()).map_or(&[][..], Vec::as_slice);
