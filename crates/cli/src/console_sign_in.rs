@@ -14,7 +14,7 @@ use reqwest::header::{self, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Semaphore;
 
-use crate::commands::record_of;
+use crate::audit_record::record_of;
 use crate::failure::Failure;
 use crate::keys::{KeyLimits, MadeKey, create};
 

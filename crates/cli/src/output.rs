@@ -77,6 +77,14 @@ pub(crate) fn print_json(value: &impl Serialize) {
     print_json_text(&serde_json::to_string(value).unwrap_or_default());
 }
 
+/// Writes a value to stdout as JSON, or what a person reads.
+pub(crate) fn print_either(is_json: bool, value: &impl Serialize, text: &str) {
+    match is_json {
+        true => print_json(value),
+        false => print(text),
+    }
+}
+
 /// Writes a text that is JSON already to stdout, with a line feed.
 pub(crate) fn print_json_text(json: &str) {
     write(Stream::Out, &format!("{}\n", escaped(json)));

@@ -122,8 +122,9 @@ impl Console {
         outside: Option<(Arc<dyn Outside>, Option<SecretString>)>,
     ) -> Self {
         let assets = Assets::new(&config.path);
-        let sign_in =
-            outside.filter(|_| config.oidc.is_on()).map(|(outside, secret)| SignIn::new(outside, secret));
+        let sign_in = outside
+            .filter(|_| config.oidc.is_on())
+            .map(|(outside, secret)| SignIn::new(outside, secret, &config));
         Self(Arc::new(Parts { config, keys, ids, carry, links: Links::default(), sign_in, assets }))
     }
 

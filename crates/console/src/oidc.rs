@@ -36,7 +36,7 @@ use self::provider::{Problem, Provider};
 use crate::query::Query;
 use crate::session::cookie_of;
 use crate::sign_in::Wanted;
-use crate::{Console, Site};
+use crate::{Config, Console, Site};
 
 /// What keys of people are named, before who it is. The store deletes old ones by this name.
 pub const KEY_OF: &str = "console: ";
@@ -57,8 +57,8 @@ pub(crate) struct SignIn {
 }
 
 impl SignIn {
-    pub(crate) fn new(outside: Arc<dyn Outside>, secret: Option<SecretString>) -> Self {
-        Self { provider: Provider::new(Arc::clone(&outside), secret), outside }
+    pub(crate) fn new(outside: Arc<dyn Outside>, secret: Option<SecretString>, config: &Config) -> Self {
+        Self { provider: Provider::new(Arc::clone(&outside), secret, config), outside }
     }
 
     /// Ends the key of a session when its person signs out. If that fails, the key ends with the session all the same.
@@ -85,11 +85,6 @@ impl Site {
         sign_in.ok_or_else(|| Problem::Provider("none is set up (`console.oidc`)".to_owned()))
     }
 
-    /// Where the provider sends the browser back to. The provider knows it, and takes no other.
-    fn redirect(&self) -> String {
-        format!("{}{}", self.console.0.config.oidc.public_url, self.console.path("/sign-in-with/back"))
-    }
-
     fn refused(&self, problem: &Problem) -> Response {
         tracing::warn!(%problem, "a sign-in to the console was refused");
         let status = match problem {
@@ -109,18 +104,14 @@ impl Site {
         if returned.state != flow.state {
             return Err(refused("it is not the one that this browser began; begin again"));
         }
-        let settings = &self.console.0.config.oidc;
-        let document = sign_in.provider.document(settings, now).await?;
-        if !document.has_sent(returned.iss.as_deref()) {
+        if !sign_in.provider.document(now).await?.has_sent(returned.iss.as_deref()) {
             return Err(refused("another provider has answered"));
         }
         if let Some(error) = &returned.error {
             let name: String = error.chars().filter(char::is_ascii_graphic).take(60).collect();
             return Err(Problem::Refused(format!("the provider says `{name}`")));
         }
-        let redirect = self.redirect();
-        let code = (returned.code.as_str(), &flow);
-        let person = sign_in.provider.person((settings, redirect.as_str()), code, now).await?;
+        let person = sign_in.provider.person(&returned.code, &flow, now).await?;
         Ok((person, flow))
     }
 
@@ -148,11 +139,7 @@ impl Site {
 /// Sends the browser to the provider.
 pub(crate) async fn begin(State(site): State<Site>, Query(Wanted { next }): Query<Wanted>) -> Response {
     let flow = Flow::new(&site.console.0.ids, &next);
-    let settings = &site.console.0.config.oidc;
-    let begun = async {
-        let document = site.sign_in()?.provider.document(settings, site.console.now()).await?;
-        document.authorization((settings, &site.redirect()), &flow)
-    };
+    let begun = async { site.sign_in()?.provider.authorization(&flow, site.console.now()).await };
     match (begun.await, site.console.flow(&flow)) {
         (Ok(to), Some(cookie)) => ([(header::SET_COOKIE, cookie)], Redirect::to(&to)).into_response(),
         (Ok(_), None) => site.page(&next, ""),

@@ -17,14 +17,16 @@ use houston_domain::id::{AgentableId, RunId, UserId, parse_prefixed};
 use houston_store::{Error, Store};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 use uuid::Uuid;
 
 use super::{Context, Failure, audit, runtime};
 use crate::config::Loaded;
-use crate::connect::{self, CellAddresses};
+use crate::connect::{self, Addresses, CellAddresses};
 use crate::explain::Explainer;
-use crate::output::{print, sanitized};
+use crate::output::{print, print_json, sanitized};
 use crate::system::System;
 
 /// What lists users.
@@ -48,12 +50,22 @@ impl Context {
         self,
         work: impl AsyncFnOnce(Self, Cells<Store>) -> Result<ExitCode, Failure>,
     ) -> Result<ExitCode, Failure> {
+        self.with_databases(async |stores, _| {
+            connect::check_schemas(stores).await?;
+            connect::follow_moves(stores).await;
+            work(self.clone(), stores.clone()).await
+        })
+    }
+
+    /// As [`Self::with_stores`], whatever the schemas of the databases are.
+    pub(crate) fn with_databases(
+        &self,
+        work: impl AsyncFnOnce(&Cells<Store>, &Addresses) -> Result<ExitCode, Failure>,
+    ) -> Result<ExitCode, Failure> {
         let addresses = connect::database(&self.loaded.settings, &self.folder)?;
         runtime()?.block_on(async {
             let stores = connect::reach_all(&self.loaded.settings, &addresses).await?;
-            connect::check_schemas(&stores).await?;
-            connect::follow_moves(&stores).await;
-            let done = work(self, stores.clone()).await;
+            let done = work(&stores, &addresses).await;
             connect::close(&stores).await;
             done
         })
@@ -234,16 +246,18 @@ pub(crate) fn print_table<const N: usize>(heads: [&str; N], rows: impl IntoItera
     table(&heads, &rows).iter().for_each(|line| print(line));
 }
 
-/// Prints a table with a row for each item; without one, it prints `none`.
+/// Prints `json`, or else a table with a row for each item; without one, it prints `none`.
 pub(crate) fn print_rows<T, const N: usize>(
+    json: Option<Value>,
     items: &[T],
     none: &str,
     heads: [&str; N],
     row: impl Fn(&T) -> [String; N],
 ) {
-    match items {
-        [] => print(none),
-        items => print_table(heads, items.iter().map(row)),
+    match (json, items) {
+        (Some(json), _) => print_json(&json),
+        (None, []) => print(none),
+        (None, items) => print_table(heads, items.iter().map(row)),
     }
 }
 
@@ -277,6 +291,19 @@ impl OfUser {
         let Self { user, json } = self;
         context
             .with_api(async |api| work(api.of(user, USERS).await?, &format!("/v1/users/{user}"), json).await)
+    }
+
+    /// Shows all that the user has of `what`, as the API names it.
+    pub(crate) fn list<T: DeserializeOwned>(
+        self,
+        context: Context,
+        what: &str,
+        show: impl FnOnce(&[T], bool),
+    ) -> Result<ExitCode, Failure> {
+        self.with_api(context, async |api, path, json| {
+            show(&api.list(&format!("{path}/{what}"), usize::MAX).await?.data, json);
+            Ok(())
+        })
     }
 }
 

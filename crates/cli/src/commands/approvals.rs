@@ -21,7 +21,7 @@ use serde_json::{Number, Value, json};
 
 use super::agentable::{Api, at, one_line, print_table};
 use super::{Context, Failure};
-use crate::output::{print, print_json};
+use crate::output::{print, print_either, print_json};
 
 /// List what waits for a person (tool calls, input they need, paused runs, budgets that are reached), or decide it.
 #[derive(Debug, Args)]
@@ -275,10 +275,8 @@ async fn decide(api: &Api, id: QuestionId, decided: Decided, json: bool) -> Resu
     let answered_by = Some("houston approvals".to_owned());
     let given = AnswerQuestion { answer, answered_by };
     let answered: QuestionResponse = api.change(Method::POST, &format!("{path}/answer"), &given).await?;
-    if json {
-        print_json(&json!({"id": id, "answer": given.answer}));
-    } else {
-        print(&format!("{id}: decided; {} goes on", answered.owner.id.public_id(&answered.owner.kind)));
-    }
+    let goes_on = answered.owner.id.public_id(&answered.owner.kind);
+    let done = json!({"id": id, "answer": given.answer});
+    print_either(json, &done, &format!("{id}: decided; {goes_on} goes on"));
     Ok(())
 }

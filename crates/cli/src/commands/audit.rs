@@ -8,7 +8,7 @@ use clap::Args;
 use houston_api::Local;
 use houston_domain::audit::AuditRecord;
 use houston_domain::clock::SystemClock;
-use houston_domain::id::{AuditId, Ids, TenantId};
+use houston_domain::id::{Ids, TenantId};
 use houston_store::audit::NewRecord;
 use houston_store::{Error, Store};
 use serde_json::json;
@@ -16,6 +16,7 @@ use serde_json::json;
 use super::agentable::{Api, one_line, print_table, segment};
 use super::dev::DEMO;
 use super::{Context, Failure};
+use crate::audit_record::record_of;
 use crate::environment::environment;
 use crate::output::{print_json, print_stderr};
 
@@ -100,20 +101,6 @@ fn check(operation: &str, recorded: Result<(), Error>) {
 
 fn new(operation: &str, target: String) -> NewRecord {
     record_of(Ids::new(Arc::new(SystemClock)).next(), actor(), operation, target)
-}
-
-/// That `actor` has done something to `target`, by no request.
-pub(crate) fn record_of(id: AuditId, actor: String, operation: &str, target: String) -> NewRecord {
-    NewRecord {
-        id,
-        actor,
-        on_behalf_of: None,
-        operation: operation.to_owned(),
-        target: Some(target),
-        status: 0,
-        code: None,
-        request_id: None,
-    }
 }
 
 /// The login of the machine, as far as its environment says.

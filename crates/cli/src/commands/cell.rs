@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::agentable::print_table;
 use super::{Context, Failure, audit, runtime};
 use crate::connect::{self, CellAddresses};
-use crate::output::{print, print_json, print_stderr};
+use crate::output::{print, print_either, print_json, print_stderr};
 
 /// About so many users are moved at once, so that nothing that is posted to them waits long.
 const USERS: usize = 32;
@@ -159,24 +159,21 @@ impl Add {
         let Some(number) = settings.cells().number_named(&self.name) else {
             return Err(Failure::Usage(missing(&self.name, settings.has_cells())));
         };
-        let addresses = connect::database(settings, &context.folder)?;
-        runtime()?.block_on(async {
-            let stores = connect::reach_all(settings, &addresses).await?;
+        context.with_databases(async |stores, addresses| {
             for (nth, store) in stores.iter().enumerate() {
                 if nth != number {
                     store.check_schema().await?;
                 }
             }
             if let (Some(store), Some(address)) = (stores.get(number), addresses.cells.get(number)) {
-                self.check_owner(&stores, (number, store), address).await?;
+                self.check_owner(stores, (number, store), address).await?;
                 self.prepare(store).await?;
             }
             let apis = stores.map(Store::api);
             Copies::new(&apis).copy_all().await?;
             Moves::new(&apis).follow_once().await?;
             audit::record(stores.home(), None, "add_cell", self.name.to_string()).await;
-            self.report(&stores, number);
-            connect::close(&stores).await;
+            self.report(stores, number);
             Ok(ExitCode::SUCCESS)
         })
     }
@@ -297,26 +294,23 @@ struct Move {
 
 impl Move {
     fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let settings = &context.loaded.settings;
-        let addresses = connect::database(settings, &context.folder)?;
-        runtime()?.block_on(async {
-            let stores = connect::reach_all(settings, &addresses).await?;
+        context.with_databases(async |stores, _| {
             let Some(to) = stores.number_named(&self.to) else {
                 let names: Vec<String> = stores.named().map(|(name, _)| name.to_string()).collect();
                 let names = names.join(", ");
                 return Err(Failure::Usage(anyhow!("there is no cell {}; there are: {names}", self.to)));
             };
-            connect::check_schemas(&stores).await?;
+            connect::check_schemas(stores).await?;
             let apis = stores.map(Store::api);
             let settled = settle(&apis, Duration::ZERO).await?;
             Moves::new(&apis).follow_once().await?;
-            check_workers(&stores, to).await?;
+            check_workers(stores, to).await?;
             // What users refer to must be there before them.
             Copies::new(&apis).copy_all().await?;
-            let target = self.target(&stores, to);
+            let target = self.target(stores, to);
             let begun = if settled == 0 { "begin_move_shards" } else { "resume_move_shards" };
             audit::record(stores.home(), None, begun, target.clone()).await;
-            let moved = self.move_all(&stores, to).await;
+            let moved = self.move_all(stores, to).await;
             record_end(stores.home(), target, &moved).await;
             for store in stores.iter() {
                 if let Err(error) = store.end_moves().await {
@@ -324,7 +318,6 @@ impl Move {
                 }
             }
             let (rows, left) = moved?;
-            connect::close(&stores).await;
             self.report(rows, &left);
             Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         })
@@ -385,11 +378,9 @@ impl Move {
 
     fn report(&self, rows: u64, left: &[ShardRange]) {
         let names: Vec<String> = left.iter().map(ToString::to_string).collect();
-        if self.json {
-            print_json(&serde_json::json!({"rows": rows, "to": self.to, "left": names}));
-        } else {
-            print(&format!("{}: {rows} rows moved to the cell {}", self.shards, self.to));
-        }
+        let done = serde_json::json!({"rows": rows, "to": self.to, "left": names});
+        let text = format!("{}: {rows} rows moved to the cell {}", self.shards, self.to);
+        print_either(self.json, &done, &text);
         if !left.is_empty() {
             let names = names.join(", ");
             print_stderr(&format!(

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::agentable::{AgentArg, agent_type, open};
 use super::{Context, Failure};
-use crate::output::{print, print_json, print_json_text, print_stderr};
+use crate::output::{print, print_either, print_json, print_json_text, print_stderr};
 
 /// Export a conversation as JSON, for `houston import`: thread, history, closed sessions, notes, learnings and
 /// closed questions.
@@ -93,10 +93,7 @@ impl Import {
             let api = api.find(user).await?.ok_or_else(|| anyhow!("there is no {user}"))?;
             let made = api.change(Method::POST, &path, &wanted).await;
             let made: AgentableResponse = made.map_err(|error| refused(&self.file, error))?;
-            match self.json {
-                true => print_json(&json!({"id": made.id})),
-                false => print(&made.id),
-            }
+            print_either(self.json, &json!({"id": made.id}), &made.id);
             Ok(())
         })
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::agentable::{OfUser, at, one_line, print_rows};
 use super::{Context, Failure};
-use crate::output::{print, print_json};
+use crate::output::print;
 
 /// List the tools that a user allowed for good (`houston approvals approve --remember`), or revoke one.
 #[derive(Debug, Args)]
@@ -32,10 +32,7 @@ enum Action {
 impl Grants {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::List(of) => of.with_api(context, async |api, path, json| {
-                show(&api.list(&format!("{path}/grants"), usize::MAX).await?.data, json);
-                Ok(())
-            }),
+            Action::List(of) => of.list(context, "grants", show),
             Action::Revoke { id } => context.with_api(async |api| {
                 let api = api.of(id, "`houston grants list USER` prints those of a user").await?;
                 api.delete(&format!("/v1/grants/{id}")).await?;
@@ -47,10 +44,9 @@ impl Grants {
 }
 
 fn show(grants: &[GivenGrant], json: bool) {
-    if json {
-        return print_json(&json!({"grants": grants}));
-    }
-    print_rows(grants, "nothing is allowed for good", ["ID", "FOR", "SINCE", "TOOL", "WHEN"], |grant| {
+    let heads = ["ID", "FOR", "SINCE", "TOOL", "WHEN"];
+    let all = json.then(|| json!({"grants": grants}));
+    print_rows(all, grants, "nothing is allowed for good", heads, |grant| {
         let when = serde_json::to_string(&grant.when).unwrap_or_default();
         [
             grant.id.to_string(),

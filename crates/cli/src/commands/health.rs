@@ -10,8 +10,7 @@ use clap::Args;
 use houston_domain::health::HealthChange;
 
 use super::agentable::{at, print_table};
-use super::{Context, Failure, runtime};
-use crate::connect;
+use super::{Context, Failure};
 use crate::output::{print, print_json};
 use crate::system::host;
 
@@ -86,15 +85,11 @@ fn ask(address: SocketAddr) -> std::io::Result<String> {
 
 /// Whether a worker of this host is alive in every cell.
 fn worker(context: &Context) -> Result<ExitCode, Failure> {
-    let settings = &context.loaded.settings;
-    let addresses = connect::database(settings, &context.folder)?;
-    runtime()?.block_on(async {
-        let stores = connect::reach_all(settings, &addresses).await?;
+    context.with_databases(async |stores, _| {
         for store in stores.iter() {
             if !store.runs().worker_is_alive_on(&host()).await? {
                 return Err(Failure::Other(anyhow!("no worker of the host {} holds a lease", host())));
             }
-            store.close().await;
         }
         print("ready");
         Ok(ExitCode::SUCCESS)
@@ -103,17 +98,13 @@ fn worker(context: &Context) -> Result<ExitCode, Failure> {
 
 /// Prints the latest changes of all cells, the newest first.
 fn history(context: &Context, is_json: bool) -> Result<ExitCode, Failure> {
-    let settings = &context.loaded.settings;
-    let addresses = connect::database(settings, &context.folder)?;
-    runtime()?.block_on(async {
-        let stores = connect::reach_all(settings, &addresses).await?;
+    context.with_databases(async |stores, _| {
         let mut changes = Vec::new();
         for (cell, store) in stores.named() {
             let cell = (stores.count() > 1).then(|| cell.to_string());
             for change in store.api().health_changes(None, None, i64::from(LISTED)).await? {
                 changes.push(HealthChange { cell: cell.clone(), ..change });
             }
-            store.close().await;
         }
         changes.sort_by(|one, other| {
             (other.at, &other.check, &other.cell).cmp(&(one.at, &one.check, &one.cell))

@@ -19,7 +19,7 @@ use super::agentable::{one_line, print_table};
 use super::{Context, Failure, audit, runtime};
 use crate::connect;
 use crate::keys::{KeyLimits, MadeKey, create};
-use crate::output::{print, print_json, print_stderr};
+use crate::output::{print, print_either, print_json, print_stderr};
 
 /// Create, list and revoke API keys.
 #[derive(Debug, Args)]
@@ -67,11 +67,8 @@ impl Key {
                     })?;
                     copies.copy_all().await?;
                     audit::record(store, Some(tenant), "revoke_key", id.to_string()).await;
-                    if json {
-                        print_json(&serde_json::json!({"id": id, "status": "revoked"}));
-                    } else {
-                        print(&format!("{id} revoked"));
-                    }
+                    let done = serde_json::json!({"id": id, "status": "revoked"});
+                    print_either(json, &done, &format!("{id} revoked"));
                 }
             }
             connect::close(&stores).await;

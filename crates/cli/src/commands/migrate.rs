@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{Context, Failure, runtime};
 use crate::connect;
-use crate::output::{print, print_json, print_stderr};
+use crate::output::{print_either, print_stderr};
 
 /// Migrate the database schema to the version of this binary.
 #[derive(Debug, Args)]
@@ -36,11 +36,8 @@ impl Migrate {
                 }
                 store.close().await;
             }
-            if self.json {
-                print_json(&serde_json::json!({"schema": "up_to_date"}));
-            } else {
-                print("the schema is up to date");
-            }
+            let done = serde_json::json!({"schema": "up_to_date"});
+            print_either(self.json, &done, "the schema is up to date");
             Ok(ExitCode::SUCCESS)
         })
     }

@@ -48,7 +48,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use self::audit::record_of;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::runtime::runtime;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::agentable::print_table;
 use super::{Context, Failure};
-use crate::output::{print, print_json, print_stderr};
+use crate::output::{print_either, print_json, print_stderr};
 
 /// How often the runs of a lane that drains are counted.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
@@ -66,10 +66,8 @@ async fn set_paused(api: &Local, lane: &str, is_paused: bool) -> Result<QueueRes
 
 async fn switch(api: &Local, lane: &str, is_paused: bool, json: bool) -> Result<ExitCode, Failure> {
     set_paused(api, lane, is_paused).await?;
-    match json {
-        true => print_json(&json!({"lane": lane, "paused": is_paused})),
-        false => print(&format!("{lane}: {}", if is_paused { "paused" } else { "goes on" })),
-    }
+    let text = format!("{lane}: {}", if is_paused { "paused" } else { "goes on" });
+    print_either(json, &json!({"lane": lane, "paused": is_paused}), &text);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -126,16 +124,15 @@ async fn drain(
     let (lane, orphaned) = (&found.lane, found.orphaned);
     let running = if is_over { 0 } else { at_work(&found) };
     let is_drained = running == 0;
-    match json {
-        true => print_json(&json!({
-            "lane": lane, "paused": true, "running": running, "orphaned": orphaned, "drained": is_drained,
-        })),
-        false if is_drained => print(&format!("{lane}: paused (drained){}", of_the_dead(orphaned))),
-        false => {
-            let dead = of_the_dead(orphaned);
-            print(&format!("{lane}: paused, not drained yet: {running} still at work{dead}"));
-        }
-    }
+    let dead = of_the_dead(orphaned);
+    let text = match is_drained {
+        true => format!("{lane}: paused (drained){dead}"),
+        false => format!("{lane}: paused, not drained yet: {running} still at work{dead}"),
+    };
+    let found = json!({
+        "lane": lane, "paused": true, "running": running, "orphaned": orphaned, "drained": is_drained,
+    });
+    print_either(json, &found, &text);
     Ok(if is_drained { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

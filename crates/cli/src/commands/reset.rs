@@ -11,7 +11,7 @@ use reqwest::Method;
 
 use super::agentable::AgentArg;
 use super::{Context, Failure};
-use crate::output::{print, print_json};
+use crate::output::print_either;
 
 /// Reset a conversation: the model forgets it. The thread stays, and the history moves to a closed session. Refused
 /// while a run is open.
@@ -42,14 +42,11 @@ impl Reset {
                     }
                     done => done?,
                 };
-            if self.json {
-                print_json(&done);
-            } else {
-                print(&format!(
-                    "{} entries closed, {} notes, {} learnings and {} files deleted",
-                    done.closed_entries, done.deleted_notes, done.deleted_learnings, done.deleted_files
-                ));
-            }
+            let text = format!(
+                "{} entries closed, {} notes, {} learnings and {} files deleted",
+                done.closed_entries, done.deleted_notes, done.deleted_learnings, done.deleted_files
+            );
+            print_either(self.json, &done, &text);
             Ok(())
         })
     }

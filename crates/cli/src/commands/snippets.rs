@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::agentable::{OfUser, USERS, one_line, print_rows, segment};
 use super::{Context, Failure};
-use crate::output::{print, print_json};
+use crate::output::print;
 
 /// List the code that agents keep for a user and the tools made of it, or delete it.
 #[derive(Debug, Args)]
@@ -35,10 +35,7 @@ enum Action {
 impl Snippets {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::List(of) => of.with_api(context, async |api, path, json| {
-                show(&api.list(&format!("{path}/snippets"), usize::MAX).await?.data, json);
-                Ok(())
-            }),
+            Action::List(of) => of.list(context, "snippets", show),
             Action::Delete { user, name } => context.with_api(async |api| {
                 let api = api.of(user, USERS).await?;
                 let deleted = api.delete(&format!("/v1/users/{user}/snippets/{}", segment(&name))).await;
@@ -56,11 +53,9 @@ impl Snippets {
 }
 
 fn show(snippets: &[SnippetEntry], json: bool) {
-    if json {
-        return print_json(&json!({"snippets": snippets}));
-    }
+    let all = json.then(|| json!({"snippets": snippets}));
     let heads = ["NAME", "LANGUAGE", "CHARACTERS", "TOOL", "WHAT IT DOES"];
-    print_rows(snippets, "there are no snippets", heads, |entry| {
+    print_rows(all, snippets, "there are no snippets", heads, |entry| {
         [
             entry.name.clone(),
             entry.language.clone(),

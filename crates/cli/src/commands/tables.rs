@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::agentable::{OfUser, one_line, open, print_rows};
 use super::{Context, Failure};
-use crate::output::{print, print_data, print_json, print_stderr};
+use crate::output::{print, print_data, print_stderr};
 
 /// List the custom tables of a user, export and import their records as CSV, or add fields.
 #[derive(Debug, Args)]
@@ -63,10 +63,7 @@ fn field(json: &str) -> Result<Field, String> {
 impl Tables {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::List(of) => of.with_api(context, async |api, path, json| {
-                show(&api.list(&format!("{path}/tables"), usize::MAX).await?.data, json);
-                Ok(())
-            }),
+            Action::List(of) => of.list(context, "tables", show),
             Action::Export { table, output } => context.with_api(async |api| {
                 let api = api.of(table, TABLES).await?;
                 let of: TableResponse = api.get(&format!("/v1/tables/{table}")).await?;
@@ -137,16 +134,14 @@ fn read(file: &Path, max_bytes: u64) -> anyhow::Result<Vec<u8>> {
 }
 
 fn show(tables: &[TableResponse], json: bool) {
-    if json {
-        let row = |one: &TableResponse| {
-            json!({
-                "id": one.id, "name": one.name, "description": one.description, "fields": one.fields,
-                "records": one.records, "bytes": one.bytes, "untrusted": one.untrusted, "created_at": one.created_at,
-            })
-        };
-        return print_json(&json!({"tables": tables.iter().map(row).collect::<Value>()}));
-    }
-    print_rows(tables, "there are no tables", ["ID", "NAME", "RECORDS", "FIELDS"], |one| {
+    let as_json = |one: &TableResponse| {
+        json!({
+            "id": one.id, "name": one.name, "description": one.description, "fields": one.fields,
+            "records": one.records, "bytes": one.bytes, "untrusted": one.untrusted, "created_at": one.created_at,
+        })
+    };
+    let all = json.then(|| json!({"tables": tables.iter().map(as_json).collect::<Value>()}));
+    print_rows(all, tables, "there are no tables", ["ID", "NAME", "RECORDS", "FIELDS"], |one| {
         [one.id.to_string(), one.name.clone(), one.records.to_string(), one_line(&names(one), 80)]
     });
 }

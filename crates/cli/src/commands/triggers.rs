@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::agentable::{OfUser, USERS, at, one_line, open, print_rows};
 use super::{Context, Failure};
-use crate::output::{print, print_json};
+use crate::output::print;
 
 /// Maximum size of a file with a trigger, in bytes.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
@@ -137,17 +137,15 @@ fn show(triggers: &[TriggerResponse], json: bool) {
         }
     };
     let next = |trigger: &TriggerResponse| trigger.next_at.map(|next| at(next.0));
-    if json {
-        let row = |one: &TriggerResponse| {
-            json!({
-                "id": one.id, "name": one.name, "when": one.when, "then": does(one), "enabled": one.enabled,
-                "next_at": next(one), "fired": one.fired, "refused": one.refused, "refusal": one.refusal,
-            })
-        };
-        return print_json(&json!({"triggers": triggers.iter().map(row).collect::<Value>()}));
-    }
+    let as_json = |one: &TriggerResponse| {
+        json!({
+            "id": one.id, "name": one.name, "when": one.when, "then": does(one), "enabled": one.enabled,
+            "next_at": next(one), "fired": one.fired, "refused": one.refused, "refusal": one.refusal,
+        })
+    };
+    let all = json.then(|| json!({"triggers": triggers.iter().map(as_json).collect::<Value>()}));
     let heads = ["ID", "NAME", "WHEN", "THEN", "NEXT", "FIRED", "REFUSED"];
-    print_rows(triggers, "the user has no triggers", heads, |one| {
+    print_rows(all, triggers, "the user has no triggers", heads, |one| {
         let refused = match one.refused {
             0 => "0".to_owned(),
             count => format!("{count} ({})", one_line(one.refusal.as_deref().unwrap_or_default(), 60)),
@@ -168,10 +166,8 @@ fn show(triggers: &[TriggerResponse], json: bool) {
 }
 
 fn show_firings(firings: &[TriggerFiring], json: bool) {
-    if json {
-        return print_json(&json!({"firings": firings}));
-    }
-    print_rows(firings, "it was never due", ["AT", "WHY", "OF", "MADE"], |firing| {
+    let all = json.then(|| json!({"firings": firings}));
+    print_rows(all, firings, "it was never due", ["AT", "WHY", "OF", "MADE"], |firing| {
         let refused = || format!("refused: {}", one_line(firing.refusal.as_deref().unwrap_or_default(), 80));
         [
             at(firing.at.0),

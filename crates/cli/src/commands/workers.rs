@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::agentable::print_table;
 use super::{Context, Failure};
-use crate::output::{print, print_json, print_stderr};
+use crate::output::{print_either, print_json, print_stderr};
 
 /// List the workers with what each does, or ask one to drain.
 #[derive(Debug, Args)]
@@ -43,10 +43,8 @@ impl Workers {
             let asked = api.post::<WorkerResponse>(&format!("/v1/workers/{id}/drain")).await;
             let missing = || anyhow!("there is no worker {id}; `houston workers` lists them");
             asked.map_err(|error| Failure::from(error).or_missing(missing))?;
-            match json {
-                true => print_json(&json!({"id": id, "drain_requested": true})),
-                false => print(&format!("{id}: asked to drain")),
-            }
+            let done = json!({"id": id, "drain_requested": true});
+            print_either(json, &done, &format!("{id}: asked to drain"));
             Ok(())
         })
     }

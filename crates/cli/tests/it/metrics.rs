@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use houston_testkit::documentation;
 use houston_testkit::model_server::{Call, ModelServer, Reply};
 use houston_testkit::process::Process;
+use houston_testkit::sources::sources;
 use serde_json::{Value, json};
 
 use crate::test_houston::{PATIENCE, TestHouston, environment, houston_command};
@@ -251,7 +251,7 @@ fn each_alert_has_a_section_and_each_section_an_alert() {
         alerts.iter().map(|alert| format!("deploy/README.md#{}", alert.to_lowercase())).collect();
     assert_eq!(after("runbook_url: "), expected);
     let root = deploy().join("..").canonicalize().unwrap();
-    let documents = documentation::documents(&root).unwrap();
+    let documents = sources(&root, "deploy", "md").unwrap();
     let guide = documents.iter().find(|document| document.path == "deploy/README.md").unwrap();
     let sections = guide.anchors().into_iter().filter(|anchor| anchor.starts_with("houston"));
     let sections: BTreeSet<String> = sections.map(|anchor| format!("deploy/README.md#{anchor}")).collect();

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use houston_testkit::documentation;
+use houston_testkit::sources::sources;
 
 #[test]
 fn commands_in_the_documentation_exist() {
@@ -14,7 +15,7 @@ fn commands_in_the_documentation_exist() {
     };
     let programs: [&[&str]; 2] = [&["houston"], &["cargo", "run", "--release", "--"]];
     let (mut wrong, mut count) = (Vec::new(), 0);
-    for document in documentation::documents(root).unwrap() {
+    for document in sources(root, "", "md").unwrap() {
         for program in programs {
             for found in document.commands(program) {
                 count += 1;

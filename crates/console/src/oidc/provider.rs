@@ -17,6 +17,7 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::person::{Claims, Person};
 use super::settings::{Oidc, is_protected};
+use crate::Config;
 use crate::oidc::{Flow, Outside, Question};
 
 /// How long the document is used before it is read again.
@@ -60,29 +61,30 @@ struct Tokens {
 pub(crate) struct Provider {
     outside: Arc<dyn Outside>,
     secret: Option<SecretString>,
+    settings: Oidc,
+    /// Where the provider sends the browser back to. The provider knows it, and takes no other.
+    redirect: String,
     read: Mutex<Option<(Arc<Document>, DateTime<Utc>)>>,
 }
 
 impl Provider {
-    pub(super) fn new(outside: Arc<dyn Outside>, secret: Option<SecretString>) -> Self {
-        Self { outside, secret, read: Mutex::default() }
+    pub(super) fn new(outside: Arc<dyn Outside>, secret: Option<SecretString>, config: &Config) -> Self {
+        let settings = config.oidc.clone();
+        let redirect = format!("{}{}/sign-in-with/back", settings.public_url, config.path);
+        Self { outside, secret, settings, redirect, read: Mutex::default() }
     }
 
     /// What the provider says of itself, read at most once an hour.
-    pub(super) async fn document(
-        &self,
-        settings: &Oidc,
-        now: DateTime<Utc>,
-    ) -> Result<Arc<Document>, Problem> {
+    pub(super) async fn document(&self, now: DateTime<Utc>) -> Result<Arc<Document>, Problem> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((document, _)) = read.filter(|(_, at)| now - *at < READ_EVERY) {
             return Ok(document);
         }
-        let base = settings.issuer.trim_end_matches('/');
+        let base = self.settings.issuer.trim_end_matches('/');
         let url = format!("{base}/.well-known/openid-configuration");
         let document: Document = self.get(Question { url, ..Question::default() }).await?;
         // A server that answers for another issuer could sign for it, too.
-        if document.issuer != settings.issuer {
+        if document.issuer != self.settings.issuer {
             return Err(Problem::Provider(
                 "it says that it is another issuer than `console.oidc.issuer`".to_owned(),
             ));
@@ -96,18 +98,38 @@ impl Provider {
         Ok(document)
     }
 
+    /// Where the browser is sent.
+    pub(super) async fn authorization(&self, flow: &Flow, now: DateTime<Utc>) -> Result<String, Problem> {
+        let settings = &self.settings;
+        let mut url = Url::parse(&self.document(now).await?.authorization_endpoint)
+            .map_err(|_| Problem::Provider("one of its addresses is none".to_owned()))?;
+        let others = settings.scopes.iter().filter(|scope| *scope != "openid").map(String::as_str);
+        let scopes: Vec<&str> = std::iter::once("openid").chain(others).collect();
+        url.query_pairs_mut()
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &settings.client_id)
+            .append_pair("redirect_uri", &self.redirect)
+            .append_pair("scope", &scopes.join(" "))
+            .append_pair("state", &flow.state)
+            .append_pair("nonce", &flow.nonce)
+            .append_pair("code_challenge", &flow.challenge())
+            .append_pair("code_challenge_method", "S256");
+        Ok(url.into())
+    }
+
     /// Whom a code is of: the code is exchanged for a token, whose signature and claims are checked.
     pub(super) async fn person(
         &self,
-        (settings, redirect): (&Oidc, &str),
-        (code, flow): (&str, &Flow),
+        code: &str,
+        flow: &Flow,
         now: DateTime<Utc>,
     ) -> Result<Person, Problem> {
+        let settings = &self.settings;
         if code.is_empty() || code.len() > MAX_CODE_BYTES {
             return Err(Problem::Refused("it has no code".to_owned()));
         }
-        let document = self.document(settings, now).await?;
-        let tokens: Tokens = self.get(self.exchange(&document, (settings, redirect), (code, flow))).await?;
+        let document = self.document(now).await?;
+        let tokens: Tokens = self.get(self.exchange(&document, code, flow)).await?;
         let keys = self.ask(Question { url: document.jwks_uri.clone(), ..Question::default() }).await?;
         let keys = KeySet::parse(&keys).map_err(|error| Problem::Provider(error.to_string()))?;
         let mut claims = claims(&tokens.id_token, &keys, (settings, &flow.nonce), now)?;
@@ -123,22 +145,18 @@ impl Provider {
     }
 
     /// The request that exchanges a code for tokens.
-    fn exchange(
-        &self,
-        document: &Document,
-        (settings, redirect): (&Oidc, &str),
-        (code, flow): (&str, &Flow),
-    ) -> Question {
+    fn exchange(&self, document: &Document, code: &str, flow: &Flow) -> Question {
+        let client_id = &self.settings.client_id;
         let mut form = Serializer::new(String::new());
         form.append_pair("grant_type", "authorization_code").append_pair("code", code);
-        form.append_pair("redirect_uri", redirect).append_pair("code_verifier", &flow.verifier);
+        form.append_pair("redirect_uri", &self.redirect).append_pair("code_verifier", &flow.verifier);
         let methods = document.token_endpoint_auth_methods_supported.as_deref();
         // As OAuth 2.0 has it, unless the provider takes the secret in the form only.
         let takes_header = methods.is_none_or(|all| all.iter().any(|one| one == "client_secret_basic"));
         let authorization = match &self.secret {
-            Some(secret) if takes_header => Some(basic(&settings.client_id, secret)),
+            Some(secret) if takes_header => Some(basic(client_id, secret)),
             secret => {
-                form.append_pair("client_id", &settings.client_id);
+                form.append_pair("client_id", client_id);
                 if let Some(secret) = secret {
                     form.append_pair("client_secret", secret.expose_secret());
                 }
@@ -169,28 +187,6 @@ impl Provider {
 }
 
 impl Document {
-    /// Where the browser is sent.
-    pub(super) fn authorization(
-        &self,
-        (settings, redirect): (&Oidc, &str),
-        flow: &Flow,
-    ) -> Result<String, Problem> {
-        let mut url = Url::parse(&self.authorization_endpoint)
-            .map_err(|_| Problem::Provider("one of its addresses is none".to_owned()))?;
-        let others = settings.scopes.iter().filter(|scope| *scope != "openid").map(String::as_str);
-        let scopes: Vec<&str> = std::iter::once("openid").chain(others).collect();
-        url.query_pairs_mut()
-            .append_pair("response_type", "code")
-            .append_pair("client_id", &settings.client_id)
-            .append_pair("redirect_uri", redirect)
-            .append_pair("scope", &scopes.join(" "))
-            .append_pair("state", &flow.state)
-            .append_pair("nonce", &flow.nonce)
-            .append_pair("code_challenge", &flow.challenge())
-            .append_pair("code_challenge_method", "S256");
-        Ok(url.into())
-    }
-
     /// Whether an answer is this provider's (RFC 9207).
     pub(super) fn has_sent(&self, issuer: Option<&str>) -> bool {
         match issuer {

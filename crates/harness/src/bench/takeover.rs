@@ -2,23 +2,20 @@
 //! run of such a worker, the time from just before the signal to the first fenced write of another worker is measured by the
 //! database's clock.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use houston_testkit::console::Progress;
-use houston_testkit::houston::Houston;
-use houston_testkit::model_server::{Gate, JournalDetail, ModelServer, Reply};
+use houston_testkit::model_server::{Gate, JournalDetail};
 use houston_testkit::process::Process;
-use houston_testkit::servers::TestServers;
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::Bench;
 use super::report::{Report, Row};
+use super::setup::{Replies, Setup};
 use crate::http::Connection;
-use crate::wait::{wait_for, wait_until};
+use crate::wait::wait_for;
 
 /// Workers, and the runs that they have in flight.
 const WORKERS: usize = 2;
@@ -38,15 +35,12 @@ enum Signal {
 }
 
 /// An API process, several workers, and a model that holds its answers until a gate opens.
-struct Setup {
-    houston: Houston,
-    model: ModelServer,
+struct InFlight {
+    setup: Setup,
     /// Holds the model's answers.
-    gate: Arc<Mutex<Gate>>,
+    gate: Gate,
     connection: Connection,
     goals: Vec<String>,
-    // Last, so that they are dropped after what uses them.
-    servers: TestServers,
 }
 
 /// A worker and the runs it held.
@@ -78,9 +72,9 @@ struct Times {
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let (kills, stops) = (bench.size(100, 5), bench.size(30, 3));
-    let mut setup = Setup::start(bench).await?;
-    let killed = cycles(&mut setup, Signal::Kill, kills, "killing workers").await?;
-    let stopped = cycles(&mut setup, Signal::Terminate, stops, "stopping workers").await?;
+    let mut in_flight = InFlight::start(bench).await?;
+    let killed = cycles(&mut in_flight, Signal::Kill, kills, "killing workers").await?;
+    let stopped = cycles(&mut in_flight, Signal::Terminate, stops, "stopping workers").await?;
     Ok(Report {
         about: format!(
             "takeover: {kills} kills and {stops} stops of one of {WORKERS} workers with {RUNS} runs; the run that waited longest"
@@ -96,73 +90,70 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
 }
 
 /// Ends `count` workers, one after the other, and starts a new one each time.
-async fn cycles(setup: &mut Setup, signal: Signal, count: usize, label: &str) -> Result<Times> {
+async fn cycles(runs: &mut InFlight, signal: Signal, count: usize, label: &str) -> Result<Times> {
     let mut progress = Progress::new(label, count as u64);
     let mut times = Times::default();
     for cycle in 0..count {
         // Every run is in its model call.
         let in_flight = wait_for(
             PATIENCE,
-            async || setup.find_holder(cycle),
-            || format!("the runs were never all in flight:\n{}", setup.houston.log()),
+            async || runs.find_holder(cycle),
+            || format!("the runs were never all in flight:\n{}", runs.setup.houston.log()),
         );
         let held = in_flight.await?;
-        setup.model.journal().clear();
+        runs.setup.model.journal().clear();
         let began = Instant::now();
-        let worker = setup.worker(&held)?;
+        let worker = runs.worker(&held)?;
         match signal {
             Signal::Kill => drop(worker.kill()?),
             Signal::Terminate => worker.terminate()?,
         }
         let recovered = wait_for(
             PATIENCE,
-            async || setup.recovered(&held),
-            || format!("not all of {} runs were claimed again:\n{}", held.runs.len(), setup.houston.log()),
+            async || runs.recovered(&held),
+            || {
+                format!(
+                    "not all of {} runs were claimed again:\n{}",
+                    held.runs.len(),
+                    runs.setup.houston.log()
+                )
+            },
         );
         times.slowest.extend(recovered.await?.into_iter().max());
-        times.asked.push(setup.asked_again(held.runs.len()).await? - began);
+        times.asked.push(runs.asked_again(held.runs.len()).await? - began);
         if signal == Signal::Terminate {
-            let worker = setup.worker(&held)?;
+            let worker = runs.worker(&held)?;
             let status = worker.wait(EXIT)?;
             ensure!(status.success(), "a terminated worker exited with {status}:\n{}", worker.log());
             times.exits.push(began.elapsed());
         }
-        setup.houston.workers.retain(|worker| worker.pid() != held.pid);
-        setup.houston.start_worker()?;
-        setup.restart_runs().await?;
+        runs.setup.houston.workers.retain(|worker| worker.pid() != held.pid);
+        runs.setup.houston.start_worker()?;
+        runs.restart_runs().await?;
         progress.step();
     }
     Ok(times)
 }
 
-impl Setup {
+impl InFlight {
     async fn start(bench: &Bench) -> Result<Self> {
-        let servers = bench.servers()?;
-        let gate = Arc::new(Mutex::new(Gate::new()));
-        let held = Arc::clone(&gate);
-        let model = ModelServer::start(move |_| Reply::text("This answer was held.").held_by(&held.lock()));
-        let model = model.await?;
-        model.journal().set_detail(JournalDetail::Times);
-        let houston = bench
-            .houston()
-            .on([&servers])
-            .model("local/recovery", &model)
-            .set("HOUSTON_MODEL_TOOLS", "false")
-            .workers(WORKERS)
-            .start()?;
-        let mut connection = Connection::to(&houston).await?;
+        let houston = bench.houston().workers(WORKERS);
+        let setup = Setup::start(houston, vec![bench.servers()?], Replies::Text).await?;
+        setup.model.journal().set_detail(JournalDetail::Times);
+        let mut connection = setup.connect().await?;
         let mut goals = Vec::with_capacity(RUNS);
         // A user each: fairness limits how many runs of one user are held at once.
         for user in connection.users("recovery", RUNS).await? {
             goals.push(connection.goal(&user, "recovery").await?);
         }
-        let mut setup = Self { houston, model, gate, connection, goals, servers };
-        setup.begin().await?;
-        Ok(setup)
+        let mut runs = Self { setup, gate: Gate::new(), connection, goals };
+        runs.begin().await?;
+        Ok(runs)
     }
 
     /// Starts a run in each goal.
     async fn begin(&mut self) -> Result<()> {
+        self.setup.answer_behind(&self.gate);
         let message = json!({"content": "Take your time."}).to_string();
         for goal in &self.goals {
             self.connection.send_message(goal, &message).await?;
@@ -172,20 +163,17 @@ impl Setup {
 
     /// Lets all runs end and starts new ones: a run that loses one worker after the other would be given up.
     async fn restart_runs(&mut self) -> Result<()> {
-        let next = Gate::new();
-        std::mem::replace(&mut *self.gate.lock(), next).open();
-        let open = "select count(*) from houston.run_locks where run_open";
-        let all_ended = async || Ok(self.servers.sql(open)? == "0");
-        wait_until(PATIENCE, all_ended, || format!("the runs did not end:\n{}", self.houston.log())).await?;
+        std::mem::take(&mut self.gate).open();
+        self.setup.settle(PATIENCE).await.with_context(|| self.setup.houston.log())?;
         self.begin().await
     }
 
     /// Once living workers hold all runs and each has an open model call: one of these workers, another one each cycle.
     fn find_holder(&self, cycle: usize) -> Result<Option<HeldRuns>> {
-        if self.model.journal().open() < self.goals.len() {
+        if self.setup.model.journal().open() < self.goals.len() {
             return Ok(None);
         }
-        let mut held: Vec<HeldRuns> = serde_json::from_str(&self.servers.sql(
+        let mut held: Vec<HeldRuns> = serde_json::from_str(&self.setup.servers().sql(
             "select coalesce(json_agg(json_build_object('pid', pid, 'at', clock_timestamp()::text, 'runs', runs)
                                       order by pid), '[]')
                from (select split_part(w.name, '-', -1)::int as pid,
@@ -193,7 +181,7 @@ impl Setup {
                        from houston.run_locks l join houston.workers w on w.id = l.holder
                       where l.run_open group by w.id, w.name) as holders",
         )?)?;
-        held.retain(|held| self.houston.workers.iter().any(|worker| worker.pid() == held.pid));
+        held.retain(|held| self.setup.houston.workers.iter().any(|worker| worker.pid() == held.pid));
         if held.iter().map(|held| held.runs.len()).sum::<usize>() < self.goals.len() {
             return Ok(None);
         }
@@ -203,15 +191,15 @@ impl Setup {
 
     /// When the model was asked for the last of so many runs, since the journal was cleared.
     async fn asked_again(&self, runs: usize) -> Result<Instant> {
-        let journal = self.model.journal();
+        let journal = self.setup.model.journal();
         let all_asked = journal.wait_until(PATIENCE, |journal| journal.exchanges().len() >= runs).await;
-        ensure!(all_asked, "the model was not asked again:\n{}", self.houston.log());
+        ensure!(all_asked, "the model was not asked again:\n{}", self.setup.houston.log());
         let asked = journal.exchanges().get(runs - 1).map(|exchange| exchange.at);
         asked.context("the journal has fewer calls than before")
     }
 
     fn worker(&mut self, held: &HeldRuns) -> Result<&mut Process> {
-        let mut workers = self.houston.workers.iter_mut();
+        let mut workers = self.setup.houston.workers.iter_mut();
         workers.find(|worker| worker.pid() == held.pid).context("this harness did not start that worker")
     }
 
@@ -219,7 +207,7 @@ impl Setup {
     fn recovered(&self, held: &HeldRuns) -> Result<Option<Vec<Duration>>> {
         let runs: Vec<String> =
             held.runs.iter().map(|run| format!("('{}'::uuid, {})", run.agentable, run.epoch)).collect();
-        let times = self.servers.sql(&format!(
+        let times = self.setup.servers().sql(&format!(
             "select extract(epoch from min(e.created_at) - '{}'::timestamptz)
                from (values {}) as h (agentable, epoch)
                join houston.events e on e.agentable_id = h.agentable and e.epoch > h.epoch

@@ -119,26 +119,30 @@ async fn approve(api: &Local, path: &str, name: &str, only: &[String]) -> Result
 }
 
 fn list(servers: &[McpServerResponse], json: bool) {
-    if json {
-        let row = |server: &McpServerResponse| {
-            json!({
-                "name": server.name, "url": server.url, "enabled": server.enabled, "kinds": server.kinds,
-                "headers": server.headers, "tools": server.offered, "withheld": server.withheld,
-            })
-        };
-        return print_json(&json!({"data": servers.iter().map(row).collect::<Value>()}));
-    }
+    let as_json = |server: &McpServerResponse| {
+        json!({
+            "name": server.name, "url": server.url, "enabled": server.enabled, "kinds": server.kinds,
+            "headers": server.headers, "tools": server.offered, "withheld": server.withheld,
+        })
+    };
+    let all = json.then(|| json!({"data": servers.iter().map(as_json).collect::<Value>()}));
     let heads = ["SERVER", "ENABLED", "TOOLS", "CHANGED", "KINDS", "ADDRESS"];
-    print_rows(servers, "there are no MCP servers; PUT /v1/mcp-servers/{name} adds one", heads, |server| {
-        [
-            server.name.clone(),
-            yes_or_no(server.enabled),
-            server.offered.len().to_string(),
-            server.withheld.len().to_string(),
-            server.kinds.join(", "),
-            one_line(&server.url, 80),
-        ]
-    });
+    print_rows(
+        all,
+        servers,
+        "there are no MCP servers; PUT /v1/mcp-servers/{name} adds one",
+        heads,
+        |server| {
+            [
+                server.name.clone(),
+                yes_or_no(server.enabled),
+                server.offered.len().to_string(),
+                server.withheld.len().to_string(),
+                server.kinds.join(", "),
+                one_line(&server.url, 80),
+            ]
+        },
+    );
 }
 
 fn show(tools: &[McpToolResponse], json: bool) {

@@ -20,7 +20,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 pub(crate) fn sources() -> Vec<Source> {
-    houston_testkit::sources::sources(&root()).unwrap()
+    houston_testkit::sources::sources(&root(), "crates", "rs").unwrap()
 }
 
 /// The module of a file of the store, without its wing: `event::batch` for `run/event/batch.rs`.
