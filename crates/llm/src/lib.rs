@@ -66,6 +66,7 @@ mod error;
 mod framing;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
+#[path = "tests/fuzzing.rs"]
 pub mod fuzzing;
 pub mod http;
 pub mod ledger;

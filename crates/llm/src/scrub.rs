@@ -4,7 +4,10 @@
 //! A provider or gateway may quote parts of a request. [`Scrubber`] holds every secret of a call, in each encoding in
 //! which it is sent, and replaces them all.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use houston_domain::masks::without_keys;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use reqwest::Url;
 
 use crate::secret::{REDACTED, Secret};
@@ -14,6 +17,9 @@ const SHORTEST: usize = 4;
 
 /// URL parameters whose values are not secret.
 const HARMLESS_PARAMETERS: [&str; 2] = ["api-version", "alt"];
+
+/// What is percent-encoded: all but what RFC 3986 calls unreserved.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Replaces the secrets of one provider in texts.
 #[derive(Clone, Default)]
@@ -74,56 +80,19 @@ fn cut_off_part(text: &str, secret: &str) -> Option<usize> {
 fn forms(secret: &str) -> Vec<String> {
     let mut forms = base64_forms(secret);
     forms.push(secret.to_owned());
-    let upper = percent_encoded(secret);
+    let upper = utf8_percent_encode(secret, ENCODED).to_string();
     forms.push(upper.to_lowercase());
     forms.push(upper);
     forms
 }
 
-fn percent_encoded(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
-    text.bytes()
-        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
-}
-
 fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let hex = after.get(..2).filter(|_| *first == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// Both alphabets, without padding, so that a match does not depend on what follows.
 fn base64_forms(text: &str) -> Vec<String> {
-    let standard = base64(text.as_bytes());
-    vec![standard.replace('+', "-").replace('/', "_"), standard]
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let group =
-            chunk.iter().fold(0_u32, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for nth in 0..=chunk.len() {
-            let index = usize::try_from(group >> (18 - 6 * nth) & 63).unwrap_or(0);
-            text.push(char::from(ALPHABET[index]));
-        }
-    }
-    text
+    vec![URL_SAFE_NO_PAD.encode(text), STANDARD_NO_PAD.encode(text)]
 }
 
 /// Redacts an address for display: removes everything before an `@` and the values of all query parameters but the

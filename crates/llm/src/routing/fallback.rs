@@ -14,14 +14,11 @@
 //!
 //! Each change is reported as an [`Event::Fallback`] and logged.
 
-use std::collections::VecDeque;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::{self, BoxFuture};
-use futures_util::{Stream, stream};
+use futures_util::{StreamExt as _, stream};
 use houston_domain::model::{ModelError, ModelErrorCode as Code};
 
 use crate::metered::metered;
@@ -79,7 +76,7 @@ impl Fallback {
                 return Ok(Box::pin(stream::once(future::ready(Ok(Event::Gone)))));
             }
         }
-        let mut events = VecDeque::new();
+        let mut reports = Vec::new();
         let mut failed = Vec::new();
         for (nth, index) in order.asked.iter().enumerate() {
             let candidate = &self.candidates[*index].description;
@@ -87,16 +84,16 @@ impl Fallback {
             let error = match start(&*self.models[*index], &request).await {
                 Ok(answer) => {
                     if *candidate != self.description {
-                        events.push_back(Event::Answering(Box::new(candidate.clone())));
+                        reports.push(Event::Answering(Box::new(candidate.clone())));
                     }
-                    return Ok(Box::pin(AnnouncedAnswer { events, answer }));
+                    return Ok(Box::pin(stream::iter(reports.into_iter().map(Ok)).chain(answer)));
                 }
                 Err(error) => error,
             };
             let continues = may_fall_back(&error);
             if let Some(next) = order.asked.get(nth + 1).filter(|_| continues) {
                 let switch = self.switch(candidate, &self.candidates[*next].description, &error);
-                events.push_back(Event::Fallback(Box::new(switch)));
+                reports.push(Event::Fallback(Box::new(switch)));
             }
             failed.push((candidate, error));
             if !continues {
@@ -185,23 +182,6 @@ impl Model for Fallback {
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         Box::pin(self.ask(request))
-    }
-}
-
-/// An answer preceded by the events that report fallbacks.
-struct AnnouncedAnswer {
-    events: VecDeque<Event>,
-    answer: EventStream,
-}
-
-impl Stream for AnnouncedAnswer {
-    type Item = Result<Event, ModelError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match self.events.pop_front() {
-            Some(event) => Poll::Ready(Some(Ok(event))),
-            None => self.answer.as_mut().poll_next(cx),
-        }
     }
 }
 

@@ -9,21 +9,19 @@
 //! zero on) is used by delayed retries only: here it would undercut what the provider asked for, and 1.5 s is short
 //! enough to wait.
 
-use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use futures_util::{Stream, StreamExt as _};
+use futures_util::{StreamExt as _, stream};
 use houston_domain::model::{ModelError, ModelErrorCode};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
 
 use crate::metered::metered;
-use crate::model::{Description, Event, EventStream, Model, Request};
+use crate::model::{Description, EventStream, Model, Request};
 use crate::routing::guard::SharedRetryBudget;
 use crate::routing::window::Window;
 use crate::secret::Fingerprint;
@@ -132,24 +130,7 @@ impl Retrying {
 pub(crate) async fn start(model: &dyn Model, request: &Request<'_>) -> Result<EventStream, ModelError> {
     let mut rest = model.stream(request).await?;
     let first = rest.next().await.transpose()?;
-    Ok(Box::pin(Prefetched { first, rest }))
-}
-
-/// A stream whose first event was already received.
-struct Prefetched {
-    first: Option<Event>,
-    rest: EventStream,
-}
-
-impl Stream for Prefetched {
-    type Item = Result<Event, ModelError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match self.first.take() {
-            Some(event) => Poll::Ready(Some(Ok(event))),
-            None => self.rest.as_mut().poll_next(cx),
-        }
-    }
+    Ok(Box::pin(stream::iter(first.map(Ok)).chain(rest)))
 }
 
 impl Model for Retrying {
@@ -234,12 +215,13 @@ impl RetryBudget {
 mod tests {
     use std::collections::VecDeque;
 
-    use futures_util::{FutureExt as _, StreamExt as _, stream};
+    use futures_util::FutureExt as _;
     use houston_domain::model::{ModelAnswer, ModelErrorCode as Code, StopReason, Usage};
     use proptest::prelude::*;
     use tokio::time::Instant;
 
     use super::*;
+    use crate::model::Event;
 
     type Script = Result<Vec<Result<Event, ModelError>>, ModelError>;
 

@@ -335,12 +335,12 @@ fn replace_value(bytes: &mut Vec<u8>, at: usize, value: &[u8]) {
 #[must_use]
 pub fn corpus(wire: Wire) -> Vec<Vec<u8>> {
     let text = match wire {
-        Wire::Anthropic => include_str!("../fuzz/corpus/anthropic.txt"),
-        Wire::OpenAiChat => include_str!("../fuzz/corpus/openai_chat.txt"),
-        Wire::OpenAiResponses => include_str!("../fuzz/corpus/openai_responses.txt"),
-        Wire::Gemini => include_str!("../fuzz/corpus/gemini.txt"),
-        Wire::Cohere => include_str!("../fuzz/corpus/cohere.txt"),
-        Wire::Ollama => include_str!("../fuzz/corpus/ollama.txt"),
+        Wire::Anthropic => include_str!("../../fuzz/corpus/anthropic.txt"),
+        Wire::OpenAiChat => include_str!("../../fuzz/corpus/openai_chat.txt"),
+        Wire::OpenAiResponses => include_str!("../../fuzz/corpus/openai_responses.txt"),
+        Wire::Gemini => include_str!("../../fuzz/corpus/gemini.txt"),
+        Wire::Cohere => include_str!("../../fuzz/corpus/cohere.txt"),
+        Wire::Ollama => include_str!("../../fuzz/corpus/ollama.txt"),
     };
     text.split("====\n").map(|example| example.as_bytes().to_vec()).collect()
 }
