@@ -303,7 +303,7 @@ impl HttpModel {
         let content_type =
             response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let framing = profile.wire.framing();
-        if matches!(framing, Framing::Sse(_)) && content_type.starts_with("application/json") {
+        if !framing.by_line && content_type.starts_with("application/json") {
             let whole = whole(response, framing, decoder, self.http.timeouts, deadline);
             return Ok(whole_stream(whole, context));
         }

@@ -6,7 +6,7 @@ use houston_domain::model::{ModelError, Usage};
 use serde::de::IgnoredAny;
 
 use crate::error;
-use crate::framing::{Fault, Framing};
+use crate::framing::Framing;
 use crate::model::Event;
 use crate::wire::repair::repaired;
 use crate::wire::{Decoder, is_done};
@@ -34,7 +34,7 @@ impl Reader {
     /// The error reported by the provider; `INVALID_RESPONSE` for data that cannot be decoded.
     pub(crate) fn push(&mut self, bytes: &[u8], out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         self.framing.push(bytes);
-        while self.framing.advance().map_err(unreadable)? {
+        while self.framing.advance()? {
             self.event(out)?;
             if is_done(out) {
                 break;
@@ -106,8 +106,4 @@ fn is_whole(data: &str) -> bool {
     let is_cut_json =
         || data.starts_with(['{', '[', '"']) && serde_json::from_str::<IgnoredAny>(data).is_err();
     data == "[DONE]" || !is_cut_json()
-}
-
-fn unreadable(fault: Fault) -> ModelError {
-    error::invalid(fault.to_string())
 }

@@ -177,7 +177,7 @@ impl Wire {
     pub(crate) fn framing(self) -> Framing {
         match self {
             Self::Ollama => Framing::lines(),
-            _ => Framing::sse(),
+            _ => Framing::default(),
         }
     }
 }

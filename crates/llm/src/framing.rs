@@ -1,4 +1,4 @@
-//! Decoder for server-sent events. Input may be cut at any byte.
+//! Splits a byte stream into events: server-sent events, or one JSON value per line. Input may be cut at any byte.
 //!
 //! One event is held at a time and borrowed from the buffer, so that a token costs no allocation here. Comments, ids
 //! and retry delays are skipped: a model call is never resumed.
@@ -12,6 +12,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use houston_domain::model::ModelError;
+
+use crate::error;
+
 /// Longest event accepted, in bytes. The Responses API ends with an event that repeats the whole answer together with
 /// its instructions and tools.
 const LONGEST_EVENT: usize = 4 << 20;
@@ -19,17 +23,9 @@ const LONGEST_EVENT: usize = 4 << 20;
 /// Capacity in bytes to which a larger buffer shrinks between chunks, because thousands of idle streams may be open.
 const IDLE_CAPACITY: usize = 4 << 10;
 
-/// Why bytes cannot be decoded as events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
-    /// An event without an end after [`LONGEST_EVENT`] bytes.
-    #[error("the provider sent an event longer than 4 MiB")]
-    TooLong,
-}
-
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SseEvent<'a> {
+pub(crate) struct FramedEvent<'a> {
     /// The `event` field; empty if there was none.
     pub(crate) name: Cow<'a, str>,
     /// The `data` lines, joined by line feeds.
@@ -38,7 +34,7 @@ pub(crate) struct SseEvent<'a> {
     pub(crate) framed: bool,
 }
 
-/// What [`SseDecoder::event`] returns.
+/// What [`Framing::event`] returns.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Current {
     #[default]
@@ -58,10 +54,12 @@ enum Data {
     Joined(Vec<u8>),
 }
 
-/// The decoder. Call [`push`](Self::push) with the received bytes, then [`advance`](Self::advance) until it returns
-/// `false`.
+/// The framing of one stream. Call [`push`](Self::push) with the received bytes, then [`advance`](Self::advance) until it
+/// returns `false`.
 #[derive(Debug, Default)]
-pub(crate) struct SseDecoder {
+pub(crate) struct Framing {
+    /// Each line that is not blank is the data of an event without a name.
+    pub(crate) by_line: bool,
     buffer: Vec<u8>,
     /// Start of the event being read; everything before it is done.
     event_start: usize,
@@ -78,7 +76,12 @@ pub(crate) struct SseDecoder {
     bare: BareJson,
 }
 
-impl SseDecoder {
+impl Framing {
+    /// One JSON value per line.
+    pub(crate) fn lines() -> Self {
+        Self { by_line: true, ..Self::default() }
+    }
+
     /// Adds received bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
@@ -87,32 +90,38 @@ impl SseDecoder {
     /// Moves to the next event; `false` when more bytes are needed.
     ///
     /// # Errors
-    /// [`Fault::TooLong`] when an event exceeds [`LONGEST_EVENT`].
-    pub(crate) fn advance(&mut self) -> Result<bool, Fault> {
+    /// `INVALID_RESPONSE` when an event exceeds [`LONGEST_EVENT`].
+    pub(crate) fn advance(&mut self) -> Result<bool, ModelError> {
         match std::mem::take(&mut self.current) {
             Current::Nothing => {}
             Current::Event => self.begin_event(),
             Current::BareJson => self.bare.clear(),
         }
         while let Some(line) = self.next_line() {
-            if self.is_bare(&line) {
+            if self.by_line {
+                let is_blank = self.buffer[line.clone()].trim_ascii().is_empty();
+                self.data = if is_blank { Data::None } else { Data::Line(line) };
+            } else if self.is_bare(&line) {
                 if self.take_bare(line) {
                     self.current = Current::BareJson;
                     return Ok(true);
                 }
+                continue;
             } else if !line.is_empty() {
                 self.take_field(line);
-            } else if matches!(self.data, Data::None) {
+                continue;
+            }
+            if matches!(self.data, Data::None) {
                 self.begin_event();
             } else {
                 self.current = Current::Event;
                 let length = self.line_start - self.event_start;
-                return if length > LONGEST_EVENT { Err(Fault::TooLong) } else { Ok(true) };
+                return if length > LONGEST_EVENT { Err(too_long()) } else { Ok(true) };
             }
         }
         self.compact();
         let longest = self.buffer.len().max(self.bare.bytes().len());
-        if longest > LONGEST_EVENT { Err(Fault::TooLong) } else { Ok(false) }
+        if longest > LONGEST_EVENT { Err(too_long()) } else { Ok(false) }
     }
 
     /// Whether JSON outside of events has started and is incomplete.
@@ -124,14 +133,14 @@ impl SseDecoder {
     /// end.
     ///
     /// # Errors
-    /// [`Fault::TooLong`] when an event exceeds [`LONGEST_EVENT`].
-    pub(crate) fn end(&mut self) -> Result<bool, Fault> {
+    /// `INVALID_RESPONSE` when an event exceeds [`LONGEST_EVENT`].
+    pub(crate) fn end(&mut self) -> Result<bool, ModelError> {
         self.push(b"\n\n");
         self.advance()
     }
 
     /// The current event.
-    pub(crate) fn event(&self) -> SseEvent<'_> {
+    pub(crate) fn event(&self) -> FramedEvent<'_> {
         let data = match &self.data {
             Data::None => &[],
             Data::Line(range) => &self.buffer[range.clone()],
@@ -139,9 +148,9 @@ impl SseDecoder {
         };
         let text = String::from_utf8_lossy;
         if self.current == Current::BareJson {
-            return SseEvent { name: "".into(), data: text(self.bare.bytes()), framed: false };
+            return FramedEvent { name: "".into(), data: text(self.bare.bytes()), framed: false };
         }
-        SseEvent { name: text(&self.buffer[self.name.clone()]), data: text(data), framed: true }
+        FramedEvent { name: text(&self.buffer[self.name.clone()]), data: text(data), framed: true }
     }
 
     /// Whether a line is JSON outside of events: it starts with a bracket, or continues such JSON.
@@ -169,7 +178,7 @@ impl SseDecoder {
         self.data = Data::None;
     }
 
-    /// The next complete line, without its end (LF, CR or CRLF).
+    /// The next complete line, without its end: LF, in server-sent events CR and CRLF, too.
     fn next_line(&mut self) -> Option<Range<usize>> {
         if self.after_cr && self.buffer.len() > self.line_start {
             self.after_cr = false;
@@ -178,7 +187,10 @@ impl SseDecoder {
                 self.searched = self.line_start;
             }
         }
-        let Some(at) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.searched..]) else {
+        let rest = &self.buffer[self.searched..];
+        let found =
+            if self.by_line { memchr::memchr(b'\n', rest) } else { memchr::memchr2(b'\n', b'\r', rest) };
+        let Some(at) = found else {
             self.searched = self.buffer.len();
             return None;
         };
@@ -243,6 +255,10 @@ impl SseDecoder {
     }
 }
 
+fn too_long() -> ModelError {
+    error::invalid("the provider sent an event longer than 4 MiB")
+}
+
 /// Byte order mark, sent by some servers at the start.
 const BOM: &[u8] = "\u{feff}".as_bytes();
 
@@ -261,12 +277,12 @@ struct BareJson {
 
 impl BareJson {
     /// The bytes received so far.
-    pub(super) fn bytes(&self) -> &[u8] {
+    fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Adds a line; `true` when it closes the first bracket.
-    pub(super) fn push(&mut self, line: &[u8]) -> bool {
+    fn push(&mut self, line: &[u8]) -> bool {
         self.bytes.extend_from_slice(line);
         self.bytes.push(b'\n');
         for byte in line {
@@ -283,7 +299,7 @@ impl BareJson {
     }
 
     /// Discards the collected lines.
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         *self = Self::default();
     }
 }
@@ -294,10 +310,9 @@ mod tests {
 
     use super::*;
 
-    fn decode(chunks: &[&[u8]]) -> Vec<(String, String)> {
-        let mut decoder = SseDecoder::default();
+    fn decode(mut decoder: Framing, chunks: &[&[u8]]) -> Vec<(String, String)> {
         let mut events = Vec::new();
-        let mut take = |decoder: &SseDecoder| {
+        let mut take = |decoder: &Framing| {
             let event = decoder.event();
             events.push((event.name.into_owned(), event.data.into_owned()));
         };
@@ -316,14 +331,20 @@ mod tests {
     #[test]
     fn sse_line_ends_and_fields_are_decoded() {
         let text = "\u{feff}data: a\n\ndata:\n\n: ping\n\nevent: x\r\ndata:b\r\ndata:  c\r\n\r\ndata\n\nid: 7\rdata: d\r\rretry: 1\n\ndata: e";
-        let events = decode(&[text.as_bytes()]);
+        let events = decode(Framing::default(), &[text.as_bytes()]);
         let expected = [("", "a"), ("", ""), ("x", "b\n c"), ("", ""), ("", "d"), ("", "e")];
         assert_eq!(events, expected.map(|(name, data)| (name.to_owned(), data.to_owned())));
     }
 
     #[test]
+    fn blank_lines_are_skipped_and_last_line_needs_no_end() {
+        let events = decode(Framing::lines(), &[b"\n{a}\r\n \n{b}"]);
+        assert_eq!(events, ["{a}\r", "{b}"].map(|line| (String::new(), line.to_owned())));
+    }
+
+    #[test]
     fn json_outside_of_events_is_reported_unframed() {
-        let mut decoder = SseDecoder::default();
+        let mut decoder = Framing::default();
         decoder
             .push(b"data: a\n\n{\n  \"error\": {\"message\": \"}{ \\\" data:\"}\n}\n\ndata: b\n\n[1]\n{\n");
         let mut seen = Vec::new();
@@ -339,28 +360,26 @@ mod tests {
 
     #[test]
     fn endless_line_is_rejected_and_heartbeats_use_no_memory() {
-        let mut decoder = SseDecoder::default();
-        let mut fault = None;
-        for _ in 0..5000 {
-            decoder.push(&[b'x'; 1024]);
-            if let Err(error) = decoder.advance() {
-                fault = Some(error);
-                break;
-            }
-        }
-        assert_eq!(fault, Some(Fault::TooLong));
+        for (framing, idle) in [(Framing::default as fn() -> Framing, ":\n"), (Framing::lines, "\n\n")] {
+            let mut decoder = framing();
+            let taken = (0..5000).find(|_| {
+                decoder.push(&[b'x'; 1024]);
+                decoder.advance().is_err()
+            });
+            assert_eq!(taken, Some(4096), "rejected at the first KiB over the limit");
 
-        let mut decoder = SseDecoder::default();
-        for _ in 0..1_000_000 {
-            decoder.push(b":\n");
-            assert_eq!(decoder.advance(), Ok(false));
+            let mut decoder = framing();
+            for _ in 0..1_000_000 {
+                decoder.push(idle.as_bytes());
+                assert_eq!(decoder.advance(), Ok(false));
+            }
+            assert!(decoder.buffer.capacity() <= IDLE_CAPACITY);
         }
-        assert!(decoder.buffer.capacity() <= IDLE_CAPACITY);
     }
 
     #[test]
     fn empty_event_field_gives_an_empty_name() {
-        let mut decoder = SseDecoder::default();
+        let mut decoder = Framing::default();
         decoder.push(b"data\n\nevent\n: a comment\nid: 1\n");
         assert_eq!(decoder.advance(), Ok(true));
         assert_eq!(decoder.advance(), Ok(false));
@@ -385,7 +404,9 @@ mod tests {
                 rest = after;
             }
             chunks.push(rest);
-            prop_assert_eq!(decode(&chunks), decode(&[bytes]));
+            for framing in [Framing::default, Framing::lines] {
+                prop_assert_eq!(decode(framing(), &chunks), decode(framing(), &[bytes]));
+            }
         }
     }
 }
