@@ -41,18 +41,18 @@ pub(crate) fn response(effect: EffectClass, answer: Result<CallToolResult, CallE
 fn code(error: &CallError) -> ToolErrorCode {
     match error {
         CallError::Start
-        | CallError::OwnStart { .. }
-        | CallError::Paused { .. }
-        | CallError::Unsupported { .. } => ToolErrorCode::ConfigError,
+        | CallError::OwnStart(_)
+        | CallError::Paused(_)
+        | CallError::Unsupported(_) => ToolErrorCode::ConfigError,
         CallError::Changed => ToolErrorCode::PermissionDenied,
-        CallError::Asked { .. } | CallError::TaskCancelled => ToolErrorCode::Unknown,
+        CallError::Asked(_) | CallError::TaskCancelled => ToolErrorCode::Unknown,
         CallError::TaskTooOld => ToolErrorCode::Timeout,
         CallError::Gone => ToolErrorCode::NotFound,
-        CallError::List { .. } | CallError::Closed | CallError::TooLarge { .. } => ToolErrorCode::IoError,
+        CallError::List(_) | CallError::Closed | CallError::TooLarge(_) => ToolErrorCode::IoError,
         CallError::Http { status: Some(401 | 403), .. } => ToolErrorCode::PermissionDenied,
         CallError::Http { status: Some(429), .. } => ToolErrorCode::RateLimited,
         CallError::Http { .. } => ToolErrorCode::IoError,
-        CallError::Timeout { .. } | CallError::Starting { .. } => ToolErrorCode::Timeout,
+        CallError::Timeout(_) | CallError::Starting(_) => ToolErrorCode::Timeout,
         CallError::NotSent(error) | CallError::TaskLost(error) => self::code(error),
         CallError::Rpc { code, message } => match ErrorCode(*code) {
             ErrorCode::INVALID_PARAMS if is_unknown_tool(message) => ToolErrorCode::NotFound,
@@ -74,10 +74,10 @@ fn may_have_happened(error: &CallError) -> bool {
         error,
         CallError::Closed
             | CallError::Http { .. }
-            | CallError::TooLarge { .. }
-            | CallError::Timeout { .. }
-            | CallError::Unsupported { .. }
-            | CallError::Asked { .. }
+            | CallError::TooLarge(_)
+            | CallError::Timeout(_)
+            | CallError::Unsupported(_)
+            | CallError::Asked(_)
             | CallError::TaskCancelled
             | CallError::TaskLost(_)
             | CallError::TaskTooOld
@@ -163,18 +163,18 @@ mod tests {
         let rpc = |code, message: &str| CallError::Rpc { code, message: message.to_owned() };
         for (error, code, is_doubtful) in [
             (CallError::Closed, ToolErrorCode::IoError, true),
-            (CallError::TooLarge { bytes: 1 }, ToolErrorCode::IoError, true),
-            (CallError::Timeout { seconds: 60 }, ToolErrorCode::Timeout, true),
+            (CallError::TooLarge(1), ToolErrorCode::IoError, true),
+            (CallError::Timeout(60), ToolErrorCode::Timeout, true),
             (CallError::NotSent(Box::new(CallError::Closed)), ToolErrorCode::IoError, false),
-            (CallError::NotSent(Box::new(CallError::Timeout { seconds: 60 })), ToolErrorCode::Timeout, false),
+            (CallError::NotSent(Box::new(CallError::Timeout(60))), ToolErrorCode::Timeout, false),
             (http(None), ToolErrorCode::IoError, true),
             (http(Some(503)), ToolErrorCode::IoError, true),
             (CallError::NotSent(Box::new(http(Some(401)))), ToolErrorCode::PermissionDenied, false),
             (CallError::NotSent(Box::new(http(Some(429)))), ToolErrorCode::RateLimited, false),
-            (CallError::Starting { seconds: 60 }, ToolErrorCode::Timeout, false),
-            (CallError::List { reason: "oops".to_owned() }, ToolErrorCode::IoError, false),
+            (CallError::Starting(60), ToolErrorCode::Timeout, false),
+            (CallError::List("oops".to_owned()), ToolErrorCode::IoError, false),
             (CallError::Start, ToolErrorCode::ConfigError, false),
-            (CallError::Paused { seconds: 3 }, ToolErrorCode::ConfigError, false),
+            (CallError::Paused(3), ToolErrorCode::ConfigError, false),
             (CallError::Changed, ToolErrorCode::PermissionDenied, false),
             (CallError::Gone, ToolErrorCode::NotFound, false),
             (rpc(-32602, "Unknown tool: fly"), ToolErrorCode::NotFound, false),

@@ -171,7 +171,7 @@ impl Call {
                 }
                 CallToolResponse::InputRequired(_) if round > MAX_ROUNDS => {
                     let why = format!("asked more than {MAX_ROUNDS} times in one call");
-                    return Acted::Done(self.failed(CallError::Asked { why }));
+                    return Acted::Done(self.failed(CallError::Asked(why)));
                 }
                 CallToolResponse::InputRequired(InputRequiredResult {
                     input_requests,
@@ -185,7 +185,7 @@ impl Call {
                             "wants {} bytes to be kept and sent back; at most {MAX_REQUEST_STATE} are",
                             state.len()
                         );
-                        return Acted::Done(self.failed(CallError::Asked { why }));
+                        return Acted::Done(self.failed(CallError::Asked(why)));
                     }
                     let Some(requests) = input_requests.filter(|requests| !requests.is_empty()) else {
                         again = Some(Again { responses: None, state: request_state });
@@ -197,12 +197,12 @@ impl Call {
                 CallToolResponse::Task(begun) => {
                     return match Begun::new(&begun.task, context) {
                         Ok(begun) => begun.after(Duration::ZERO),
-                        Err(why) => Acted::Done(self.failed(CallError::Asked { why })),
+                        Err(why) => Acted::Done(self.failed(CallError::Asked(why))),
                     };
                 }
                 _ => {
                     let wants = "with something else";
-                    return Acted::Done(self.failed(CallError::Unsupported { wants }));
+                    return Acted::Done(self.failed(CallError::Unsupported(wants)));
                 }
             }
         }
@@ -214,7 +214,7 @@ impl Call {
             Ok((asked, question)) => {
                 Acted::Paused(Pause { state: state(asked).to_value(), until: Until::Answered(question) })
             }
-            Err(why) => Acted::Done(self.failed(CallError::Asked { why })),
+            Err(why) => Acted::Done(self.failed(CallError::Asked(why))),
         }
     }
 

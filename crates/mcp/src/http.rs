@@ -104,7 +104,7 @@ impl Http {
         tls: Tls,
     ) -> Result<Self, StartError> {
         let secrets = secrets(settings, surroundings)?;
-        let refuse = |refusal| StartError::Address { refusal };
+        let refuse = |refusal| StartError::Address(refusal);
         let builder = if settings.private {
             Client::listed(vec![ListedHost::of(url).map_err(refuse)?], tls)
         } else {
@@ -131,7 +131,7 @@ impl Http {
         let whole = settings.call_limit(limits).max(Duration::from_secs(limits.start_s)) + SPARE;
         let limits = Limits { whole, body: limits.answer_bytes, ..Limits::default() };
         let account = own.account.clone().map(|account| (account, tls.clone()));
-        let client = own.reach.client(url, tls, limits).map_err(|reason| StartError::NotPublic { reason })?;
+        let client = own.reach.client(url, tls, limits).map_err(|reason| StartError::NotPublic(reason))?;
         Ok(Self { client, secrets: own.headers.clone(), is_own: true, account, too_large: Arc::default() })
     }
 
@@ -314,7 +314,7 @@ fn secrets(settings: &ServerSettings, surroundings: &Surroundings) -> Result<Hea
     for (header, variable, before) in bearer.chain(named) {
         let wrong = || StartError::Header { header: header.to_owned(), variable: variable.clone() };
         let value = (surroundings.variable)(variable);
-        let value = value.ok_or_else(|| StartError::Variable { name: variable.clone() })?;
+        let value = value.ok_or_else(|| StartError::Variable(variable.clone()))?;
         let name = HeaderName::try_from(header).map_err(|_| wrong())?;
         let mut value = HeaderValue::try_from(format!("{before}{value}")).map_err(|_| wrong())?;
         value.set_sensitive(true);

@@ -62,7 +62,6 @@
 
 mod answer;
 mod asked;
-mod bounded;
 mod call;
 pub mod catalogue;
 mod connection;

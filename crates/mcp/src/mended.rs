@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
@@ -150,22 +151,30 @@ fn with_whole_pairs(text: &str) -> Cow<'_, str> {
     Cow::Owned(mended)
 }
 
-/// The output of a process with mended lines. The lines of `inner` are of bounded length.
+/// The output of a process with mended lines of at most `most` bytes. A longer one is the end: dropping it, as the transport
+/// would, leaves the call that it answers without an answer.
 pub(crate) struct Mended<R> {
     inner: R,
     open: Open,
+    most: usize,
+    exceeded: Arc<AtomicBool>,
     line: Vec<u8>,
     /// What was mended and not read, and how much of it was.
     ready: (Vec<u8>, usize),
 }
 
 impl<R> Mended<R> {
-    pub(crate) fn new(inner: R, open: Open) -> Self {
-        Self { inner, open, line: Vec::new(), ready: (Vec::new(), 0) }
+    /// `exceeded` becomes true when a line is too long.
+    pub(crate) fn new(inner: R, open: Open, most: usize, exceeded: Arc<AtomicBool>) -> Self {
+        Self { inner, open, most, exceeded, line: Vec::new(), ready: (Vec::new(), 0) }
     }
 
     fn push(&mut self, piece: &[u8]) {
         self.line.extend_from_slice(piece);
+        if self.line.len() > self.most {
+            self.exceeded.store(true, Ordering::Relaxed);
+            return;
+        }
         if self.line.last() != Some(&b'\n') {
             return;
         }
@@ -191,6 +200,9 @@ impl<R: AsyncRead + Unpin> AsyncRead for Mended<R> {
                 let length = buffer.remaining().min(ready.len() - *read);
                 buffer.put_slice(&ready[*read..*read + length]);
                 *read += length;
+                return Poll::Ready(Ok(()));
+            }
+            if self.exceeded.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(()));
             }
             self.ready = (Vec::new(), 0);
@@ -322,13 +334,35 @@ mod tests {
         }
     }
 
+    fn mended<R>(inner: R, open: Open, most: usize) -> Mended<R> {
+        Mended::new(inner, open, most, Arc::default())
+    }
+
+    #[tokio::test]
+    async fn output_ends_at_a_line_that_is_too_long() {
+        for (text, expected, is_exceeded) in [
+            ("1234\n1234\n", "1234\n1234\n", false),
+            ("1234\n12345\n1\n", "1234\n", true),
+            ("1\n123456\n1\n", "1\n", true),
+            ("1234567", "", true),
+        ] {
+            for cut in 0..text.len() {
+                let (first, second) = text.as_bytes().split_at(cut);
+                let mut mended = mended(first.chain(second), Open::default(), 5);
+                let mut all = String::new();
+                mended.read_to_string(&mut all).await.unwrap();
+                assert_eq!((&*all, mended.exceeded.load(Ordering::Relaxed)), (expected, is_exceeded), "{cut}");
+            }
+        }
+    }
+
     #[tokio::test]
     async fn lines_are_mended_on_their_way() {
         let open = Open::default();
         let (ours, theirs) = tokio::io::duplex(64);
         let (mut output, mut input) = tokio::io::split(theirs);
         let (from, to) = tokio::io::split(ours);
-        let (mut from, mut to) = (Mended::new(from, open.clone()), Noted::new(to, open.clone()));
+        let (mut from, mut to) = (mended(from, open.clone(), 99), Noted::new(to, open.clone()));
         to.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"x\"}\n").await.unwrap();
         to.flush().await.unwrap();
         assert_eq!(open.ids().len(), 1);

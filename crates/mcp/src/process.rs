@@ -49,7 +49,7 @@ impl Process {
         command.envs(surroundings.path.iter().map(|path| ("PATH", path))).envs(&settings.set);
         for name in &settings.env {
             let value = (surroundings.variable)(name);
-            let value = value.ok_or_else(|| StartError::Variable { name: name.clone() })?;
+            let value = value.ok_or_else(|| StartError::Variable(name.clone()))?;
             command.env(name, value);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

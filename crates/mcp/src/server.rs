@@ -12,7 +12,6 @@ use houston_domain::mcp_server::pin;
 use rmcp::model::{CallToolResponse, DetailedTask, InputResponses};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::bounded::Bounded;
 use crate::connection::{Connection, Ended, InUse, Limits, Request, Way};
 use crate::error::{CallError, StartError};
 use crate::http::Http;
@@ -175,7 +174,7 @@ impl Server {
 
     async fn connected(self: &Arc<Self>, until: Instant) -> Result<InUse, CallError> {
         let seconds = self.limits.start_s;
-        timeout_at(until, self.connect()).await.unwrap_or(Err(CallError::Starting { seconds }))
+        timeout_at(until, self.connect()).await.unwrap_or(Err(CallError::Starting(seconds)))
     }
 
     /// How far a task is that a call has begun.
@@ -214,7 +213,7 @@ impl Server {
     ) -> Result<(CallToolResponse, bool), CallError> {
         let tools = connection.tools(deadline).await.map_err(|error| match error {
             // They say so themselves.
-            CallError::List { .. } | CallError::NotSent(_) => error,
+            CallError::List(_) | CallError::NotSent(_) => error,
             error => CallError::NotSent(Box::new(error)),
         })?;
         self.check(&tools, &request.tool)?;
@@ -248,7 +247,7 @@ impl Server {
             Ok(connection) => {
                 let limit = self.settings.call_limit(&self.limits);
                 let tools = connection.tools(Instant::now() + limit).await;
-                tools.map_err(|error| StartError::List { reason: error.to_string() })
+                tools.map_err(|error| StartError::List(error.to_string()))
             }
             Err(error) => Err(error),
         };
@@ -288,7 +287,7 @@ impl Server {
         let left =
             slot.paused.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
         if left > Duration::ZERO {
-            return Err(CallError::Paused { seconds: left.as_secs() + 1 });
+            return Err(CallError::Paused(left.as_secs() + 1));
         }
         let server = Arc::clone(self);
         let task = self.shared.tracker.spawn(async move { server.started().await });
@@ -312,7 +311,7 @@ impl Server {
                 let printed = stderr.last_lines(3).join(" | ");
                 let reason = format!("{error}; it printed: {printed}");
                 // A login ends that: the next call may be the first after it.
-                if !matches!(error, StartError::Login { .. }) {
+                if !matches!(error, StartError::Login(_)) {
                     self.failed(&mut slot, &reason, Instant::now(), error.is_setting());
                 }
                 Err(self.not_started(&error))
@@ -327,7 +326,7 @@ impl Server {
     /// A model reads no more about a server of the operator's; that of a tenant has no other place to say it.
     fn not_started(&self, error: &StartError) -> CallError {
         match &self.own {
-            Some(own) => CallError::OwnStart { reason: own.without_secrets(&error.to_string()) },
+            Some(own) => CallError::OwnStart(own.without_secrets(&error.to_string())),
             None => CallError::Start,
         }
     }
@@ -364,7 +363,7 @@ impl Server {
         };
         let seconds = self.limits.start_s;
         let opened = self.open(stderr, limits);
-        timeout(Duration::from_secs(seconds), opened).await.unwrap_or(Err(StartError::Timeout { seconds }))
+        timeout(Duration::from_secs(seconds), opened).await.unwrap_or(Err(StartError::Timeout(seconds)))
     }
 
     async fn open(&self, stderr: &Stderr, limits: Limits) -> Result<Arc<Connection>, StartError> {
@@ -393,8 +392,8 @@ impl Server {
         self.shared.tracker.spawn(stderr.clone().drain(printed));
         let too_large = Arc::new(AtomicBool::new(false));
         let open = Open::default();
-        let stdout = Bounded::new(stdout, limits.message_bytes, Arc::clone(&too_large));
-        let (stdout, stdin) = (Mended::new(stdout, open.clone()), Noted::new(stdin, open));
+        let stdout = Mended::new(stdout, open.clone(), limits.message_bytes, Arc::clone(&too_large));
+        let stdin = Noted::new(stdin, open);
         let is_modern = self.settings.is_modern();
         let way =
             Way { transport: (stdout, stdin), is_modern, process: Some(process), too_large, place: None };

@@ -123,7 +123,7 @@ fn state_of(call: &Call, begun: &Begun, task: DetailedTask) -> Option<Acted> {
             match serde_json::from_value::<CallToolResult>(serde_json::Value::Object(result)) {
                 Ok(result) => Acted::Done(call.response(Ok(result))),
                 Err(_) => Acted::Done(
-                    call.failed(CallError::Unsupported { wants: "with a task of something else" }),
+                    call.failed(CallError::Unsupported("with a task of something else")),
                 ),
             }
         }
@@ -146,8 +146,8 @@ fn state_of(call: &Call, begun: &Begun, task: DetailedTask) -> Option<Acted> {
 fn is_passing(error: &CallError) -> bool {
     match error {
         CallError::NotSent(error) => is_passing(error),
-        CallError::Closed | CallError::Timeout { .. } | CallError::Starting { .. } => true,
-        CallError::Start | CallError::OwnStart { .. } | CallError::Paused { .. } => true,
+        CallError::Closed | CallError::Timeout(_) | CallError::Starting(_) => true,
+        CallError::Start | CallError::OwnStart(_) | CallError::Paused(_) => true,
         CallError::Http { status, .. } => status.is_none_or(|status| status == 429 || status >= 500),
         _ => false,
     }

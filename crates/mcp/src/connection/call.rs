@@ -75,7 +75,7 @@ impl Connection {
             ServerResult::CustomResult(custom) if is_empty(&custom.0) => {
                 CallToolResponse::Complete(CallToolResult::default())
             }
-            _ => return Err(CallError::Unsupported { wants: "with something else" }),
+            _ => return Err(CallError::Unsupported("with something else")),
         };
         Ok((answer, self.heard.declined.load(Ordering::Relaxed) != before))
     }
@@ -103,7 +103,7 @@ impl Connection {
         };
         let Ok(answer) = timeout_at(deadline, asked).await else {
             self.probe();
-            return Err(CallError::Timeout { seconds: self.limits.call.as_secs() });
+            return Err(CallError::Timeout(self.limits.call.as_secs()));
         };
         if matches!(answer, Ok(_) | Err(ServiceError::McpError(_))) {
             self.answers.fetch_add(1, Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl Connection {
             ServiceError::McpError(ErrorData { code: ErrorCode(code), message, .. }) => {
                 CallError::Rpc { code, message: cleaned(&message, MAX_ERROR) }
             }
-            ServiceError::UnexpectedResponse => CallError::Unsupported { wants: "with something else" },
+            ServiceError::UnexpectedResponse => CallError::Unsupported("with something else"),
             error => self.failed(&error),
         }
     }
@@ -153,7 +153,7 @@ impl Connection {
     ) -> Result<T, CallError> {
         let Ok(answer) = timeout_at(deadline, asked).await else {
             self.probe();
-            return Err(CallError::Timeout { seconds: self.limits.call.as_secs() });
+            return Err(CallError::Timeout(self.limits.call.as_secs()));
         };
         answer.map_err(|error| self.refused(error))
     }

@@ -161,10 +161,10 @@ impl Connection {
                 _ => None,
             };
             if let Some(HttpError::Token(reason)) = of_http {
-                return StartError::Login { reason: reason.to_string() };
+                return StartError::Login(reason.to_string());
             }
             let reason = of_http.map_or_else(|| error.to_string(), HttpError::to_string);
-            StartError::Handshake { reason: cleaned(&reason, MAX_ERROR) }
+            StartError::Handshake(cleaned(&reason, MAX_ERROR))
         })?;
         let peer = service.peer().clone();
         // A server could have its old list served for as long as it likes, and after failures.
@@ -172,7 +172,7 @@ impl Connection {
         let before = heard.changes.load(Ordering::Relaxed);
         let listed = list(&peer)
             .await
-            .map_err(|error| StartError::List { reason: cleaned(&error.to_string(), MAX_ERROR) })?;
+            .map_err(|error| StartError::List(cleaned(&error.to_string(), MAX_ERROR)))?;
         let (used, stop) = (watch::Sender::new(Use::default()), shared.stop.child_token());
         let cut = Arc::new(AtomicBool::new(false));
         let keeper = Keeper {
@@ -229,7 +229,7 @@ impl Connection {
         let listed = timeout_at(deadline, self.listed()).await;
         listed.unwrap_or_else(|_| {
             self.probe();
-            Err(CallError::Timeout { seconds: self.limits.call.as_secs() })
+            Err(CallError::Timeout(self.limits.call.as_secs()))
         })
     }
 
@@ -243,7 +243,7 @@ impl Connection {
         }
         let listed = list(&self.peer).await.map_err(|error| match error {
             ListError::Service(error) if !matches!(error, ServiceError::McpError(_)) => self.failed(&error),
-            error => CallError::List { reason: cleaned(&error.to_string(), MAX_ERROR) },
+            error => CallError::List(cleaned(&error.to_string(), MAX_ERROR)),
         })?;
         *tools = Tools { at: Instant::now(), changes, listed: Arc::clone(&listed) };
         Ok(listed)
@@ -314,7 +314,7 @@ impl Connection {
     fn closed(&self) -> CallError {
         if self.too_large.load(Ordering::Relaxed) {
             self.end(Ended::failed("it sent a message that was too large".to_owned()));
-            CallError::TooLarge { bytes: self.limits.message_bytes }
+            CallError::TooLarge(self.limits.message_bytes)
         } else {
             CallError::Closed
         }

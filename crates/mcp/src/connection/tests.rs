@@ -104,7 +104,7 @@ async fn old_list_is_not_used_while_or_after_the_new_one_fails() {
     let given_up = timeout(Duration::from_secs(1), connection.tools(Instant::now() + CALL)).await;
     assert!(given_up.is_err());
     let refused = connection.tools(Instant::now() + CALL).await.unwrap_err();
-    assert_eq!(refused, CallError::List { reason: "Mcp error: -32603: not now".to_owned() });
+    assert_eq!(refused, CallError::List("Mcp error: -32603: not now".to_owned()));
     assert_eq!(names(&connection).await, ["new"]);
 }
 
@@ -163,7 +163,7 @@ async fn server_that_answers_a_ping_stays_after_a_call_timed_out() {
     let connection = silent(true).await;
     let begun = Instant::now();
     let answer = connection.begin().unwrap().call(hang(), begun + CALL).await;
-    assert_eq!(answer.unwrap_err(), CallError::Timeout { seconds: 60 });
+    assert_eq!(answer.unwrap_err(), CallError::Timeout(60));
     assert_eq!(begun.elapsed().as_secs(), 60);
     assert!(timeout(PING * 2, connection.ended()).await.is_err());
 }
@@ -173,7 +173,7 @@ async fn server_that_answers_nothing_is_ended() {
     let connection = silent(false).await;
     let in_use = connection.begin().unwrap();
     let answer = in_use.call(hang(), Instant::now() + CALL).await;
-    assert_eq!(answer.unwrap_err(), CallError::Timeout { seconds: 60 });
+    assert_eq!(answer.unwrap_err(), CallError::Timeout(60));
     timeout(PING * 2, connection.ended()).await.unwrap();
     let why = connection.begin().err().unwrap();
     assert!(matches!(&why, Ended::Failed { reason, .. } if reason.contains("ping")), "{why:?}");

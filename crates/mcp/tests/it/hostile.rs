@@ -64,7 +64,7 @@ async fn server_gets_nothing_of_the_environment_but_what_is_named() {
 async fn missing_variable_is_named_to_the_operator_only() {
     let guest = Guest::broken(&format!("{}\nenv = [\"MISSING\"]", hostile("fair")), "");
     let look = guest.look().await;
-    assert!(matches!(look.tools, Err(StartError::Variable { name }) if name == "MISSING"));
+    assert!(matches!(look.tools, Err(StartError::Variable(name)) if name == "MISSING"));
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn changed_tool_is_not_called_until_it_is_approved() {
 async fn server_that_never_answers_is_ended_at_its_limit() {
     let guest = Guest::broken(&hostile("deaf"), "start_s = 1");
     let look = guest.look().await;
-    assert!(matches!(look.tools, Err(StartError::Timeout { seconds: 1 })));
+    assert!(matches!(look.tools, Err(StartError::Timeout(1))));
 }
 
 #[tokio::test]
