@@ -7,7 +7,8 @@ use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::plan::Templates;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_sandbox::{Conversion, Converted, Sandbox, Shell};
-use houston_web::search::{Brave, Exa, SearchProvider, Searxng, Tavily};
+pub use houston_web::search::Provider;
+use houston_web::search::Search;
 use houston_web::{Client, Fault, Limits, ListedHost, Refusal, Request, Response, Tls, WebError};
 use http::StatusCode;
 use secrecy::SecretString;
@@ -49,7 +50,7 @@ pub struct Web {
     search: Option<SearchSettings>,
     public: OnceLock<Client>,
     listed: OnceLock<Client>,
-    provider: OnceLock<Arc<dyn SearchProvider>>,
+    provider: OnceLock<Search>,
 }
 
 /// A search provider and an account there.
@@ -60,33 +61,6 @@ pub struct SearchSettings {
     pub url: Option<String>,
     /// The key of the account.
     pub key: Option<SecretString>,
-}
-
-/// The search providers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Provider {
-    /// tavily.com.
-    Tavily,
-    /// Brave Search.
-    Brave,
-    /// exa.ai.
-    Exa,
-    /// A SearXNG server of the operator's own.
-    Searxng,
-}
-
-impl Provider {
-    /// The environment variable with the key.
-    #[must_use]
-    pub fn key_variable(self) -> &'static str {
-        match self {
-            Self::Tavily => "TAVILY_API_KEY",
-            Self::Brave => "BRAVE_API_KEY",
-            Self::Exa => "EXA_API_KEY",
-            Self::Searxng => "SEARXNG_API_KEY",
-        }
-    }
 }
 
 impl Web {
@@ -108,10 +82,10 @@ impl Web {
     /// # Errors
     /// What the model reads: a refusal, or why there is no answer.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, Failed> {
-        let listed = (!self.hosts.is_empty()).then(|| client(&self.listed, || self.listed(&self.hosts)));
+        let listed = (!self.hosts.is_empty()).then(|| made(&self.listed, || self.listed(&self.hosts)));
         let client = match listed.transpose()? {
             Some(listed) if listed.judge(&request.url).is_ok() => listed,
-            _ => client(&self.public, || Ok(Client::guarded(tls()?).limits(self.limits).build()))?,
+            _ => made(&self.public, || Ok(Client::guarded(tls()?).limits(self.limits).build()))?,
         };
         Ok(client.send(request).await?)
     }
@@ -120,32 +94,19 @@ impl Web {
     ///
     /// # Errors
     /// What the model reads.
-    pub(crate) fn provider(&self) -> Result<Arc<dyn SearchProvider>, Failed> {
-        if let Some(provider) = self.provider.get() {
-            return Ok(Arc::clone(provider));
-        }
-        let settings = self.search.as_ref().ok_or_else(|| Failed::config("no search provider is set"))?;
-        let base = settings.url.as_deref();
-        let base = base.or(match settings.provider {
-            Provider::Tavily => Some(Tavily::BASE),
-            Provider::Brave => Some(Brave::BASE),
-            Provider::Exa => Some(Exa::BASE),
-            Provider::Searxng => None,
-        });
-        let base = base.ok_or_else(|| Failed::config("the address of the SearXNG server is not set"))?;
-        let host = ListedHost::of(base).map_err(|refusal| Failed::config(&refusal.to_string()))?;
-        let client = self.listed(&[host])?;
-        let key = || {
-            let variable = settings.provider.key_variable();
-            settings.key.clone().ok_or_else(|| Failed::config(&format!("{variable} is not set")))
-        };
-        let provider: Arc<dyn SearchProvider> = match settings.provider {
-            Provider::Tavily => Arc::new(Tavily::new(client, base, key()?)),
-            Provider::Brave => Arc::new(Brave::new(client, base, key()?)),
-            Provider::Exa => Arc::new(Exa::new(client, base, key()?, Arc::new(|| SystemClock.now()))),
-            Provider::Searxng => Arc::new(Searxng::new(client, base, settings.key.clone())),
-        };
-        Ok(Arc::clone(self.provider.get_or_init(|| provider)))
+    pub(crate) fn provider(&self) -> Result<&Search, Failed> {
+        made(&self.provider, || {
+            let settings = self.search.as_ref().ok_or_else(|| Failed::config("no search provider is set"))?;
+            let (provider, key) = (settings.provider, settings.key.clone());
+            let base = settings.url.as_deref().or(provider.base());
+            let base = base.ok_or_else(|| Failed::config("the address of the SearXNG server is not set"))?;
+            let host = ListedHost::of(base).map_err(|refusal| Failed::config(&refusal.to_string()))?;
+            let client = self.listed(&[host])?;
+            if key.is_none() && provider != Provider::Searxng {
+                return Err(Failed::config(&format!("{} is not set", provider.key_variable())));
+            }
+            Ok(Search::new(provider, client, base, key, Arc::new(|| SystemClock.now())))
+        })
     }
 
     fn listed(&self, hosts: &[ListedHost]) -> Result<Client, Failed> {
@@ -153,10 +114,10 @@ impl Web {
     }
 }
 
-/// The client in `cell`; made if it is needed for the first time.
-fn client(cell: &OnceLock<Client>, make: impl FnOnce() -> Result<Client, Failed>) -> Result<&Client, Failed> {
+/// What is in `cell`; made if it is needed for the first time.
+fn made<T>(cell: &OnceLock<T>, make: impl FnOnce() -> Result<T, Failed>) -> Result<&T, Failed> {
     match cell.get() {
-        Some(client) => Ok(client),
+        Some(made) => Ok(made),
         None => make().map(|made| cell.get_or_init(|| made)),
     }
 }

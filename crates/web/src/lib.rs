@@ -5,7 +5,7 @@
 //! | [`address`] | which IP addresses are on the public internet: a pure function |
 //! | [`target`] | which URLs may be asked for: a pure function |
 //! | [`client`] | [`Client`]: sends requests within limits, follows redirects |
-//! | [`search`] | [`search::SearchProvider`]: Tavily, Brave Search, SearXNG, Exa |
+//! | [`search`] | [`search::Search`]: Tavily, Brave Search, SearXNG, Exa |
 //! | [`webhook`] | signatures of Standard Webhooks |
 //! | [`sink`] | receivers of webhooks: their addresses, and one signed request |
 //! | [`json_api`] | a customer's endpoints as tools, from a TOML file or an OpenAPI document |
@@ -45,8 +45,8 @@
 //!
 //! # Add a search provider
 //! 1. Add a file to `search/` with the address of the provider's documentation, its parameters and limits on top; the
-//!    types of its answer, with every field optional that the documentation does not promise; and a type that implements
-//!    [`search::SearchProvider`] through `exchange::json` and `exchange::found`.
+//!    types of its answer, with every field optional that the documentation does not promise; a function `ask` that
+//!    uses `exchange::json` and `exchange::found`, and a variant of [`search::Provider`].
 //! 2. What it cannot do becomes a line of [`search::Found::ignored`]; domain filters become `site:` terms
 //!    (`domains::with_terms`). If it has no pages, use `Query::window`.
 //! 3. Add it to `tests/web/search.rs`: the request it sends, and the answers that all providers are tested with.

@@ -172,8 +172,8 @@ impl BuiltIn for SearchWeb {
                 Ok(provider) => provider,
                 Err(failed) => return failed.of_read(),
             };
-            match provider.search(&query).await {
-                Ok(found) => ToolResponse::success(hits(&found, provider.name(), query.page)),
+            match provider.ask(&query).await {
+                Ok(found) => ToolResponse::success(hits(&found, provider.provider().name(), query.page)),
                 Err(error) => Failed::new(error.fault(), error.to_string()).of_read(),
             }
         })))

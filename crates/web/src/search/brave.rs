@@ -4,17 +4,12 @@
 //! `GET /res/v1/web/search` with `X-Subscription-Token`. `count` is 1 to 20, `offset` counts pages from 0 to 9,
 //! `freshness` is pd, pw, pm or py; only some countries and languages are allowed. Domains become `site:` terms.
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
-use http::header::{ACCEPT, HeaderName, HeaderValue};
+use http::header::HeaderName;
 use serde::Deserialize;
 
 use super::exchange::{self, Parameters};
-use super::{Found, Freshness, Key, Query, SearchError, SearchProvider, domains};
-use crate::client::Client;
-use crate::request::Request;
+use super::{Found, Freshness, Query, Search, SearchError, domains};
 
-const NAME: &str = "Brave Search";
 const TOKEN: HeaderName = HeaderName::from_static("x-subscription-token");
 
 const COUNTRIES: [&str; 36] = [
@@ -29,13 +24,6 @@ const LANGUAGES: [&str; 46] = [
     "hr", "hu", "is", "it", "jp", "kn", "ko", "lt", "lv", "ml", "mr", "ms", "nb", "nl", "pa", "pl", "ro",
     "ru", "sk", "sl", "sr", "sv", "ta", "te", "th", "tr", "uk", "vi", "en-gb",
 ];
-
-/// An account at Brave.
-pub struct Brave {
-    client: Client,
-    base: String,
-    key: Key,
-}
 
 #[derive(Deserialize)]
 struct Answer {
@@ -58,29 +46,16 @@ struct Page {
     age: Option<String>,
 }
 
-impl Brave {
-    /// The address of the service.
-    pub const BASE: &'static str = "https://api.search.brave.com";
-
-    /// Searches through a client at an address without path, usually [`Brave::BASE`].
-    #[must_use]
-    pub fn new(client: Client, base: &str, key: Key) -> Self {
-        Self { client, base: base.trim_end_matches('/').to_owned(), key }
-    }
-
-    async fn ask(&self, query: &Query) -> Result<Found, SearchError> {
-        let Parameters { parameters, ignored } = parameters(query);
-        let line = exchange::query_line(&parameters);
-        let request = Request::get(format!("{}/res/v1/web/search?{line}", self.base))
-            .header(ACCEPT, HeaderValue::from_static("application/json"))
-            .secret(TOKEN, "", &self.key);
-        let answer: Answer = exchange::json(NAME, &self.client, request, Some(&self.key)).await?;
-        let pages = answer.web.map(|web| web.results).unwrap_or_default();
-        let hits = pages.into_iter().map(|page| {
-            exchange::hit(page.title, page.url, page.description, page.page_age.or(page.age), None)
-        });
-        Ok(exchange::found(query, hits, 0, ignored))
-    }
+/// Asks Brave.
+pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, SearchError> {
+    let Parameters { parameters, ignored } = parameters(query);
+    let request = exchange::get(search, "/res/v1/web/search", &parameters);
+    let answer: Answer = exchange::json(search, request, TOKEN, "").await?;
+    let pages = answer.web.map(|web| web.results).unwrap_or_default();
+    let hits = pages
+        .into_iter()
+        .map(|page| exchange::hit(page.title, page.url, page.description, page.page_age.or(page.age), None));
+    Ok(exchange::found(query, hits, 0, ignored))
 }
 
 fn parameters(query: &Query) -> Parameters {
@@ -131,15 +106,5 @@ fn language(full: &str, plain: &str) -> Option<&'static str> {
             let listed = |text: &str| LANGUAGES.into_iter().find(|language| *language == text);
             listed(full).or_else(|| listed(plain))
         }
-    }
-}
-
-impl SearchProvider for Brave {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn search<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Found, SearchError>> {
-        self.ask(query).boxed()
     }
 }

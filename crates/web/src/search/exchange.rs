@@ -2,26 +2,30 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
 
-use super::{Found, Hit, Key, Query, SNIPPET_CHARACTERS, SearchError, domains};
-use crate::client::Client;
-use crate::error::{Refusal, WebError};
+use super::{Found, Hit, Key, Query, SNIPPET_CHARACTERS, Search, SearchError, domains};
+use crate::error::WebError;
 use crate::request::Request;
 
-/// Sends a request with a key and reads the answer's JSON.
+/// Sends a request with the key, if there is one, in this header after this prefix, and reads the answer's JSON.
 pub(super) async fn json<T: DeserializeOwned>(
-    provider: &'static str,
-    client: &Client,
-    request: Result<Request, Refusal>,
-    key: Option<&Key>,
+    search: &Search,
+    request: Request,
+    header: HeaderName,
+    prefix: &str,
 ) -> Result<T, SearchError> {
+    let (provider, key) = (search.provider.name(), search.key.as_ref());
+    let request = match key {
+        Some(key) => request.secret(header, prefix, key),
+        None => Ok(request),
+    };
     let failed = |error: WebError| SearchError::Web { provider, error };
     // Only a key with characters that no header can have makes a request fail to build.
     let request = request.map_err(|_| SearchError::Key { provider, status: 401 })?;
-    let response = client.send(request).await.map_err(failed)?;
+    let response = search.client.send(request).await.map_err(failed)?;
     let unreadable = |reason: String| SearchError::Unreadable { provider, reason };
     let status = response.status.as_u16();
     if !response.status.is_success() {
@@ -49,9 +53,11 @@ pub(super) struct Parameters {
     pub(super) ignored: Vec<String>,
 }
 
-/// The query of a URL.
-pub(super) fn query_line(parameters: &[(&'static str, String)]) -> String {
-    url::form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish()
+/// The request for this path with these parameters.
+pub(super) fn get(search: &Search, path: &str, parameters: &[(&'static str, String)]) -> Request {
+    let line = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+    Request::get(format!("{}{path}?{line}", search.base))
+        .header(ACCEPT, HeaderValue::from_static("application/json"))
 }
 
 /// The beginning of an answer, on one line and without the key, which some servers quote.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use futures_util::future::BoxFuture;
 use secrecy::SecretString;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::client::Client;
 use crate::error::{Fault, WebError};
 
 mod brave;
@@ -18,19 +18,91 @@ mod query;
 mod searxng;
 mod tavily;
 
-pub use brave::Brave;
-pub use exa::Exa;
 pub use query::{Freshness, Query};
-pub use searxng::Searxng;
-pub use tavily::Tavily;
+
+/// The search providers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// tavily.com.
+    Tavily,
+    /// Brave Search.
+    Brave,
+    /// exa.ai.
+    Exa,
+    /// A SearXNG server of the operator's own.
+    Searxng,
+}
+
+impl Provider {
+    /// Its name, as its documentation spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tavily => "Tavily",
+            Self::Brave => "Brave Search",
+            Self::Exa => "Exa",
+            Self::Searxng => "SearXNG",
+        }
+    }
+
+    /// The environment variable with the key.
+    #[must_use]
+    pub fn key_variable(self) -> &'static str {
+        match self {
+            Self::Tavily => "TAVILY_API_KEY",
+            Self::Brave => "BRAVE_API_KEY",
+            Self::Exa => "EXA_API_KEY",
+            Self::Searxng => "SEARXNG_API_KEY",
+        }
+    }
+
+    /// Its address; `None`: that of the operator's own server.
+    #[must_use]
+    pub fn base(self) -> Option<&'static str> {
+        match self {
+            Self::Tavily => Some("https://api.tavily.com"),
+            Self::Brave => Some("https://api.search.brave.com"),
+            Self::Exa => Some("https://api.exa.ai"),
+            Self::Searxng => None,
+        }
+    }
+}
 
 /// Searches the web with one provider and one account there.
-pub trait SearchProvider: Send + Sync {
-    /// The provider's name, as its documentation spells it.
-    fn name(&self) -> &'static str;
+pub struct Search {
+    provider: Provider,
+    client: Client,
+    base: String,
+    key: Option<Key>,
+    now: Now,
+}
 
-    /// Asks one question. A question has passed [`Query::check`].
-    fn search<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Found, SearchError>>;
+impl Search {
+    /// Searches at `base`, which may end with a slash, through `client`, with the key of an account: only SearXNG may need none.
+    #[must_use]
+    pub fn new(provider: Provider, client: Client, base: &str, key: Option<Key>, now: Now) -> Self {
+        Self { provider, client, base: base.trim_end_matches('/').to_owned(), key, now }
+    }
+
+    /// Who is asked.
+    #[must_use]
+    pub fn provider(&self) -> Provider {
+        self.provider
+    }
+
+    /// Asks one question, which has passed [`Query::check`].
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub async fn ask(&self, query: &Query) -> Result<Found, SearchError> {
+        match self.provider {
+            Provider::Tavily => tavily::ask(self, query).await,
+            Provider::Brave => brave::ask(self, query).await,
+            Provider::Exa => exa::ask(self, query).await,
+            Provider::Searxng => searxng::ask(self, query).await,
+        }
+    }
 }
 
 /// The key of an account.

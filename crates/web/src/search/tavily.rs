@@ -4,17 +4,13 @@
 //! `POST /search` with a bearer token. `max_results` is 0 to 20, `time_range` is day, week, month or year, the domain
 //! lists are filters. There are no pages and no language; `country` is an English name in small letters.
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Found, Key, Query, SearchError, SearchProvider, exchange};
-use crate::client::Client;
+use super::{Found, Query, Search, SearchError, exchange};
 use crate::request::Request;
 
-const NAME: &str = "Tavily";
 const MOST: usize = 20;
 
 /// Tavily's names of countries.
@@ -57,13 +53,6 @@ const COUNTRIES: [(&str, &str); 36] = [
     ("ZA", "south africa"),
 ];
 
-/// An account at Tavily.
-pub struct Tavily {
-    client: Client,
-    base: String,
-    key: Key,
-}
-
 #[derive(Deserialize)]
 struct Answer {
     results: Vec<Page>,
@@ -78,44 +67,30 @@ struct Page {
     score: Option<f64>,
 }
 
-impl Tavily {
-    /// The address of the service.
-    pub const BASE: &'static str = "https://api.tavily.com";
-
-    /// Searches through a client at an address without path, usually [`Tavily::BASE`].
-    #[must_use]
-    pub fn new(client: Client, base: &str, key: Key) -> Self {
-        Self { client, base: base.trim_end_matches('/').to_owned(), key }
-    }
-
-    async fn ask(&self, query: &Query) -> Result<Found, SearchError> {
-        let (count, skip) = query.window(NAME, MOST)?;
-        let (body, ignored) = body(query, count);
-        let request = Request::post_json(format!("{}/search", self.base), &body);
-        let request = request.secret(AUTHORIZATION, "Bearer ", &self.key);
-        let answer: Answer = exchange::json(NAME, &self.client, request, Some(&self.key)).await?;
-        let hits = answer
-            .results
-            .into_iter()
-            .map(|page| exchange::hit(page.title, page.url, page.content, page.published_date, page.score));
-        Ok(exchange::found(query, hits, skip, ignored))
-    }
+/// Asks Tavily.
+pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, SearchError> {
+    let (count, skip) = query.window(search.provider.name(), MOST)?;
+    let (body, ignored) = body(query, count);
+    let request = Request::post_json(format!("{}/search", search.base), &body);
+    let answer: Answer = exchange::json(search, request, AUTHORIZATION, "Bearer ").await?;
+    let hits = answer
+        .results
+        .into_iter()
+        .map(|page| exchange::hit(page.title, page.url, page.content, page.published_date, page.score));
+    Ok(exchange::found(query, hits, skip, ignored))
 }
 
 fn body(query: &Query, count: usize) -> (Value, Vec<String>) {
-    let mut body = Map::from_iter([
-        ("query".to_owned(), json!(query.query)),
-        ("max_results".to_owned(), json!(count)),
-        ("search_depth".to_owned(), json!("basic")),
-        ("topic".to_owned(), json!("general")),
-    ]);
+    let mut body = json!({
+        "query": query.query, "max_results": count, "search_depth": "basic", "topic": "general",
+    });
     let mut ignored = Vec::new();
     if let Some(freshness) = query.freshness {
-        body.insert("time_range".to_owned(), json!(freshness.text()));
+        body["time_range"] = json!(freshness.text());
     }
     if let Some(country) = &query.country {
         match COUNTRIES.iter().find(|(code, _)| code == country) {
-            Some((_, name)) => _ = body.insert("country".to_owned(), json!(name)),
+            Some((_, name)) => body["country"] = json!(name),
             None => ignored.push(format!("country: Tavily's name of `{country}` is not listed")),
         }
     }
@@ -126,18 +101,8 @@ fn body(query: &Query, count: usize) -> (Value, Vec<String>) {
         [("include_domains", &query.include_domains), ("exclude_domains", &query.exclude_domains)]
     {
         if !domains.is_empty() {
-            body.insert(name.to_owned(), json!(domains));
+            body[name] = json!(domains);
         }
     }
-    (body.into(), ignored)
-}
-
-impl SearchProvider for Tavily {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn search<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Found, SearchError>> {
-        self.ask(query).boxed()
-    }
+    (body, ignored)
 }

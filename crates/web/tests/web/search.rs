@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use chrono::{TimeZone as _, Utc};
 use houston_web::Client;
-use houston_web::search::{
-    Brave, Exa, Found, Freshness, Key, Query, SearchError, SearchProvider, Searxng, Tavily,
-};
+use houston_web::search::{Found, Freshness, Key, Provider, Query, Search, SearchError};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -27,15 +25,15 @@ pub(crate) enum Which {
 pub(crate) const ALL: [Which; 4] = [Which::Tavily, Which::Brave, Which::Searxng, Which::Exa];
 
 impl Which {
-    pub(crate) fn at(self, client: Client) -> Box<dyn SearchProvider> {
-        let key = || Key::from(KEY);
+    pub(crate) fn at(self, client: Client) -> Search {
         let now = Arc::new(|| Utc.with_ymd_and_hms(2026, 11, 23, 12, 0, 0).unwrap());
-        match self {
-            Self::Tavily => Box::new(Tavily::new(client, BASE, key())),
-            Self::Brave => Box::new(Brave::new(client, BASE, key())),
-            Self::Searxng => Box::new(Searxng::new(client, BASE, Some(key()))),
-            Self::Exa => Box::new(Exa::new(client, BASE, key(), now)),
-        }
+        let provider = match self {
+            Self::Tavily => Provider::Tavily,
+            Self::Brave => Provider::Brave,
+            Self::Searxng => Provider::Searxng,
+            Self::Exa => Provider::Exa,
+        };
+        Search::new(provider, client, BASE, Some(Key::from(KEY)), now)
     }
 
     /// An answer with pages, in the provider's form.
@@ -80,7 +78,7 @@ pub(crate) async fn ask(
     handler: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static,
 ) -> (Vec<String>, Result<Found, SearchError>) {
     let (client, network) = Network::new(handler).name("provider.internal", &["10.0.0.9"]).listed(BASE);
-    let found = which.at(client).search(&query.check().unwrap()).await;
+    let found = which.at(client).ask(&query.check().unwrap()).await;
     (network.requests(), found)
 }
 

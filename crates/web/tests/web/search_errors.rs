@@ -120,8 +120,8 @@ async fn a_provider_that_is_down_is_named() {
             Network::new(|_| Vec::new()).name("provider.internal", &["10.0.0.9"]).mode(Mode::Refuses);
         let (client, _) = network.listed(BASE);
         let provider = which.at(client);
-        let error = provider.search(&Query::new("q")).await.unwrap_err();
-        assert!(error.to_string().starts_with(provider.name()), "{error}");
+        let error = provider.ask(&Query::new("q")).await.unwrap_err();
+        assert!(error.to_string().starts_with(provider.provider().name()), "{error}");
         assert_eq!(error.fault(), Fault::Io);
     }
 }
@@ -132,7 +132,7 @@ async fn a_provider_out_of_reach_is_a_matter_of_configuration() {
     for which in ALL {
         let (client, network) =
             Network::new(|_| Vec::new()).name("provider.internal", &["10.0.0.9"]).guarded();
-        let error = which.at(client).search(&Query::new("q")).await.unwrap_err();
+        let error = which.at(client).ask(&Query::new("q")).await.unwrap_err();
         assert_eq!(error.fault(), Fault::Config, "{error}");
         assert_eq!(network.dialled(), Vec::<String>::new());
     }
