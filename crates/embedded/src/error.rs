@@ -61,11 +61,7 @@ pub enum Error {
 
     /// The thread that starts the servers could not be started.
     #[error("cannot start a thread")]
-    Thread {
-        /// The error of the operating system.
-        #[source]
-        source: io::Error,
-    },
+    Thread(#[source] io::Error),
 
     /// A program could not be started.
     #[error("cannot run {}", program.display())]
@@ -148,13 +144,10 @@ pub enum Error {
         mode: u32,
     },
 
-    /// Postgres does not run as root, and there is no other user that could run it.
+    /// Postgres does not run as root, and there is no other user that could run it: none can reach this path.
     #[error("PostgreSQL does not run as root, and neither `postgres` nor `nobody` can reach {}; \
-        choose a folder they can reach, or run as another user", path.display())]
-    NoUser {
-        /// A path that such a user cannot reach.
-        path: PathBuf,
-    },
+        choose a folder they can reach, or run as another user", .0.display())]
+    NoUser(PathBuf),
 
     /// A server of an earlier run is still running and cannot be stopped.
     #[error("{server} of an earlier run is still alive as process {pid} and does not stop; end it by hand")]
@@ -165,19 +158,13 @@ pub enum Error {
         pid: u32,
     },
 
-    /// Only the process that owns the servers may restart them.
-    #[error("the servers in {} are run by another process; restart them there", folder.display())]
-    NotOwner {
-        /// The folder.
-        folder: PathBuf,
-    },
+    /// Only the process that owns the servers of this folder may restart them.
+    #[error("the servers in {} are run by another process; restart them there", .0.display())]
+    NotOwner(PathBuf),
 
     /// The [`Config`](crate::Config) does not contain this server.
-    #[error("{server} is not among the servers started here")]
-    NotStarted {
-        /// The server.
-        server: Server,
-    },
+    #[error("{0} is not among the servers started here")]
+    NotStarted(Server),
 }
 
 /// An installed program and its version.
@@ -263,11 +250,8 @@ impl fmt::Display for Attempt {
 #[non_exhaustive]
 pub enum Obstacle {
     /// A program it needs is not in `PATH`.
-    #[error("`{program}` is not in PATH")]
-    Absent {
-        /// The program.
-        program: &'static str,
-    },
+    #[error("`{0}` is not in PATH")]
+    Absent(&'static str),
     /// It needs root, and `sudo` would ask for a password.
     #[error("it needs root")]
     NeedsRoot,

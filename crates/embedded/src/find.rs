@@ -187,7 +187,7 @@ pub(crate) struct InstallContext<'a> {
 
 impl InstallContext<'_> {
     pub(crate) fn program(&self, program: &'static str) -> Result<PathBuf, Obstacle> {
-        self.search.command(program).ok_or(Obstacle::Absent { program })
+        self.search.command(program).ok_or(Obstacle::Absent(program))
     }
 
     /// Runs `command` to its end without input, and returns its output.

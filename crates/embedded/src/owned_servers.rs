@@ -52,7 +52,7 @@ impl OwnedServers {
         let names: Vec<_> =
             servers.iter().zip(&programs).map(|(server, program)| name(*server, program)).collect();
         progress(&format!("starting {} in {}", names.join(" and "), layout.folder().display()));
-        let spawner = Spawner::new().map_err(|source| Error::Thread { source })?;
+        let spawner = Spawner::new().map_err(Error::Thread)?;
         let mut owned = Self { children: Vec::new(), spawner, layout, lock };
         let program =
             |wanted| servers.iter().position(|server| *server == wanted).map(|at| programs[at].path.clone());
@@ -98,7 +98,7 @@ impl OwnedServers {
     /// Stops `server` if it still runs, starts it again and waits until it is ready.
     pub(crate) fn restart(&mut self, server: Server) -> Result<(), Error> {
         let child = self.children.iter_mut().find(|child| child.server == server);
-        let Child { program, process, .. } = child.ok_or(Error::NotStarted { server })?;
+        let Child { program, process, .. } = child.ok_or(Error::NotStarted(server))?;
         process.stop()?;
         *process = program.spawn(&self.spawner)?;
         program.wait(process, &self.spawner)

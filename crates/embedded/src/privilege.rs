@@ -51,7 +51,7 @@ impl Identity {
         if programs.iter().all(|program| runs_in_namespace(program)) {
             return Ok(Self::Namespace);
         }
-        Err(Error::NoUser { path: unreachable.unwrap_or(Path::new("/")).to_owned() })
+        Err(Error::NoUser(unreachable.unwrap_or(Path::new("/")).to_owned()))
     }
 
     /// The uid of the servers' files, and of their processes outside of a namespace.

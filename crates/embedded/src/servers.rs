@@ -169,7 +169,7 @@ impl Servers {
 
     fn own(&mut self) -> Result<&mut OwnedServers, Error> {
         let folder = self.layout.folder();
-        self.owned.as_mut().ok_or_else(|| Error::NotOwner { folder: folder.to_owned() })
+        self.owned.as_mut().ok_or_else(|| Error::NotOwner(folder.to_owned()))
     }
 }
 

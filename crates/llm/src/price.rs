@@ -213,11 +213,8 @@ pub(crate) enum PriceError {
         part: String,
     },
     /// The parts of a unit add up to more than the unit.
-    #[error("the usage counts more of the parts of {whole} than of {whole} itself")]
-    PartExceedsWhole {
-        /// The unit.
-        whole: String,
-    },
+    #[error("the usage counts more of the parts of {0} than of {0} itself")]
+    PartExceedsWhole(String),
     /// A count or cost exceeds the range of a decimal.
     #[error("the counts of the usage are larger than any real call's")]
     Overflow,
@@ -311,7 +308,7 @@ impl Units {
             rests.iter().filter(|(part, _)| part.is_part_of(unit)).map(|(_, rest)| rest).sum();
         let rest = self.count(counts, name)?.checked_sub(parts).ok_or(PriceError::Overflow)?;
         if rest.is_sign_negative() && !rest.is_zero() {
-            return Err(PriceError::PartExceedsWhole { whole: name.to_owned() });
+            return Err(PriceError::PartExceedsWhole(name.to_owned()));
         }
         Ok(rest)
     }

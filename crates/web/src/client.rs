@@ -130,7 +130,7 @@ impl Client {
             .method(hop.method.clone())
             .uri(hop.target.url().as_str())
             .body(Full::new(hop.body.clone()))
-            .map_err(|error| Refusal::NotAUrl { reason: error.to_string() })?;
+            .map_err(|error| Refusal::NotAUrl(error.to_string()))?;
         *request.headers_mut() = hop.headers.clone();
         request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         let agent = HeaderValue::from_static(USER_AGENT);

@@ -66,7 +66,7 @@ impl Connector {
             vec![address]
         } else {
             let found = self.lookup.lookup(host.to_owned()).await;
-            found.map_err(|_| WebError::NoSuchHost { host: host.to_owned() })?
+            found.map_err(|_| WebError::NoSuchHost(host.to_owned()))?
         };
         let mut refused = None;
         let mut allowed = Vec::new();
@@ -80,7 +80,7 @@ impl Connector {
         match (allowed.is_empty(), refused) {
             (false, _) => Ok(allowed),
             (true, Some(refusal)) => Err(refusal.into()),
-            (true, None) => Err(WebError::NoSuchHost { host: host.to_owned() }),
+            (true, None) => Err(WebError::NoSuchHost(host.to_owned())),
         }
     }
 
@@ -110,7 +110,7 @@ impl Connector {
                     self.judge(&host, peer.ip())?;
                     return Ok(stream);
                 }
-                Ok(Ok(_)) => return Err(Refusal::OtherPeer { host }.into()),
+                Ok(Ok(_)) => return Err(Refusal::OtherPeer(host).into()),
                 Ok(Err(error)) => last = WebError::Connect { host: host.clone(), reason: reason(&error) },
                 Err(_) => {}
             }

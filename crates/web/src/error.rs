@@ -12,40 +12,25 @@ use crate::address::ALLOWED_PORTS;
 #[non_exhaustive]
 pub enum Refusal {
     /// The text is no URL.
-    #[error("this is not a URL ({reason}): write a complete one, like `https://example.com/page`")]
-    NotAUrl {
-        /// What is wrong, in words of the parser.
-        reason: String,
-    },
+    #[error("this is not a URL ({0}): write a complete one, like `https://example.com/page`")]
+    NotAUrl(String),
     /// A scheme other than http and https.
-    #[error("`{scheme}:` URLs are not allowed: only http and https are")]
-    Scheme {
-        /// The scheme, without colon.
-        scheme: String,
-    },
+    #[error("`{0}:` URLs are not allowed: only http and https are")]
+    Scheme(String),
     /// The URL contains a user name or a password.
     #[error(
         "the URL names a user or a password before the `@`: leave them out; credentials belong in headers"
     )]
     UserInfo,
     /// A port that is not allowed.
-    #[error("port {port} is not allowed: allowed are {}", ALLOWED_PORTS)]
-    Port {
-        /// The port of the URL.
-        port: u16,
-    },
+    #[error("port {} is not allowed: allowed are {}", .0, ALLOWED_PORTS)]
+    Port(u16),
     /// A host that is no name of the domain name system.
-    #[error("`{host}` is not a valid host name")]
-    HostName {
-        /// The host as the URL has it after normalisation.
-        host: String,
-    },
+    #[error("`{0}` is not a valid host name")]
+    HostName(String),
     /// A name that exists only inside a network.
-    #[error("`{host}` is a name of a local network: only hosts on the public internet are allowed")]
-    LocalName {
-        /// The host as the URL has it after normalisation.
-        host: String,
-    },
+    #[error("`{0}` is a name of a local network: only hosts on the public internet are allowed")]
+    LocalName(String),
     /// An address that is not on the public internet, in the URL or as the answer for its name.
     #[error("`{host}` is {what}: only addresses on the public internet are allowed")]
     NotPublic {
@@ -54,18 +39,12 @@ pub enum Refusal {
         /// What its address is, for instance `in a private network`.
         what: &'static str,
     },
-    /// A host that is not among those that the operator listed, for clients that may reach only these.
-    #[error("`{host}` is not a host that the operator of this installation has allowed for this use")]
-    NotListed {
-        /// Host and port.
-        host: String,
-    },
+    /// A host (and port) that is not among those that the operator listed, for clients that may reach only these.
+    #[error("`{0}` is not a host that the operator of this installation has allowed for this use")]
+    NotListed(String),
     /// The connection ended at another address than the one that was judged.
-    #[error("the connection to `{host}` ended at another address than expected")]
-    OtherPeer {
-        /// The host of the URL.
-        host: String,
-    },
+    #[error("the connection to `{0}` ended at another address than expected")]
+    OtherPeer(String),
     /// A chain of redirects is too long.
     #[error("`{host}` redirected more than {most} times: ask for the final address itself")]
     Redirects {
@@ -75,11 +54,8 @@ pub enum Refusal {
         most: usize,
     },
     /// A redirect to something that is no URL.
-    #[error("`{host}` redirected to something that is not a URL")]
-    BadRedirect {
-        /// The host that redirected.
-        host: String,
-    },
+    #[error("`{0}` redirected to something that is not a URL")]
+    BadRedirect(String),
     /// A redirect to a URL that is refused.
     #[error("`{host}` redirected to a URL that is refused: {refusal}")]
     RedirectTo {
@@ -90,12 +66,9 @@ pub enum Refusal {
     },
     /// A redirect from https to http.
     #[error(
-        "`{host}` redirected from https to http, which is not followed: what is sent would be readable on the way"
+        "`{0}` redirected from https to http, which is not followed: what is sent would be readable on the way"
     )]
-    Downgrade {
-        /// The host that redirected.
-        host: String,
-    },
+    Downgrade(String),
     /// A request other than GET and HEAD was redirected: it is not repeated at another address.
     #[error(
         "`{host}` answered the {method} request with a redirect (HTTP {status}); the request was not repeated \
@@ -120,17 +93,11 @@ pub enum Refusal {
         to: String,
     },
     /// A secret header, and a URL over which others could read it.
-    #[error("the request to `{host}` carries a secret, which is sent over https only")]
-    PlainSecret {
-        /// The host of the URL.
-        host: String,
-    },
+    #[error("the request to `{0}` carries a secret, which is sent over https only")]
+    PlainSecret(String),
     /// A header that callers may not set.
-    #[error("the header `{name}` cannot be set: the connection sets it")]
-    Header {
-        /// The header's name, in small letters.
-        name: String,
-    },
+    #[error("the header `{0}` cannot be set: the connection sets it")]
+    Header(String),
 }
 
 /// What a failure means to a tool that made the request. The names are those of the tools' error codes.
@@ -171,11 +138,8 @@ pub enum WebError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The name has no address.
-    #[error("the host `{host}` was not found: check the spelling of the URL")]
-    NoSuchHost {
-        /// The host of the URL.
-        host: String,
-    },
+    #[error("the host `{0}` was not found: check the spelling of the URL")]
+    NoSuchHost(String),
     /// No connection.
     #[error("no connection to `{host}`: {reason}")]
     Connect {
@@ -243,11 +207,9 @@ impl WebError {
     #[must_use]
     pub fn fault(&self) -> Fault {
         match self {
-            Self::Refused(Refusal::NotAUrl { .. } | Refusal::Header { .. } | Refusal::HostName { .. }) => {
-                Fault::Invalid
-            }
+            Self::Refused(Refusal::NotAUrl(_) | Refusal::Header(_) | Refusal::HostName(_)) => Fault::Invalid,
             Self::Refused(_) => Fault::Forbidden,
-            Self::NoSuchHost { .. } => Fault::NotFound,
+            Self::NoSuchHost(_) => Fault::NotFound,
             Self::Timeout { .. } => Fault::Timeout,
             Self::ContentType { .. } => Fault::Invalid,
             Self::AfterWrite { error, .. } => error.fault(),
@@ -262,13 +224,13 @@ impl WebError {
             Self::Refused(refusal) => matches!(
                 refusal,
                 Refusal::Redirects { .. }
-                    | Refusal::BadRedirect { .. }
+                    | Refusal::BadRedirect(_)
                     | Refusal::RedirectTo { .. }
-                    | Refusal::Downgrade { .. }
+                    | Refusal::Downgrade(_)
                     | Refusal::RedirectOfWrite { .. }
                     | Refusal::Redirected { .. }
             ),
-            Self::NoSuchHost { .. } | Self::Connect { .. } => false,
+            Self::NoSuchHost(_) | Self::Connect { .. } => false,
             Self::Timeout { phase, .. } => *phase != Phase::Connect,
             Self::Broken { .. }
             | Self::AfterWrite { .. }

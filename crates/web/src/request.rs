@@ -122,7 +122,7 @@ impl Request {
     /// [`Refusal::Header`] if the secret contains characters that no header can have.
     pub fn secret(mut self, name: HeaderName, prefix: &str, secret: &SecretString) -> Result<Self, Refusal> {
         let value = HeaderValue::from_str(&format!("{prefix}{}", secret.expose_secret()));
-        let mut value = value.map_err(|_| Refusal::Header { name: name.as_str().to_owned() })?;
+        let mut value = value.map_err(|_| Refusal::Header(name.as_str().to_owned()))?;
         value.set_sensitive(true);
         self.headers.insert(name, value);
         Ok(self)
@@ -144,12 +144,12 @@ impl Hop {
     pub(crate) fn first(request: &Request, reach: &Reach) -> Result<Self, Refusal> {
         let target = Target::parse(&request.url, reach)?;
         if let Some(name) = OF_THE_CONNECTION.iter().find(|name| request.headers.contains_key(*name)) {
-            return Err(Refusal::Header { name: name.as_str().to_owned() });
+            return Err(Refusal::Header(name.as_str().to_owned()));
         }
         // The operator's own hosts may be in a network of its own, without TLS.
         let is_open = target.url().scheme() == "http" && matches!(reach, Reach::Public);
         if is_open && request.headers.values().any(HeaderValue::is_sensitive) {
-            return Err(Refusal::PlainSecret { host: target.host().to_owned() });
+            return Err(Refusal::PlainSecret(target.host().to_owned()));
         }
         Ok(Self {
             method: request.method.clone(),
@@ -172,12 +172,12 @@ impl Hop {
             return Ok(None);
         };
         let host = self.target.host().to_owned();
-        let bad = || Refusal::BadRedirect { host: host.clone() };
+        let bad = || Refusal::BadRedirect(host.clone());
         // Servers send paths in UTF-8 although they should encode them.
         let location = std::str::from_utf8(location.as_bytes()).map_err(|_| bad())?;
         let url = self.target.url().join(location).map_err(|_| bad())?;
         if self.target.url().scheme() == "https" && url.scheme() == "http" {
-            return Err(Refusal::Downgrade { host });
+            return Err(Refusal::Downgrade(host));
         }
         let refused = |refusal| Refusal::RedirectTo { host: host.clone(), refusal: Box::new(refusal) };
         let target = Target::judge(url, reach).map_err(refused)?;

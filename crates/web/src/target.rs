@@ -94,13 +94,13 @@ impl Target {
         if let Some(Host::Domain(name)) = url.host()
             && name != host
         {
-            url.set_host(Some(&host)).map_err(|_| Refusal::HostName { host: host.clone() })?;
+            url.set_host(Some(&host)).map_err(|_| Refusal::HostName(host.clone()))?;
         }
         match reach {
             Reach::Public => is_public(&url, &host, port)?,
             Reach::Listed(hosts) if hosts.iter().any(|listed| listed.host == host && listed.port == port) => {
             }
-            Reach::Listed(_) => return Err(Refusal::NotListed { host: format!("{host}:{port}") }),
+            Reach::Listed(_) => return Err(Refusal::NotListed(format!("{host}:{port}"))),
         }
         Ok(Self { url, host, port })
     }
@@ -127,14 +127,14 @@ impl Target {
 fn parse(text: &str) -> Result<Url, Refusal> {
     if text.len() > MAX_LENGTH {
         let reason = format!("it has {} characters of at most {MAX_LENGTH}", text.len());
-        return Err(Refusal::NotAUrl { reason });
+        return Err(Refusal::NotAUrl(reason));
     }
-    Url::parse(text).map_err(|error| Refusal::NotAUrl { reason: error.to_string() })
+    Url::parse(text).map_err(|error| Refusal::NotAUrl(error.to_string()))
 }
 
 fn scheme_and_user(url: &Url) -> Result<(), Refusal> {
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(Refusal::Scheme { scheme: url.scheme().to_owned() });
+        return Err(Refusal::Scheme(url.scheme().to_owned()));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Refusal::UserInfo);
@@ -144,7 +144,7 @@ fn scheme_and_user(url: &Url) -> Result<(), Refusal> {
 
 fn host_and_port(url: &Url) -> Result<(String, u16), Refusal> {
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
-        return Err(Refusal::NotAUrl { reason: "it has no host".to_owned() });
+        return Err(Refusal::NotAUrl("it has no host".to_owned()));
     };
     let host = host.strip_suffix('.').unwrap_or(host);
     Ok((host.to_owned(), port))
@@ -152,13 +152,13 @@ fn host_and_port(url: &Url) -> Result<(String, u16), Refusal> {
 
 fn is_public(url: &Url, host: &str, port: u16) -> Result<(), Refusal> {
     if !PORTS.contains(&port) {
-        return Err(Refusal::Port { port });
+        return Err(Refusal::Port(port));
     }
     match url.host() {
         Some(Host::Ipv4(address)) => public_address(host, address.into()),
         Some(Host::Ipv6(address)) => public_address(host, address.into()),
         Some(Host::Domain(_)) => public_name(host),
-        None => Err(Refusal::NotAUrl { reason: "it has no host".to_owned() }),
+        None => Err(Refusal::NotAUrl("it has no host".to_owned())),
     }
 }
 
@@ -179,10 +179,10 @@ fn public_name(host: &str) -> Result<(), Refusal> {
                 .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte))
     };
     if host.len() > 253 || !host.split('.').all(is_label) {
-        return Err(Refusal::HostName { host: host.to_owned() });
+        return Err(Refusal::HostName(host.to_owned()));
     }
     match host.rsplit_once('.') {
         Some((_, last)) if !LOCAL_NAMES.contains(&last) => Ok(()),
-        _ => Err(Refusal::LocalName { host: host.to_owned() }),
+        _ => Err(Refusal::LocalName(host.to_owned())),
     }
 }

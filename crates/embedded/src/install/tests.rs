@@ -63,7 +63,7 @@ fn candidate_version_is_read() {
 fn error_names_each_attempt_and_what_to_do() {
     let tried = vec![
         Attempt { installer: Installer::Apt, obstacle: Obstacle::NeedsRoot },
-        Attempt { installer: Installer::Brew, obstacle: Obstacle::Absent { program: "brew" } },
+        Attempt { installer: Installer::Brew, obstacle: Obstacle::Absent("brew") },
         Attempt {
             installer: Installer::Wheels,
             obstacle: Obstacle::Outdated { package: "x", candidate: Some(Version { major: 6, minor: 2 }) },

@@ -10,11 +10,8 @@ use crate::error::Fault;
 #[non_exhaustive]
 pub enum ArgumentError {
     /// A required argument is missing.
-    #[error("the argument `{argument}` is missing")]
-    Missing {
-        /// Its name.
-        argument: String,
-    },
+    #[error("the argument `{0}` is missing")]
+    Missing(String),
     /// An argument that the endpoint does not have.
     #[error("there is no argument `{argument}`; allowed are: {allowed}")]
     Unknown {
@@ -43,17 +40,11 @@ pub enum ArgumentError {
     #[error("{0}")]
     Url(String),
     /// A secret that the definition names is not set.
-    #[error("the secret `{secret}` is not set: without it this endpoint cannot be called")]
-    NoSecret {
-        /// The secret's name.
-        secret: String,
-    },
+    #[error("the secret `{0}` is not set: without it this endpoint cannot be called")]
+    NoSecret(String),
     /// A secret or a key with characters that no header can have.
-    #[error("the value for the header `{header}` has characters that a header cannot have")]
-    Header {
-        /// The header's name.
-        header: String,
-    },
+    #[error("the value for the header `{0}` has characters that a header cannot have")]
+    Header(String),
 }
 
 impl From<String> for ArgumentError {
@@ -67,7 +58,7 @@ impl ArgumentError {
     #[must_use]
     pub fn fault(&self) -> Fault {
         match self {
-            Self::NoSecret { .. } | Self::Header { .. } => Fault::Config,
+            Self::NoSecret(_) | Self::Header(_) => Fault::Config,
             _ => Fault::Invalid,
         }
     }
@@ -100,7 +91,7 @@ fn one(
 ) -> Result<(), ArgumentError> {
     let argument = name.to_owned();
     let Some(value) = given(arguments, name, schema) else {
-        return if is_required { Err(ArgumentError::Missing { argument }) } else { Ok(()) };
+        return if is_required { Err(ArgumentError::Missing(argument)) } else { Ok(()) };
     };
     let types: Vec<&str> = match &schema["type"] {
         Value::String(one) => vec![one],

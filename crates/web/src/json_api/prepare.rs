@@ -68,7 +68,7 @@ impl Endpoint {
             let name = HeaderName::try_from(&parameter.name);
             let value = HeaderValue::try_from(argument::text(parameter, value)?);
             let (Ok(name), Ok(value)) = (name, value) else {
-                return Err(ArgumentError::Header { header: parameter.name.clone() });
+                return Err(ArgumentError::Header(parameter.name.clone()));
             };
             request.headers.insert(name, value);
         }
@@ -78,7 +78,7 @@ impl Endpoint {
         }
         if let (Some(name), Some(key)) = (&self.idempotency_header, credentials.idempotency_key) {
             let value = HeaderValue::try_from(key);
-            let value = value.map_err(|_| ArgumentError::Header { header: name.as_str().to_owned() })?;
+            let value = value.map_err(|_| ArgumentError::Header(name.as_str().to_owned()))?;
             request.headers.insert(name, value);
         }
         match &self.auth {
@@ -92,7 +92,7 @@ impl Endpoint {
             let mut values = self.values(arguments, Location::Path);
             match values.find(|(parameter, _)| parameter.name == name) {
                 Some((parameter, value)) => argument::text(parameter, value),
-                None => Err(ArgumentError::Missing { argument: name.to_owned() }),
+                None => Err(ArgumentError::Missing(name.to_owned())),
             }
         })?;
         let mut pairs = Vec::new();
@@ -145,9 +145,9 @@ impl Endpoint {
 impl Auth {
     fn set(&self, request: Request, secret: Option<&SecretString>) -> Result<Request, ArgumentError> {
         let Some(secret) = secret else {
-            return Err(ArgumentError::NoSecret { secret: self.secret.clone() });
+            return Err(ArgumentError::NoSecret(self.secret.clone()));
         };
-        let bad = |_| ArgumentError::Header { header: self.header.as_str().to_owned() };
+        let bad = |_| ArgumentError::Header(self.header.as_str().to_owned());
         match &self.scheme {
             Scheme::Prefix(prefix) => request.secret(self.header.clone(), prefix, secret).map_err(bad),
             Scheme::Basic => {

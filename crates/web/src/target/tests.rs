@@ -83,7 +83,7 @@ fn local_names_are_refused() {
         "intranet",
     ] {
         let refusal = refusal(&format!("http://{host}/"));
-        assert!(matches!(refusal, Refusal::LocalName { .. }), "{host}: {refusal}");
+        assert!(matches!(refusal, Refusal::LocalName(_)), "{host}: {refusal}");
     }
 }
 
@@ -92,7 +92,7 @@ fn hosts_that_no_name_server_has_are_refused() {
     let long = format!("{}.com", "a".repeat(64));
     for host in ["a..com", "example.com..", "a!b.com", "a'b.com", "a$b.com", "a(b).com", "a,b.com", &long] {
         let refusal = refusal(&format!("http://{host}/"));
-        assert!(matches!(refusal, Refusal::HostName { .. }), "{host}: {refusal}");
+        assert!(matches!(refusal, Refusal::HostName(_)), "{host}: {refusal}");
     }
 }
 
@@ -111,7 +111,7 @@ fn each_refusal_says_what_is_allowed() {
         assert!(refusal.contains(says), "{text}: {refusal}");
         assert!(!refusal.contains("pw"), "{refusal}");
     }
-    assert!(matches!(refusal(&format!("http://example.com/{}", "a".repeat(9000))), Refusal::NotAUrl { .. }));
+    assert!(matches!(refusal(&format!("http://example.com/{}", "a".repeat(9000))), Refusal::NotAUrl(_)));
 }
 
 #[test]

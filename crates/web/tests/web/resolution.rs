@@ -61,7 +61,7 @@ async fn a_connection_that_ends_elsewhere_is_closed_unused() {
         let (client, network) =
             closing().name("a.example.com", &["1.1.1.1"]).mode(Mode::EndsAt(peer.parse().unwrap())).guarded();
         let error = client.send(Request::get("http://a.example.com/")).await.unwrap_err();
-        assert!(matches!(error, WebError::Refused(Refusal::OtherPeer { .. })), "{peer}: {error}");
+        assert!(matches!(error, WebError::Refused(Refusal::OtherPeer(_))), "{peer}: {error}");
         assert_eq!(network.requests(), Vec::<String>::new(), "{peer}");
     }
 }
@@ -71,7 +71,7 @@ async fn names_without_addresses_are_not_found() {
     let (client, network) = closing().name("empty.example.com", &[""]).guarded();
     for url in ["http://unknown.example.com/", "http://empty.example.com/"] {
         let error = client.send(Request::get(url)).await.unwrap_err();
-        assert!(matches!(error, WebError::NoSuchHost { .. }), "{url}: {error}");
+        assert!(matches!(error, WebError::NoSuchHost(_)), "{url}: {error}");
     }
     assert_eq!(network.dialled(), Vec::<String>::new());
 }
@@ -102,7 +102,7 @@ async fn listed_hosts_share_no_connection_with_public_ones() {
     let error = guarded.send(get()).await.unwrap_err();
     assert!(matches!(error, WebError::Refused(Refusal::NotPublic { .. })), "{error}");
     let error = listed.send(Request::get("http://1.1.1.1/")).await.unwrap_err();
-    assert!(matches!(error, WebError::Refused(Refusal::NotListed { .. })), "{error}");
+    assert!(matches!(error, WebError::Refused(Refusal::NotListed(_))), "{error}");
     assert_eq!((network.dialled().len(), network.requests().len()), (1, 2));
 }
 

@@ -11,8 +11,6 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 use http::{HeaderName, Method};
 use reference::Document;
 use serde_json::Value;
@@ -128,7 +126,7 @@ impl Operation<'_> {
             auth,
             idempotency_header,
             signed_with: None,
-            at: at.to_string(),
+            at: at.0.clone(),
         })
     }
 
@@ -204,12 +202,6 @@ impl Pointer {
 
     pub(super) fn problem(&self, message: impl Into<String>) -> Problem {
         Problem { at: self.0.clone(), message: message.into() }
-    }
-}
-
-impl fmt::Display for Pointer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
