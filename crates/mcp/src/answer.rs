@@ -40,10 +40,9 @@ pub(crate) fn response(effect: EffectClass, answer: Result<CallToolResult, CallE
 
 fn code(error: &CallError) -> ToolErrorCode {
     match error {
-        CallError::Start
-        | CallError::OwnStart(_)
-        | CallError::Paused(_)
-        | CallError::Unsupported(_) => ToolErrorCode::ConfigError,
+        CallError::Start | CallError::OwnStart(_) | CallError::Paused(_) | CallError::Unsupported(_) => {
+            ToolErrorCode::ConfigError
+        }
         CallError::Changed => ToolErrorCode::PermissionDenied,
         CallError::Asked(_) | CallError::TaskCancelled => ToolErrorCode::Unknown,
         CallError::TaskTooOld => ToolErrorCode::Timeout,

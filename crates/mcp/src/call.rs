@@ -63,6 +63,15 @@ impl State {
     }
 }
 
+/// Ends what goes on at the server.
+pub(crate) async fn give_up(server: &Arc<Server>, state: Value) {
+    if let Ok(State::Task(begun)) = State::deserialize(&state)
+        && let Err(error) = server.cancel_task(begun.id()).await
+    {
+        tracing::info!(server = server.name(), %error, "a task was not cancelled; it may go on");
+    }
+}
+
 impl Call {
     /// The call of the tool that is offered as `name`.
     ///
@@ -130,15 +139,6 @@ impl Call {
             (Ok(State::Task(begun)), None) => task::follow(self, begun, &context).await,
             // What this version of Houston does not understand was stored by another one.
             _ => Acted::Done(ToolResponse::outcome_unknown()),
-        }
-    }
-
-    /// Ends what goes on at the server.
-    pub(crate) async fn give_up(self, state: Value) {
-        if let Ok(State::Task(begun)) = State::deserialize(&state)
-            && let Err(error) = self.server.cancel_task(begun.id()).await
-        {
-            tracing::info!(server = self.server.name(), %error, "a task was not cancelled; it may go on");
         }
     }
 

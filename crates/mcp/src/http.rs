@@ -104,7 +104,7 @@ impl Http {
         tls: Tls,
     ) -> Result<Self, StartError> {
         let secrets = secrets(settings, surroundings)?;
-        let refuse = |refusal| StartError::Address(refusal);
+        let refuse = StartError::Address;
         let builder = if settings.private {
             Client::listed(vec![ListedHost::of(url).map_err(refuse)?], tls)
         } else {
@@ -131,7 +131,7 @@ impl Http {
         let whole = settings.call_limit(limits).max(Duration::from_secs(limits.start_s)) + SPARE;
         let limits = Limits { whole, body: limits.answer_bytes, ..Limits::default() };
         let account = own.account.clone().map(|account| (account, tls.clone()));
-        let client = own.reach.client(url, tls, limits).map_err(|reason| StartError::NotPublic(reason))?;
+        let client = own.reach.client(url, tls, limits).map_err(StartError::NotPublic)?;
         Ok(Self { client, secrets: own.headers.clone(), is_own: true, account, too_large: Arc::default() })
     }
 

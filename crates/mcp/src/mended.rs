@@ -351,7 +351,11 @@ mod tests {
                 let mut mended = mended(first.chain(second), Open::default(), 5);
                 let mut all = String::new();
                 mended.read_to_string(&mut all).await.unwrap();
-                assert_eq!((&*all, mended.exceeded.load(Ordering::Relaxed)), (expected, is_exceeded), "{cut}");
+                assert_eq!(
+                    (&*all, mended.exceeded.load(Ordering::Relaxed)),
+                    (expected, is_exceeded),
+                    "{cut}"
+                );
             }
         }
     }

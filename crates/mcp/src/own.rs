@@ -11,17 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::http::header::{HeaderName, HeaderValue};
-use futures_util::future::BoxFuture;
-use houston_domain::guard::ToolFacts;
 use houston_domain::id::UserId;
 use houston_domain::mcp_server::names::of_settings;
-use houston_domain::mcp_server::pin::Pin;
 use houston_domain::mcp_server::{LOGIN_PATH, OAuthSettings};
-use houston_domain::tool_call::ToolDefinition;
+use houston_tools::SharedTool;
 use houston_tools::servers::{OwnServer, OwnServers};
-use houston_tools::{Acted, CallContext, InvalidInput, Paused, Plan, SharedTool, Tool};
 use secrecy::{ExposeSecret as _, SecretString};
-use serde_json::Value;
 
 use crate::call::Call;
 use crate::listed::Listed;
@@ -33,7 +28,7 @@ use crate::server::Server;
 use crate::settings::{McpLimits, McpSettings, ServerSettings, TenantLimits, is_of_the_protocol};
 use crate::surroundings::{Shared, Surroundings};
 use crate::text::cleaned;
-use crate::tool::definition;
+use crate::tool::{McpTool, definition};
 use crate::trust::judged_own;
 
 /// The most characters of the reason why a login cannot begin.
@@ -195,11 +190,20 @@ impl OwnServers for OwnPool {
     fn tools(&self, server: OwnServer) -> Vec<SharedTool> {
         let named = of_settings(&server.name, &server.document.settings, &server.document.pins);
         let server = Arc::new(server);
-        let tool = |(remote, name): (String, String)| {
+        let settings = &server.document.settings;
+        let longest = Duration::from_secs(settings.timeout_s + self.inner.limits.start_s);
+        let tool = |(remote, name): (String, String)| -> Option<SharedTool> {
             let pin = server.document.pins.get(&remote)?;
-            let tool =
-                OwnTool::new(self.clone(), Arc::clone(&server), &remote, name, pin, &self.inner.limits);
-            Some(Arc::new(tool) as SharedTool)
+            let (effect, facts) =
+                judged_own(pin.hints, settings.tools.get(&remote).copied().unwrap_or_default());
+            let definition = definition(name, pin, effect, longest);
+            let (pool, server) = (self.clone(), Arc::clone(&server));
+            let call = move |user| {
+                let (server, remote) = (pool.server(&server, user), remote.clone());
+                Call { server, remote, effect, is_untrusted: true }
+            };
+            let pin = pin.sha256.clone();
+            Some(Arc::new(McpTool { definition, facts, pin, call: Box::new(call), tasks_at: None }))
         };
         named.into_iter().filter_map(tool).collect()
     }
@@ -262,66 +266,5 @@ impl OwnPool {
     async fn exchange(&self) -> Result<Exchange<'_>, String> {
         let tls = self.inner.shared.tls().await.map_err(|error| error.to_string())?;
         Ok(Exchange { reach: &self.inner.reach, tls })
-    }
-}
-
-/// An approved tool of a tenant's or a user's server.
-struct OwnTool {
-    pool: OwnPool,
-    server: Arc<OwnServer>,
-    /// The name that the server gives it.
-    remote: String,
-    definition: ToolDefinition,
-    facts: ToolFacts,
-    pin: String,
-}
-
-impl OwnTool {
-    fn new(
-        pool: OwnPool,
-        server: Arc<OwnServer>,
-        remote: &str,
-        name: String,
-        pin: &Pin,
-        limits: &McpLimits,
-    ) -> Self {
-        let settings = &server.document.settings;
-        let said = settings.tools.get(remote).copied().unwrap_or_default();
-        let (effect, facts) = judged_own(pin.hints, said);
-        let longest = Duration::from_secs(settings.timeout_s + limits.start_s);
-        let definition = definition(name, pin, effect, longest);
-        Self { pool, server, remote: remote.to_owned(), definition, facts, pin: pin.sha256.clone() }
-    }
-
-    /// A call for this user.
-    fn call(&self, user: UserId) -> Call {
-        Call {
-            server: self.pool.server(&self.server, user),
-            remote: self.remote.clone(),
-            effect: self.definition.effect,
-            is_untrusted: true,
-        }
-    }
-}
-
-impl Tool for OwnTool {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
-    fn facts(&self) -> ToolFacts {
-        self.facts.clone()
-    }
-
-    fn pin(&self) -> Option<&str> {
-        Some(&self.pin)
-    }
-
-    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
-        self.call(context.user).plan(&self.definition.name, input, context)
-    }
-
-    fn go_on(&self, paused: Paused, input: &Value, context: &CallContext) -> BoxFuture<'static, Acted> {
-        self.call(context.user).go_on(paused, input, context)
     }
 }

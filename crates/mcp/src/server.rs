@@ -401,15 +401,6 @@ impl Server {
     }
 }
 
-impl std::fmt::Debug for Server {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server")
-            .field("name", &self.name)
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The masks of values of headers and variables; what follows `Bearer` is the secret.
 fn masks_of(secrets: &[String]) -> Masks {
     let behind = secrets.iter().filter_map(|secret| secret.split_once(' ')).map(|(_, secret)| secret);

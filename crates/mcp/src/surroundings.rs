@@ -53,6 +53,6 @@ impl Shared {
             read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
         };
         let tls = self.tls.get_or_try_init(read).await;
-        tls.cloned().map_err(|reason| StartError::Tls(reason))
+        tls.cloned().map_err(StartError::Tls)
     }
 }

@@ -6,12 +6,13 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use houston_domain::guard::ToolFacts;
+use houston_domain::id::UserId;
 use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use houston_domain::tool_schema::in_form;
 use houston_tools::{Acted, CallContext, InvalidInput, Paused, Plan, Tool};
 use serde_json::Value;
 
-use crate::call::Call;
+use crate::call::{Call, give_up};
 use crate::pins::Pin;
 use crate::server::Server;
 use crate::trust::judged;
@@ -20,22 +21,26 @@ use crate::trust::judged;
 const SPARE: Duration = Duration::from_secs(10);
 
 pub(crate) struct McpTool {
-    call: Call,
-    definition: ToolDefinition,
-    facts: ToolFacts,
-    pin: String,
+    pub(crate) definition: ToolDefinition,
+    pub(crate) facts: ToolFacts,
+    pub(crate) pin: String,
+    /// A call for this user.
+    pub(crate) call: Box<dyn Fn(UserId) -> Call + Send + Sync>,
+    /// The server, if it may begin tasks: those of tenants and users do not.
+    pub(crate) tasks_at: Option<Arc<Server>>,
 }
 
 impl McpTool {
-    /// The tool that the server calls `remote`, offered as `name`.
+    /// The tool that a server of the operator calls `remote`, offered as `name`.
     pub(crate) fn new(server: Arc<Server>, remote: &str, name: String, pin: &Pin) -> Self {
         let settings = server.settings();
         let said = settings.tools.get(remote).cloned().unwrap_or_default();
         let (effect, facts) = judged(settings.trust, pin.hints, &said);
         let definition = definition(name, pin, effect, server.longest_call());
         let is_untrusted = facts.untrusted_output;
+        let tasks_at = Some(Arc::clone(&server));
         let call = Call { server, remote: remote.to_owned(), effect, is_untrusted };
-        Self { call, definition, facts, pin: pin.sha256.clone() }
+        Self { definition, facts, pin: pin.sha256.clone(), call: Box::new(move |_| call.clone()), tasks_at }
     }
 }
 
@@ -64,14 +69,20 @@ impl Tool for McpTool {
     }
 
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
-        self.call.clone().plan(&self.definition.name, input, context)
+        (self.call)(context.user).plan(&self.definition.name, input, context)
     }
 
     fn go_on(&self, paused: Paused, input: &Value, context: &CallContext) -> BoxFuture<'static, Acted> {
-        self.call.clone().go_on(paused, input, context)
+        (self.call)(context.user).go_on(paused, input, context)
     }
 
     fn give_up(&self, state: Value) -> BoxFuture<'static, ()> {
-        self.call.clone().give_up(state).boxed()
+        let server = self.tasks_at.clone();
+        async move {
+            if let Some(server) = server {
+                give_up(&server, state).await;
+            }
+        }
+        .boxed()
     }
 }

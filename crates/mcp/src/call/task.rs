@@ -122,9 +122,7 @@ fn state_of(call: &Call, begun: &Begun, task: DetailedTask) -> Option<Acted> {
         TaskPayload::Completed { result } => {
             match serde_json::from_value::<CallToolResult>(serde_json::Value::Object(result)) {
                 Ok(result) => Acted::Done(call.response(Ok(result))),
-                Err(_) => Acted::Done(
-                    call.failed(CallError::Unsupported("with a task of something else")),
-                ),
+                Err(_) => Acted::Done(call.failed(CallError::Unsupported("with a task of something else"))),
             }
         }
         TaskPayload::Failed { error } => {

@@ -170,9 +170,8 @@ impl Connection {
         // A server could have its old list served for as long as it likes, and after failures.
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
         let before = heard.changes.load(Ordering::Relaxed);
-        let listed = list(&peer)
-            .await
-            .map_err(|error| StartError::List(cleaned(&error.to_string(), MAX_ERROR)))?;
+        let listed =
+            list(&peer).await.map_err(|error| StartError::List(cleaned(&error.to_string(), MAX_ERROR)))?;
         let (used, stop) = (watch::Sender::new(Use::default()), shared.stop.child_token());
         let cut = Arc::new(AtomicBool::new(false));
         let keeper = Keeper {
