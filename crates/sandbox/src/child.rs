@@ -17,7 +17,8 @@ use std::process::ExitCode;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::protocol::{CPU_SECONDS, Message, OUTPUT, ScriptRequest, Task};
+use crate::protocol::{CPU_SECONDS, Message, OUTPUT, Task};
+use crate::script::Script;
 use crate::walls::{self, WallLimits};
 
 /// Exit codes: wrong arguments, a wall that is missing, a parent that is gone.
@@ -95,8 +96,8 @@ fn run(job: &Job, pipes: &mut Pipes, evaluate: fn(&str) -> String) -> std::io::R
         Task::Check => Ok(()),
         Task::Evaluation => answer_all(pipes, evaluate),
         Task::Script => {
-            let Some(request) = pipes.value::<ScriptRequest>()? else { return Ok(()) };
-            let end = script::run(&request, pipes)?;
+            let Some(script) = pipes.value::<Script>()? else { return Ok(()) };
+            let end = script::run(&script, pipes)?;
             pipes.send(&Message::End(end))
         }
         Task::Html => {

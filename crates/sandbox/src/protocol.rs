@@ -1,15 +1,14 @@
 //! What the parent and the child write to each other: one JSON value per line.
 //!
-//! The child begins with `ready` or `missing`. A script's child then reads one [`ScriptRequest`], asks for [`Message::Calls`] as
-//! often as it likes and reads one line of [`Answered`] for each, and ends with [`Message::End`]. A converter reads
-//! its document to the end and answers with [`Message::Text`] or [`Message::Unreadable`]. A child for evaluations reads one
-//! request a line and answers each with [`Message::Evaluated`].
+//! The child begins with `ready` or `missing`. A script's child then reads one [`Script`](crate::Script), asks for
+//! [`Message::Calls`] as often as it likes and reads one line of [`Answered`] for each, and ends with [`Message::End`]. A
+//! converter reads its document to the end and answers with [`Message::Text`] or [`Message::Unreadable`]. A child for
+//! evaluations reads one request a line and answers each with [`Message::Evaluated`].
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::outcome::{Fault, Level};
-use crate::script::Language;
 
 /// What a child does: its first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,28 +43,6 @@ impl Task {
 /// its tests again.
 pub(crate) const CPU_SECONDS: &str = "--cpu-seconds";
 pub(crate) const OUTPUT: &str = "--output";
-
-/// A script, as the child gets it.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct ScriptRequest {
-    pub(crate) code: String,
-    pub(crate) language: Language,
-    /// Names of the tools it may call.
-    pub(crate) tools: Vec<String>,
-    /// Milliseconds it may run, without the time it waits for answers.
-    pub(crate) time_ms: u64,
-    /// Bytes of the interpreter's heap.
-    pub(crate) memory: usize,
-    /// Bytes of console output.
-    pub(crate) console: usize,
-    /// Bytes of the result, and of one call's input, as JSON.
-    pub(crate) output: usize,
-    /// How many calls it may make.
-    pub(crate) calls: usize,
-    /// The time the script sees first, in milliseconds since 1970.
-    pub(crate) now_ms: i64,
-    pub(crate) seed: u64,
-}
 
 /// What a child writes.
 #[derive(Debug, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use crate::outcome::{Console, Error, Fault, Line, Outcome, Run, hint};
 use crate::process::{Allowance, Child, Death, Program, Read};
-use crate::protocol::{Answered, Asked, End, EndResult, Message, ScriptRequest, Task};
+use crate::protocol::{Answered, Asked, End, EndResult, Message, Task};
 use crate::script::{Answer, Call, Host, Limits, MAX_CODE, Script};
 
 /// CPU time of a converter, and how long it may take on a machine that does much else.
@@ -130,7 +130,9 @@ impl Sandbox {
             line,
         };
         let mut child = Child::start(&self.program, Task::Script, allowance)?;
-        child.write(&request(script, limits)).await;
+        let mut line = serde_json::to_vec(&Script { limits, ..script.clone() }).unwrap_or_default();
+        line.push(b'\n');
+        child.write(&line).await;
         let mut child = ready(child).await?;
         let mut session = Session { script, limits, calls: 0 };
         let result = session.converse(&mut child, host).await;
@@ -234,24 +236,6 @@ fn too_long(script: &Script) -> Option<Outcome> {
             "The code has {characters} characters, and {MAX_CODE} are allowed."
         )))
     })
-}
-
-fn request(script: &Script, limits: Limits) -> Vec<u8> {
-    let request = ScriptRequest {
-        code: script.code.clone(),
-        language: script.language,
-        tools: script.tools.clone(),
-        time_ms: u64::try_from(limits.time.as_millis()).unwrap_or(u64::MAX),
-        memory: limits.memory,
-        console: limits.console,
-        output: limits.output,
-        calls: limits.calls,
-        now_ms: script.now_ms,
-        seed: script.seed,
-    };
-    let mut line = serde_json::to_vec(&request).unwrap_or_default();
-    line.push(b'\n');
-    line
 }
 
 /// The conversation about one script.

@@ -22,7 +22,7 @@ pub enum Language {
 }
 
 /// A script: the body of an async function, so `await` and `return` may be at its top level.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Script {
     /// At most [`MAX_CODE`] characters.
     pub code: String,
@@ -52,7 +52,7 @@ impl Script {
 }
 
 /// What a script may use.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Limits {
     /// How much processor time it may use; on a busy machine that takes up to six times as long. More than [`MAX_TIME`] counts
     /// as that.

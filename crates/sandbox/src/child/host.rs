@@ -45,13 +45,7 @@ pub(super) type Shared = Rc<RefCell<Collected>>;
 impl Collected {
     /// Adds a line; returns whether the console is full.
     fn log(&mut self, level: &str, text: &str) -> bool {
-        let level = match level {
-            "debug" => Level::Debug,
-            "info" => Level::Info,
-            "warn" => Level::Warn,
-            "error" => Level::Error,
-            _ => Level::Log,
-        };
+        let level = serde_json::from_value(level.into()).unwrap_or(Level::Log);
         if self.console_left == 0 {
             self.console_cut = true;
             return true;

@@ -10,8 +10,8 @@ use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Runt
 use super::host::{self, Collected, Shared};
 use super::{Pipes, cpu_ms, source};
 use crate::outcome::Fault;
-use crate::protocol::{Asked, End, EndResult, Message, ScriptRequest};
-use crate::script::Language;
+use crate::protocol::{Asked, End, EndResult, Message};
+use crate::script::{Language, Script};
 
 const PRELUDE: &str = include_str!("prelude.js");
 /// Bytes of stack for the interpreter; the process has more.
@@ -53,25 +53,25 @@ impl From<rquickjs::Error> for Stop {
 /// # Errors
 ///
 /// The parent is gone.
-pub(super) fn run(request: &ScriptRequest, pipes: &mut Pipes) -> io::Result<End> {
-    let lines = match request.language {
-        Language::JavaScript => u32::try_from(request.code.lines().count()).unwrap_or(u32::MAX),
+pub(super) fn run(script: &Script, pipes: &mut Pipes) -> io::Result<End> {
+    let lines = match script.language {
+        Language::JavaScript => u32::try_from(script.code.lines().count()).unwrap_or(u32::MAX),
         Language::TypeScript => 0,
     };
     let shared = Rc::new(RefCell::new(Collected {
         console: Vec::new(),
-        console_left: request.console,
+        console_left: script.limits.console,
         console_cut: false,
         asked: Vec::new(),
-        calls_left: request.calls,
-        output: request.output,
+        calls_left: script.limits.calls,
+        output: script.limits.output,
         lines,
         result: None,
         unhandled: 0,
     }));
-    let result = match source::prepare(&request.code, request.language) {
+    let result = match source::prepare(&script.code, script.language) {
         Err(fault) => EndResult::Invalid(fault),
-        Ok(source) => interpret(request, source, &shared, pipes)?,
+        Ok(source) => interpret(script, source, &shared, pipes)?,
     };
     let mut collected = shared.borrow_mut();
     if matches!(result, EndResult::Value(_)) {
@@ -81,15 +81,10 @@ pub(super) fn run(request: &ScriptRequest, pipes: &mut Pipes) -> io::Result<End>
     Ok(End { result, console, cut: collected.console_cut })
 }
 
-fn interpret(
-    request: &ScriptRequest,
-    source: String,
-    shared: &Shared,
-    pipes: &mut Pipes,
-) -> io::Result<EndResult> {
-    let deadline =
-        Rc::new(Deadline { cpu_ms: cpu_ms().saturating_add(request.time_ms), passed: Cell::new(false) });
-    let Ok((runtime, context)) = interpreter(request.memory, &deadline) else {
+fn interpret(script: &Script, source: String, shared: &Shared, pipes: &mut Pipes) -> io::Result<EndResult> {
+    let time_ms = u64::try_from(script.limits.time.as_millis()).unwrap_or(u64::MAX);
+    let deadline = Rc::new(Deadline { cpu_ms: cpu_ms().saturating_add(time_ms), passed: Cell::new(false) });
+    let Ok((runtime, context)) = interpreter(script.limits.memory, &deadline) else {
         return Ok(EndResult::OutOfMemory);
     };
     let rejections = Rc::clone(shared);
@@ -97,7 +92,7 @@ fn interpret(
         rejections.borrow_mut().rejected(is_handled);
     })));
     let result = context.with(|ctx| {
-        let stop = match drive(&ctx, request, source, shared, &deadline, pipes) {
+        let stop = match drive(&ctx, script, source, shared, &deadline, pipes) {
             Ok(result) => return Ok(result),
             Err(stop) => stop,
         };
@@ -142,13 +137,14 @@ struct Guest<'js> {
 }
 
 impl<'js> Guest<'js> {
-    fn new(ctx: &Ctx<'js>, request: &ScriptRequest, shared: &Shared) -> rquickjs::Result<Self> {
+    fn new(ctx: &Ctx<'js>, script: &Script, shared: &Shared) -> rquickjs::Result<Self> {
         let prelude: Function = eval(ctx, PRELUDE, "prelude.js")?;
         let host = host::functions(ctx, shared)?;
-        let seed = request.seed.to_le_bytes();
+        let seed = script.seed.to_le_bytes();
         let word = |at: usize| i32::from_le_bytes([seed[at], seed[at + 1], seed[at + 2], seed[at + 3]]);
-        let now = request.now_ms as f64;
-        let arguments = (host, request.tools.clone(), now, word(0), word(4), request.console.max(1) as u32);
+        let now = script.now_ms as f64;
+        let arguments =
+            (host, script.tools.clone(), now, word(0), word(4), script.limits.console.max(1) as u32);
         let guest: Object = prelude.call(arguments)?;
         Ok(Self { run: guest.get("run")?, give: guest.get("give")?, tick: guest.get("tick")? })
     }
@@ -168,13 +164,13 @@ fn eval<'js, V: rquickjs::FromJs<'js>>(
 /// Runs jobs, asks for calls and fires timers until the script has ended and nothing it began is left.
 fn drive<'js>(
     ctx: &Ctx<'js>,
-    request: &ScriptRequest,
+    script: &Script,
     source: String,
     shared: &Shared,
     deadline: &Deadline,
     pipes: &mut Pipes,
 ) -> Result<EndResult, Stop> {
-    let guest = Guest::new(ctx, request, shared)?;
+    let guest = Guest::new(ctx, script, shared)?;
     let promise: Value = match eval(ctx, source, FILE) {
         Ok(promise) => promise,
         Err(_) if deadline.passed.get() => return Ok(EndResult::TimedOut),
