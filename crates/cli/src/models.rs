@@ -164,7 +164,7 @@ impl ModelBuilder {
             delay: Duration::from_millis(immediate.delay_ms),
             longest_wait: Duration::from_millis(immediate.max_wait_ms),
         };
-        let guards = Guards::counting(
+        let guards = Guards::new(
             retry.breaker,
             retry.budget,
             Arc::new(SystemClock),

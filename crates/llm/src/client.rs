@@ -4,7 +4,6 @@ mod answer;
 mod submission;
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -602,12 +601,6 @@ impl Model for HttpModel {
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         Box::pin(self.ask(request))
-    }
-}
-
-impl fmt::Debug for HttpModel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpModel").field("model", &self.context.description).finish_non_exhaustive()
     }
 }
 

@@ -16,12 +16,6 @@ const LONGEST_LIST: usize = 1 << 20;
 /// The providers that may replace each other without being configured to, in this order.
 pub const FALLBACK_ORDER: [&str; 5] = ["anthropic", "openai", "google", "deepseek", "groq"];
 
-/// The first entry of [`detect_all`].
-pub async fn detect(http: &Http, lookup: Lookup<'_>) -> Choice {
-    let first = detect_all(http, lookup).await.into_iter().next();
-    first.unwrap_or_else(|| Choice::new("simulated", "simulated"))
-}
-
 /// Chooses models: the default models of the providers in [`FALLBACK_ORDER`] whose keys are set; otherwise the first
 /// other provider whose key is set, in the order of [`PROVIDERS`]; otherwise the first model of an Ollama that
 /// answers within 150 ms at `OLLAMA_BASE_URL` (or its usual address); otherwise the simulated model. Never empty.

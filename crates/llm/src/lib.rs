@@ -88,7 +88,7 @@ pub use call::{Answer, MISMATCH, call, instruction, more_room, read_result, used
 pub use capabilities::Capabilities;
 pub use connection::{connect, connect_with};
 pub use context_budget::ContextBudget;
-pub use detect::{detect, detect_all};
+pub use detect::detect_all;
 pub use http::{Http, Timeouts};
 pub use ledger::Ledger;
 pub use metered::metered;
@@ -105,7 +105,7 @@ pub use routing::fallback::Fallback;
 pub use routing::guard::{BreakerStatus, Guards};
 pub use routing::latency::Latencies;
 pub use routing::retry::{RetryBudgetPolicy, RetryPolicy, Retrying};
-pub use routing::router::{Candidate, Need, Rates, Strategy, estimate_cost};
+pub use routing::router::{Candidate, Need, Rates, Strategy};
 pub use scrub::redacted_address;
 pub use secret::{Fingerprint, Secret};
 pub use simulated::Simulated;

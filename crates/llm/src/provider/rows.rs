@@ -24,7 +24,7 @@ const COMPATIBLE: Provider = Provider {
 /// Source of Entra tokens, for error messages.
 const AZURE_TOKEN: &str = "the token of `az account get-access-token`";
 
-/// All providers, in the order in which [`detect`](crate::detect::detect) looks for keys.
+/// All providers, in the order in which [`detect_all`](crate::detect::detect_all) looks for keys.
 pub const PROVIDERS: &[Provider] = &[
     Provider {
         name: "anthropic",

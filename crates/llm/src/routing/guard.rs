@@ -92,15 +92,9 @@ pub struct BreakerStatus {
 
 impl Guards {
     /// Creates guards without any models. `clock` is used for the times in messages and in
-    /// [`snapshot`](Self::snapshot).
+    /// [`snapshot`](Self::snapshot); requests are counted in `metrics`.
     #[must_use]
-    pub fn new(breaker: BreakerPolicy, budget: RetryBudgetPolicy, clock: Arc<dyn Clock>) -> Self {
-        Self::counting(breaker, budget, clock, Arc::default())
-    }
-
-    /// As [`new`](Self::new); requests are counted in `metrics`.
-    #[must_use]
-    pub fn counting(
+    pub fn new(
         breaker: BreakerPolicy,
         budget: RetryBudgetPolicy,
         clock: Arc<dyn Clock>,

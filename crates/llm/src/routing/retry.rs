@@ -9,15 +9,13 @@
 //! zero on) is used by delayed retries only: here it would undercut what the provider asked for, and 1.5 s is short
 //! enough to wait.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, stream};
 use houston_domain::model::{ModelError, ModelErrorCode};
-use rand::rngs::StdRng;
-use rand::{RngExt as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
 
 use crate::metered::metered;
@@ -54,7 +52,6 @@ impl Default for RetryPolicy {
 pub struct Retrying {
     inner: Arc<dyn Model>,
     policy: RetryPolicy,
-    random: Mutex<StdRng>,
     budget: Option<SharedRetryBudget>,
 }
 
@@ -62,13 +59,7 @@ impl Retrying {
     /// Wraps `inner` with retries by `policy`.
     #[must_use]
     pub fn new(inner: Arc<dyn Model>, policy: RetryPolicy) -> Self {
-        Self { inner: metered(inner), policy, random: Mutex::new(rand::make_rng()), budget: None }
-    }
-
-    /// Like [`new`](Self::new), with a seeded random generator for tests.
-    #[must_use]
-    pub fn seeded(inner: Arc<dyn Model>, policy: RetryPolicy, seed: u64) -> Self {
-        Self { inner: metered(inner), policy, random: Mutex::new(StdRng::seed_from_u64(seed)), budget: None }
+        Self { inner: metered(inner), policy, budget: None }
     }
 
     /// Limits the retries to `budget`.
@@ -120,9 +111,7 @@ impl Retrying {
             return None;
         }
         let wait = requested.map_or(self.policy.delay, |requested| requested.max(SHORTEST_WAIT));
-        let stretch =
-            self.random.lock().unwrap_or_else(PoisonError::into_inner).random_range(1.0..1.0 + JITTER);
-        Some(wait.mul_f64(stretch))
+        Some(wait.mul_f64(rand::random_range(1.0..1.0 + JITTER)))
     }
 }
 
@@ -214,6 +203,7 @@ impl RetryBudget {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::sync::Mutex;
 
     use futures_util::FutureExt as _;
     use houston_domain::model::{ModelAnswer, ModelErrorCode as Code, StopReason, Usage};
@@ -270,7 +260,7 @@ mod tests {
         script: Vec<Script>,
     ) -> (Result<Vec<Result<Event, ModelError>>, ModelError>, Duration, usize) {
         let inner = Arc::new(Scripted::answering(script));
-        let model = Retrying::seeded(inner.clone(), RetryPolicy::default(), 1);
+        let model = Retrying::new(inner.clone(), RetryPolicy::default());
         let request =
             Request { system: &[], entries: &[], tools: &[], max_output_tokens: 1, ..Request::default() };
         let started = Instant::now();
@@ -329,7 +319,7 @@ mod tests {
             (error(Code::Timeout, None), 0),
         ] {
             let inner = Scripted::answering(vec![Err(failure), Ok(answer())]);
-            let model = Retrying::seeded(Arc::new(inner), RetryPolicy::default(), 1);
+            let model = Retrying::new(Arc::new(inner), RetryPolicy::default());
             let waited = std::sync::atomic::AtomicU64::new(0);
             let request = Request { waited_ms: Some(&waited), ..Request::default() };
             assert!(model.stream(&request).await.is_ok());
@@ -342,7 +332,7 @@ mod tests {
     async fn time_out_is_left_to_the_fallback_if_there_is_one() {
         for (has_fallback, calls) in [(true, 1), (false, 2)] {
             let inner = Arc::new(Scripted::answering(vec![Err(error(Code::Timeout, None)), Ok(answer())]));
-            let model = Retrying::seeded(inner.clone(), RetryPolicy::default(), 1);
+            let model = Retrying::new(inner.clone(), RetryPolicy::default());
             let request = Request { has_fallback, ..Request::default() };
             assert_eq!(model.stream(&request).await.is_err(), has_fallback);
             assert_eq!(2 - inner.1.lock().unwrap().len(), calls);

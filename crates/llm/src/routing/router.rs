@@ -269,14 +269,6 @@ fn sort(
     }
 }
 
-/// Estimated cost of `request` in US dollars if the answer is as long as allowed; `None` when the price is unknown.
-#[must_use]
-pub fn estimate_cost(request: &Request<'_>, candidate: &Candidate) -> Option<Decimal> {
-    let needs = Needs::of(request, &[], &candidate.description.provider);
-    let longest = candidate.capabilities.max_output_tokens.unwrap_or(u64::MAX);
-    cost(needs.input_tokens, needs.output_tokens.min(longest), candidate)
-}
-
 fn cost(input_tokens: u64, output_tokens: u64, candidate: &Candidate) -> Option<Decimal> {
     let Rates { input, output } = candidate.rates?;
     let million = Decimal::from(1_000_000);

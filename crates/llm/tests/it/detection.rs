@@ -2,10 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use houston_llm::{Choice, Timeouts, detect, detect_all};
+use houston_llm::{Choice, Http, Timeouts, detect_all};
 
 use crate::caller::http;
 use crate::server::server;
+
+/// The first choice.
+async fn detect(http: &Http, lookup: &(dyn Fn(&str) -> Option<String> + Send + Sync)) -> Choice {
+    detect_all(http, lookup).await.swap_remove(0)
+}
 
 #[tokio::test]
 async fn detection_prefers_keys_then_ollama_then_simulated() {

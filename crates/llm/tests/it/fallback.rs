@@ -24,6 +24,7 @@ fn guards(min_calls: u64) -> Guards {
         breaker,
         RetryBudgetPolicy { floor: 1000, ..RetryBudgetPolicy::default() },
         Arc::new(SystemClock),
+        Arc::default(),
     )
 }
 

@@ -37,7 +37,8 @@ const NEVER: BreakerPolicy = BreakerPolicy {
 
 /// A model of `server` with retries, budget and breaker, as a process builds it.
 fn model(server: &ModelServer, first_byte: Duration) -> Arc<dyn Model> {
-    Guards::new(NEVER, PLENTY, Arc::new(SystemClock)).guard(direct(server, first_byte), AT_ONCE)
+    Guards::new(NEVER, PLENTY, Arc::new(SystemClock), Arc::default())
+        .guard(direct(server, first_byte), AT_ONCE)
 }
 
 fn direct(server: &ModelServer, first_byte: Duration) -> Arc<dyn Model> {
@@ -267,7 +268,7 @@ async fn outage_causes_few_calls_and_uses_up_no_attempt() {
     .await
     .unwrap();
     let policy = BreakerPolicy { open_ms: 1000, probe_every_ms: 200, ..BreakerPolicy::default() };
-    let guards = Guards::new(policy, RetryBudgetPolicy::default(), Arc::new(SystemClock));
+    let guards = Guards::new(policy, RetryBudgetPolicy::default(), Arc::new(SystemClock), Arc::default());
     let worker = cluster.worker_with(guards.guard(direct(&server, SLOW), AT_ONCE), vec![]);
     let mut posts = Vec::new();
     for _ in 0..RUNS {

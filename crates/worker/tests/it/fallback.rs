@@ -33,7 +33,7 @@ fn fallback_within(
     servers: &[(&str, &ModelServer)],
     window: Option<u64>,
 ) -> Arc<dyn Model> {
-    let guards = Guards::new(breaker, RetryBudgetPolicy::default(), Arc::new(SystemClock));
+    let guards = Guards::new(breaker, RetryBudgetPolicy::default(), Arc::new(SystemClock), Arc::default());
     let http = Http::new(timeouts, &|_| None).unwrap();
     let mut models = Vec::new();
     for (provider, server) in servers {

@@ -68,7 +68,7 @@ impl Model for Provider {
 
 fn guards() -> Guards {
     let clock = Arc::new(ManualClock::at(DateTime::UNIX_EPOCH + TimeDelta::hours(9)));
-    Guards::new(BreakerPolicy::default(), RetryBudgetPolicy::default(), clock)
+    Guards::new(BreakerPolicy::default(), RetryBudgetPolicy::default(), clock, Arc::default())
 }
 
 async fn ask(model: &Arc<dyn Model>) -> Result<usize, ModelError> {
@@ -142,7 +142,7 @@ async fn broken_answers_open_the_breaker_and_rejected_keys_do_not() {
 async fn retries_stop_at_an_empty_budget_or_open_breaker() {
     let breaker = BreakerPolicy { min_calls: u64::MAX, ..BreakerPolicy::default() };
     let clock = Arc::new(ManualClock::at(DateTime::UNIX_EPOCH));
-    let guards = Guards::new(breaker, RetryBudgetPolicy::default(), clock);
+    let guards = Guards::new(breaker, RetryBudgetPolicy::default(), clock, Arc::default());
     let provider = Provider::new(Behaviour::Refuses(Code::NetworkError));
     let model = guards.guard(provider.clone(), RetryPolicy::default());
     let all = futures_util::future::join_all((0..200).map(|_| ask(&model))).await;

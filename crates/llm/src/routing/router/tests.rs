@@ -121,6 +121,13 @@ fn tight_context_window_is_used_if_no_larger_exists() {
     }
 }
 
+/// What a request is expected to cost.
+fn estimate_cost(request: &Request<'_>, candidate: &Candidate) -> Option<Decimal> {
+    let needs = Needs::of(request, &[], &candidate.description.provider);
+    let longest = candidate.capabilities.max_output_tokens.unwrap_or(u64::MAX);
+    cost(needs.input_tokens, needs.output_tokens.min(longest), candidate)
+}
+
 #[test]
 fn request_cost_is_estimated_from_its_tokens() {
     let mut candidate = priced("m", 300, 1500, 50);
