@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use houston_sandbox::{Program, Sandbox, Shell};
-use houston_tools::endpoint::{EndpointTool, Secrets};
+use houston_tools::endpoint::EndpointTool;
 use houston_tools::registry::NameTaken;
 use houston_tools::{Outside, Registry, SharedTool, builtin};
 use houston_web::json_api::Endpoint;
@@ -17,15 +17,6 @@ use crate::environment::environment;
 pub(crate) struct Toolbox {
     endpoints: Vec<Endpoint>,
     added: Vec<SharedTool>,
-}
-
-/// Secrets are environment variables.
-struct Environment;
-
-impl Secrets for Environment {
-    fn secret(&self, name: &str) -> Option<SecretString> {
-        environment(name).map(SecretString::from)
-    }
 }
 
 impl Toolbox {
@@ -54,7 +45,9 @@ impl Toolbox {
     /// [`NameTaken`] if two tools have one name.
     pub(crate) fn registry(&self, outside: &Outside) -> Result<Registry, NameTaken> {
         let endpoint = |endpoint: &Endpoint| -> SharedTool {
-            Arc::new(EndpointTool::new(endpoint.clone(), Arc::clone(&outside.web), &Environment))
+            // Secrets are environment variables.
+            let secrets = |name: &str| environment(name).map(SecretString::from);
+            Arc::new(EndpointTool::new(endpoint.clone(), Arc::clone(&outside.web), &secrets))
         };
         let mut registry = Registry::default();
         let added = self.added.iter().cloned();

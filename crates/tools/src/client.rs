@@ -62,16 +62,12 @@ impl Tool for Offered {
     }
 }
 
-/// What the client returned of a call of its `tool`, which it may no longer offer.
+/// What the client returned of a call of its `tool`, which it may no longer offer. The model reads it between marks: the client
+/// may have it from anywhere.
 #[must_use]
 pub fn returned(tool: &str, paused: &Paused) -> ToolResponse {
-    response(tool, paused.answer.as_ref().and_then(InputAnswer::from_value))
-}
-
-/// What the model reads of the client's answer, between marks: the client may have it from anywhere.
-fn response(tool: &str, answer: Option<InputAnswer>) -> ToolResponse {
     let source = format!("the client's tool {tool}");
-    match answer {
+    match paused.answer.as_ref().and_then(InputAnswer::from_value) {
         Some(InputAnswer::Accept { content }) => match content.unwrap_or_default() {
             Value::Object(fields) if fields.len() == 1 && fields.contains_key("error") => {
                 let error = fields.get("error").map(text).unwrap_or_default();
@@ -101,7 +97,7 @@ mod tests {
     use super::*;
 
     fn answered(answer: &Value) -> ToolResponse {
-        response("show_map", InputAnswer::from_value(answer))
+        returned("show_map", &Paused { state: Value::Null, answer: Some(answer.clone()) })
     }
 
     #[test]

@@ -4,22 +4,9 @@
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use houston_domain::tool_call::{ToolDefinition, ToolResponse};
+pub use houston_sandbox::{Answer as CodeAnswer, Call as CodeCall};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
-
-/// A call that code makes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CodeCall {
-    /// Its position among the calls of the code, from 1: the same in every replay.
-    pub number: usize,
-    /// The name of a tool.
-    pub tool: String,
-    /// Its arguments.
-    pub input: Value,
-}
-
-/// The answer to a call: a value, or the message of the error that is thrown at the call.
-pub type CodeAnswer = Result<Value, String>;
 
 /// Calls that code has made at once, and where their answers go.
 #[derive(Debug)]

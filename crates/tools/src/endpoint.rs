@@ -1,6 +1,5 @@
 //! [`EndpointTool`]: a customer's own HTTP endpoint as a tool.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use houston_domain::guard::{Category, Level, Risk, ToolFacts};
@@ -19,17 +18,8 @@ use crate::outside::{Failed, Web, code_of};
 use crate::tool::{CallContext, Plan, SharedTool, Tool};
 use crate::untrusted::marked;
 
-/// The secrets that endpoints name.
-pub trait Secrets {
-    /// The secret with this name, if it is set.
-    fn secret(&self, name: &str) -> Option<SecretString>;
-}
-
-impl Secrets for BTreeMap<String, SecretString> {
-    fn secret(&self, name: &str) -> Option<SecretString> {
-        self.get(name).cloned()
-    }
-}
+/// Looks up the secret with this name; `None`: it is not set.
+pub type Secrets<'s> = &'s dyn Fn(&str) -> Option<SecretString>;
 
 /// The tools of a tenant's document of endpoints. They have a pin: a lasting yes does not hold for another endpoint that
 /// later has the same name.
@@ -39,7 +29,7 @@ impl Secrets for BTreeMap<String, SecretString> {
 pub fn tools_of_document(
     document: &str,
     name: &str,
-    secrets: &impl Secrets,
+    secrets: Secrets<'_>,
     web: &Arc<Web>,
 ) -> Result<Vec<SharedTool>, Problem> {
     let pinned = |endpoint: Endpoint| -> SharedTool {
@@ -65,7 +55,7 @@ pub struct EndpointTool {
 impl EndpointTool {
     /// A missing secret is an error of each call, so that one endpoint does not keep the installation from starting.
     #[must_use]
-    pub fn new(endpoint: Endpoint, web: Arc<Web>, secrets: &impl Secrets) -> Self {
+    pub fn new(endpoint: Endpoint, web: Arc<Web>, secrets: Secrets<'_>) -> Self {
         let definition = ToolDefinition {
             name: endpoint.name.clone(),
             description: endpoint.description.clone(),
@@ -79,8 +69,8 @@ impl EndpointTool {
             },
             timeout: ToolDefinition::default_timeout(),
         };
-        let secret = endpoint.auth.as_ref().and_then(|auth| secrets.secret(&auth.secret));
-        let signing = endpoint.signed_with.as_ref().map(|name| (name, secrets.secret(name)));
+        let secret = endpoint.auth.as_ref().and_then(|auth| secrets(&auth.secret));
+        let signing = endpoint.signed_with.as_ref().map(|name| (name, secrets(name)));
         let of_signer = signing.as_ref().and_then(|(_, secret)| secret.as_ref());
         let masks = Arc::new(masks(secret.as_ref().into_iter().chain(of_signer)));
         let signer = signing.map(|(name, secret)| match secret {

@@ -112,6 +112,7 @@ impl OwnToolsParts {
     ) -> Vec<SharedTool> {
         let what = purpose(source.source, &source.name);
         let secrets = self.secrets(tenant, &what, stored.sealed.as_deref()).unwrap_or_default();
+        let secrets = |name: &str| secrets.get(name).cloned();
         tools_of_document(&stored.document, &source.name, &secrets, &self.web).unwrap_or_else(|error| {
             tracing::error!(%tenant, %error, "a document of endpoints cannot be read: its tools are not offered");
             Vec::new()

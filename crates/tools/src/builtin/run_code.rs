@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::prelude::*;
 use super::snippets::ReadSnippet;
-use crate::code::{Code, CodeCall, CodeHost, declarations};
+use crate::code::{Code, CodeHost, declarations};
 
 built_in! {
     RunCode: "run_code", Idempotent, capability Code, for_code false, facts runs_code;
@@ -174,11 +174,8 @@ impl Scripts {
         Plan::Code(Code::new(move |mut host| {
             Box::pin(async move {
                 let Some(sandbox) = sandbox else { return unavailable() };
-                let call = CodeCall {
-                    number: 1,
-                    tool: ReadSnippet::NAME.to_owned(),
-                    input: json!({"name": snippet}),
-                };
+                let call =
+                    Call { number: 1, tool: ReadSnippet::NAME.to_owned(), input: json!({"name": snippet}) };
                 let read = match host.answer(vec![call]).await {
                     Ok(answers) => answers.into_iter().next(),
                     Err(reason) => return ToolResponse::failure(ToolErrorCode::IoError, reason),
@@ -256,9 +253,9 @@ struct Calls {
 
 impl Host for Calls {
     async fn answer(&mut self, calls: Vec<Call>) -> Result<Vec<Answer>, String> {
-        let before = self.before;
-        let call = |Call { number, tool, input }| CodeCall { number: number + before, tool, input };
-        self.host.answer(calls.into_iter().map(call).collect()).await
+        let call = |call: Call| Call { number: call.number + self.before, ..call };
+        let calls = calls.into_iter().map(call).collect();
+        self.host.answer(calls).await
     }
 }
 
