@@ -105,8 +105,7 @@ fn part(block: &Block) -> Option<Value> {
 /// The beginning of a text, with a mark if it was longer.
 pub(crate) fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
-        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(most));
         text.push('…');
     }
     text

@@ -31,7 +31,6 @@ use secrecy::ExposeSecret as _;
 use tokio::sync::Notify;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use crate::worker::Worker;
 
@@ -82,16 +81,12 @@ struct Outbox {
     worker: Arc<Worker>,
     sending: Sending,
     /// What each task sends.
-    open: HashMap<Id, Open>,
+    open: HashMap<Id, ClaimedDelivery>,
     /// The last webhook that was claimed for, if there may be others after it.
     after: Option<WebhookId>,
     /// Whether a delivery waits until it can be sent alone: until then nothing else is claimed.
     waits_alone: bool,
 }
-
-/// A delivery that is sent.
-/// It is given back if it is not sent in time.
-struct Open(ClaimedDelivery);
 
 impl Outbox {
     /// Begins to send what is due. Returns how long to wait before the next look.
@@ -115,12 +110,12 @@ impl Outbox {
             return Ok(false);
         }
         let room = webhooks.config.at_once.saturating_sub(self.sending.len());
-        let in_hand = InHand::of(self.open.values().map(|Open(delivery)| delivery.deaths));
+        let in_hand = InHand::of(self.open.values().map(|delivery| delivery.deaths));
         if room == 0 || !in_hand.takes_more(self.waits_alone) {
             return Ok(true);
         }
-        let busy = counts(self.open.values().map(|Open(delivery)| delivery.webhook));
-        let busy_tenants = counts(self.open.values().map(|Open(delivery)| delivery.tenant));
+        let busy = counts(self.open.values().map(|delivery| delivery.webhook));
+        let busy_tenants = counts(self.open.values().map(|delivery| delivery.tenant));
         let now = ids.clock().now();
         let due = DueDeliveries {
             busy: &busy,
@@ -132,7 +127,7 @@ impl Outbox {
             now,
             until: now + TimeDelta::seconds(i64::try_from(webhooks.config.claim_s).unwrap_or(60)),
         };
-        let claimed = store.claim_deliveries(&due, ids.next::<Claim>().0).await?;
+        let claimed = store.claim_deliveries(&due, ids.next()).await?;
         // Full: the others get their turn with the next claim.
         let is_full = claimed.len() >= room;
         self.after = claimed.iter().map(|delivery| delivery.webhook).max().filter(|_| is_full);
@@ -148,7 +143,7 @@ impl Outbox {
         let events = store.delivered_events(&claimed).await?;
         for (delivery, event) in claimed.into_iter().zip(events) {
             let worker = Arc::clone(&self.worker);
-            let open = Open(delivery.clone());
+            let open = delivery.clone();
             let sends = self.sending.spawn(async move { deliver(&worker, &delivery, event).await });
             self.open.insert(sends.id(), open);
         }
@@ -179,7 +174,7 @@ impl Outbox {
             }
         }
         self.sending.shutdown().await;
-        let open: Vec<ClaimedDelivery> = self.open.into_values().map(|Open(delivery)| delivery).collect();
+        let open: Vec<ClaimedDelivery> = self.open.into_values().collect();
         let now = self.worker.ids.clock().now();
         if let Err(error) = self.worker.background.give_back_deliveries(&open, now).await {
             tracing::warn!(%error, "deliveries could not be given back; they are sent again when their claim is over");
@@ -192,15 +187,6 @@ fn counts<T: Hash + Eq>(all: impl Iterator<Item = T>) -> Vec<(T, i64)> {
     let mut counts: HashMap<T, i64> = HashMap::new();
     all.for_each(|one| *counts.entry(one).or_default() += 1);
     counts.into_iter().collect()
-}
-
-/// The id of a claim.
-struct Claim(Uuid);
-
-impl From<Uuid> for Claim {
-    fn from(id: Uuid) -> Self {
-        Self(id)
-    }
 }
 
 /// Sends one delivery and stores what became of it.

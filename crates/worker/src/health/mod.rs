@@ -164,12 +164,6 @@ impl Monitor {
     }
 }
 
-impl std::fmt::Debug for Monitor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Monitor").field("config", &self.config).finish_non_exhaustive()
-    }
-}
-
 /// What the monitor needs of the agent types: their urgency and time limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kinds {
