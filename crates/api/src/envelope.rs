@@ -46,7 +46,7 @@ pub(crate) async fn envelope(
     }
     let handled =
         with_admission(Arc::clone(&app.places), deadline.clone(), Box::pin(with_place(next.run(request))));
-    let run = limited(app.state.store.rate_limits(), (&log.method, log.route()), handled);
+    let run = limited(app.state.store.rates, (&log.method, log.route()), handled);
     let answered = within(trace.clone(), deadline.enforce(run)).await;
     let (answered, limits) = answered.map_or((None, None), |(answer, limits)| (Some(answer), Some(limits)));
     let mut response =

@@ -186,12 +186,9 @@ pub(crate) fn open_all(settings: &Settings, addresses: &Addresses) -> Result<Cel
         objects.map_err(|error| Failure::Usage(anyhow!("the `url` of attachments.toml: {error}")))?;
     addresses.cells.try_map(|cell| {
         let store = open(settings, &cell.database_url)?;
-        let store = match &root {
+        let store = store.with(|own| own.objects = objects.clone());
+        Ok(match &root {
             Some(root) => store.with_folder(Arc::clone(root)),
-            None => store,
-        };
-        Ok(match &objects {
-            Some(objects) => store.with_objects(objects.clone()),
             None => store,
         })
     })
@@ -287,11 +284,13 @@ pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store, Fai
             let name = if settings.has_cells() { "a database_url of cells.toml" } else { "DATABASE_URL" };
             Failure::Usage(anyhow!("{name} cannot be parsed: {error}"))
         })?
-        .with_fairness(settings.orchestrator.fairness)
-        .with_knowledge_limits(settings.knowledge)
-        .with_table_presets(settings.tables.clone())
-        .with_team_limits(settings.teams.limits)
-        .with_rates(settings.rates))
+        .with(|own| {
+            own.fairness = settings.orchestrator.fairness;
+            own.knowledge_limits = settings.knowledge;
+            own.table_presets = Arc::new(settings.tables.clone());
+            own.team_limits = settings.teams.limits;
+            own.rates = settings.rates;
+        }))
 }
 
 /// The databases of a command: those of the settings and of DATABASE_URL, else the database of `houston dev` in
@@ -361,8 +360,7 @@ pub(crate) async fn prepare_schema(
         } else {
             store.check_schema().await?;
         }
-        let (tasks, files) = (&orchestrator.tasks, &settings.knowledge.files);
-        store.write_settings(orchestrator.fairness, tasks, &settings.session_archive, files).await?;
+        store.write_settings(&orchestrator.tasks, &settings.session_archive).await?;
         store.check_folder(is_ours).await?;
         is_ours = true;
     }

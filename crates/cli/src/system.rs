@@ -141,8 +141,10 @@ impl System {
             Ok::<_, Failure>(Cell {
                 store: store
                     .clone()
-                    .with_archiving(loaded.archiving())
-                    .with_reach(loaded.reach())
+                    .with(|own| {
+                        own.archiving = Arc::new(loaded.archiving());
+                        own.reach = Arc::new(loaded.reach());
+                    })
                     .with_other_cells(others),
                 database_url: addresses.database_url,
                 bus: DeltaBus::start(redis.clone(), ids.next(), &tracker, gone.clone()),

@@ -80,69 +80,81 @@ fn options(pool: &PgPool) -> PgConnectOptions {
 
 type Queued<B> = (<B as Batch>::Item, oneshot::Sender<<B as Batch>::Done>);
 
+/// What the batchers of a store share.
+#[derive(Debug)]
+pub(crate) struct Writers {
+    /// Its options are those of the present primary.
+    pool: PgPool,
+    /// Those that write, aborted when they are dropped; `None`: closed.
+    tasks: Mutex<Option<JoinSet<()>>>,
+}
+
+impl Writers {
+    /// `pool`: one whose connections keep their settings.
+    pub(crate) fn new(pool: &PgPool) -> Self {
+        Self { pool: pool.clone(), tasks: Mutex::new(Some(JoinSet::new())) }
+    }
+
+    /// Closes the connections. From then on nothing is written; what is being written may or may not be.
+    pub(crate) async fn close(&self) {
+        let tasks = self.tasks.lock().await.take();
+        if let Some(mut tasks) = tasks {
+            tasks.shutdown().await;
+        }
+    }
+}
+
 /// Collects items and writes them in batches.
 pub(crate) struct Batcher<B: Batch> {
     batch: B,
-    /// Its options are those of the present primary.
-    pool: PgPool,
-    /// Started at the first item, since only then a runtime is there for sure.
-    writers: OnceCell<Writers<B>>,
-}
-
-struct Writers<B: Batch> {
-    queue: mpsc::UnboundedSender<Queued<B>>,
-    /// Aborted when the batcher is closed or dropped.
-    tasks: Mutex<JoinSet<()>>,
+    writers: Arc<Writers>,
+    /// Its writers are started at the first item, since only then a runtime is there for sure.
+    queue: OnceCell<mpsc::UnboundedSender<Queued<B>>>,
 }
 
 impl<B: Batch> Batcher<B> {
-    pub(crate) fn new(batch: B, pool: &PgPool) -> Self {
-        Self { batch, pool: pool.clone(), writers: OnceCell::new() }
+    pub(crate) fn new(batch: B, writers: &Arc<Writers>) -> Self {
+        Self { batch, writers: Arc::clone(writers), queue: OnceCell::new() }
     }
 
     /// Writes an item; `None` if it was not written, or if the outcome is unknown.
     pub(crate) async fn submit(&self, item: B::Item) -> Option<B::Done> {
-        let writers = self.writers.get_or_init(async || self.start(None)).await;
+        let queue = self.queue.get_or_init(|| self.start(None)).await;
         let (done, written) = oneshot::channel();
-        writers.queue.send((item, done)).ok()?;
+        queue.send((item, done)).ok()?;
         written.await.ok()
     }
 
     /// Queues an item whose result is not waited for. It is lost if its batch fails.
     pub(crate) async fn send(&self, item: B::Item) {
-        let writers = self.writers.get_or_init(async || self.start(None)).await;
-        let _ = writers.queue.send((item, oneshot::channel().0));
+        let queue = self.queue.get_or_init(|| self.start(None)).await;
+        let _ = queue.send((item, oneshot::channel().0));
     }
 
     /// Opens the connections and prepares the statements, unless something was written before.
     pub(crate) async fn warm_up(&self) {
         let (warm, mut all_warm) = mpsc::channel::<()>(1);
-        self.writers.get_or_init(async || self.start(Some(warm))).await;
+        self.queue.get_or_init(|| self.start(Some(warm))).await;
         // Nothing is sent: each writer drops its sender.
         all_warm.recv().await;
     }
 
-    fn start(&self, warm: Option<mpsc::Sender<()>>) -> Writers<B> {
+    async fn start(&self, warm: Option<mpsc::Sender<()>>) -> mpsc::UnboundedSender<Queued<B>> {
         let (queue, items) = mpsc::unbounded_channel();
         let items = Arc::new(Mutex::new(items));
-        let mut tasks = JoinSet::new();
-        for _ in 0..B::CONNECTIONS {
-            let writer = Writer {
-                batch: self.batch.clone(),
-                pool: self.pool.clone(),
-                items: Arc::clone(&items),
-                connection: None,
-                behind: Vec::new(),
-            };
-            tasks.spawn(writer.run(warm.clone()));
+        if let Some(tasks) = &mut *self.writers.tasks.lock().await {
+            for _ in 0..B::CONNECTIONS {
+                let writer = Writer {
+                    batch: self.batch.clone(),
+                    pool: self.writers.pool.clone(),
+                    items: Arc::clone(&items),
+                    connection: None,
+                    behind: Vec::new(),
+                };
+                tasks.spawn(writer.run(warm.clone()));
+            }
         }
-        Writers { queue, tasks: Mutex::new(tasks) }
-    }
-
-    /// Closes the connections. From then on nothing is written; what is being written may or may not be.
-    pub(crate) async fn close(&self) {
-        let closed = async || Writers { queue: mpsc::unbounded_channel().0, tasks: Mutex::default() };
-        self.writers.get_or_init(closed).await.tasks.lock().await.shutdown().await;
+        queue
     }
 }
 

@@ -221,16 +221,6 @@ impl Connections {
         acquired
     }
 
-    /// A connection that answers, for statements that are not run again if it was lost: a round trip more.
-    pub(crate) async fn acquire_answering(&self) -> sqlx::Result<PoolConnection<Postgres>> {
-        let mut connection = self.acquire().await?;
-        match connection.ping().await {
-            Err(error) if self.is_lost(&error) => self.acquire().await,
-            Err(error) => Err(error),
-            Ok(()) => Ok(connection),
-        }
-    }
-
     /// Begins a transaction; once more if the connection was lost, on which nothing was done then.
     pub(crate) async fn begin(&self) -> sqlx::Result<Transaction<'static, Postgres>> {
         match Transaction::begin(self.acquire().await?, None).await {
@@ -285,24 +275,11 @@ pub(crate) fn connect_options_of(pool: &PgPool) -> PgConnectOptions {
 
 /// The connections of each purpose.
 #[derive(Debug)]
-pub(crate) struct Pools {
-    pub(crate) requests: Connections,
-    pub(crate) runs: Connections,
-    pub(crate) background: Connections,
-}
+pub(crate) struct Pools(pub(crate) [Connections; 3]);
 
 impl Pools {
     pub(crate) fn of(&self, purpose: Purpose) -> &Connections {
-        match purpose {
-            Purpose::Requests => &self.requests,
-            Purpose::Runs => &self.runs,
-            Purpose::Background => &self.background,
-        }
-    }
-
-    /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connections> {
-        Purpose::ALL.into_iter().map(|purpose| self.of(purpose))
+        &self.0[purpose as usize]
     }
 }
 

@@ -15,7 +15,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::api_key::Principal;
-use crate::batcher::Batcher;
+use crate::batcher::{Batcher, Writers};
 use crate::claim::batch::Claims;
 use crate::connections::{Connections, Pools, Purpose};
 use crate::creation::Creations;
@@ -32,6 +32,29 @@ use crate::run_context::Contexts;
 use crate::settings::{Archiving, Fairness};
 use crate::step::batch::Steps;
 use crate::workspace_file::folder::Folders;
+
+/// What the operator has set for a store, and what it uses beside Postgres.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// The limits per user.
+    pub fairness: Fairness,
+    /// Which sessions are closed, and when; by default none is.
+    pub archiving: Arc<Archiving>,
+    /// Which kinds reach which; by default none reaches another.
+    pub reach: Arc<Reach>,
+    /// The rate limits; by default there are none.
+    pub rates: RateLimits,
+    /// How many notes, learnings, memories and so on may be stored.
+    pub knowledge_limits: KnowledgeLimits,
+    /// Tables that are created by name.
+    pub table_presets: Arc<TablePresets>,
+    /// How many agents and teams a tenant may have, and how large a team may be.
+    pub team_limits: TeamLimits,
+    /// The object store of attachments; `None`: their bytes are rows.
+    pub objects: Option<Objects>,
+    /// Whether each write is a statement of its own, for tests that compare this with batches.
+    pub is_unbatched: bool,
+}
 
 /// What all handles share. Its fields are visible in this crate only.
 #[doc(hidden)]
@@ -50,21 +73,10 @@ pub struct Shared {
     pub(crate) row_security: Known,
     /// The other cells, to find out which run kills its workers.
     pub(crate) other_cells: Arc<[Connections]>,
-    pub(crate) fairness: Fairness,
-    pub(crate) archiving: Arc<Archiving>,
-    /// Which kinds reach which.
-    pub(crate) reach: Arc<Reach>,
-    pub(crate) rates: RateLimits,
-    pub(crate) knowledge_limits: KnowledgeLimits,
-    pub(crate) table_presets: Arc<TablePresets>,
-    pub(crate) team_limits: TeamLimits,
+    pub(crate) settings: Arc<Settings>,
     /// The folder of workspaces; `None`: files are rows.
     pub(crate) folders: Option<Folders>,
-    /// The object store of attachments; `None`: their bytes are rows.
-    pub(crate) objects: Option<Objects>,
     pub(crate) batchers: Arc<Batchers>,
-    /// Whether each write is a statement of its own.
-    pub(crate) is_unbatched: bool,
     /// The process, if it has workers.
     pub(crate) process: Option<ProcessId>,
     /// Triggers that this process has marked as being evaluated.
@@ -93,11 +105,6 @@ impl Shared {
     pub(crate) fn direct_worker(&self) -> Option<Arc<dyn DirectWorker>> {
         let worker = self.direct_worker.read().unwrap_or_else(PoisonError::into_inner);
         worker.as_ref()?.upgrade()
-    }
-
-    /// Batchers with the present limits.
-    pub(crate) fn new_batchers(&self) -> Arc<Batchers> {
-        Batchers::new(&self.sessions, self.fairness, &self.archiving, &self.reach, self.rates)
     }
 
     /// The handle for requests of a tenant.
@@ -129,36 +136,30 @@ pub(crate) struct Batchers {
     pub(crate) asks: Batcher<Asks>,
     pub(crate) tokens: Batcher<TokenCounts>,
     pub(crate) settlements: Batcher<Settlements>,
+    /// What all of them write with.
+    writers: Arc<Writers>,
 }
 
 impl Batchers {
     /// `sessions`: the pool whose connections keep their settings.
-    pub(crate) fn new(
-        sessions: &PgPool,
-        fairness: Fairness,
-        archiving: &Arc<Archiving>,
-        reach: &Arc<Reach>,
-        rates: RateLimits,
-    ) -> Arc<Self> {
+    pub(crate) fn new(sessions: &PgPool, settings: &Settings) -> Arc<Self> {
+        let Settings { fairness, archiving, reach, rates, .. } = settings.clone();
         let (max_running, max_pending) = (fairness.running(), fairness.pending());
-        let claims = Claims {
-            fairness,
-            archiving: Arc::clone(archiving),
-            reach: Arc::clone(reach),
-            tokens: rates.tokens,
-        };
-        let contexts = Contexts { archive: archiving.settings, reach: Arc::clone(reach) };
+        let contexts = Contexts { archive: archiving.settings, reach: Arc::clone(&reach) };
+        let claims = Claims { fairness, archiving, reach, tokens: rates.tokens };
+        let writers = Arc::new(Writers::new(sessions));
         Arc::new(Self {
-            creations: Batcher::new(Creations { max_pending }, sessions),
-            posts: Batcher::new(Posts { max_running, max_pending }, sessions),
-            claims: Batcher::new(claims, sessions),
-            steps: Batcher::new(Steps { max_running }, sessions),
-            plans: Batcher::new(NewPlans, sessions),
-            contexts: Batcher::new(contexts, sessions),
-            streams: Batcher::new(StreamReads, sessions),
-            asks: Batcher::new(Asks(rates), sessions),
-            tokens: Batcher::new(TokenCounts(rates.tokens), sessions),
-            settlements: Batcher::new(Settlements, sessions),
+            creations: Batcher::new(Creations { max_pending }, &writers),
+            posts: Batcher::new(Posts { max_running, max_pending }, &writers),
+            claims: Batcher::new(claims, &writers),
+            steps: Batcher::new(Steps { max_running }, &writers),
+            plans: Batcher::new(NewPlans, &writers),
+            contexts: Batcher::new(contexts, &writers),
+            streams: Batcher::new(StreamReads, &writers),
+            asks: Batcher::new(Asks(rates), &writers),
+            tokens: Batcher::new(TokenCounts(rates.tokens), &writers),
+            settlements: Batcher::new(Settlements, &writers),
+            writers,
         })
     }
 
@@ -173,20 +174,7 @@ impl Batchers {
     }
 
     pub(crate) async fn close(&self) {
-        let Self { creations, posts, claims, steps, plans, contexts, streams, asks, tokens, settlements } =
-            self;
-        tokio::join!(
-            creations.close(),
-            posts.close(),
-            claims.close(),
-            steps.close(),
-            plans.close(),
-            contexts.close(),
-            streams.close(),
-            asks.close(),
-            tokens.close(),
-            settlements.close(),
-        );
+        self.writers.close().await;
     }
 }
 
@@ -215,12 +203,6 @@ impl RunStore {
     pub fn in_process(self, process: ProcessId) -> Self {
         Self { shared: Arc::new(Shared { process: Some(process), ..Shared::clone(&self.shared) }) }
     }
-
-    /// Which sessions are closed, and when.
-    #[must_use]
-    pub fn archiving(&self) -> &Archiving {
-        &self.shared.archiving
-    }
 }
 
 /// What a request of one tenant may do. Every query is restricted to that tenant.
@@ -232,26 +214,6 @@ pub struct TenantStore<'s> {
     pub(crate) pool: TenantPool<'s>,
 }
 
-impl TenantStore<'_> {
-    /// How many notes, learnings, memories and so on may be stored.
-    #[must_use]
-    pub fn knowledge_limits(self) -> KnowledgeLimits {
-        self.shared.knowledge_limits
-    }
-
-    /// Tables that are created by name.
-    #[must_use]
-    pub fn table_presets(self) -> Arc<TablePresets> {
-        Arc::clone(&self.shared.table_presets)
-    }
-
-    /// How many agents and teams a tenant may have, and how large a team may be.
-    #[must_use]
-    pub fn team_limits(self) -> TeamLimits {
-        self.shared.team_limits
-    }
-}
-
 /// What the API may do without a tenant; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ApiStore {
@@ -259,12 +221,6 @@ pub struct ApiStore {
 }
 
 impl ApiStore {
-    /// The rate limits.
-    #[must_use]
-    pub fn rate_limits(&self) -> RateLimits {
-        self.shared.rates
-    }
-
     /// Opens connections and prepares the statements from a message's post to its answer, so that the first request after a
     /// start does not wait for that. What fails is left to the first request.
     pub async fn warm_up(&self) {
@@ -291,16 +247,22 @@ pub struct OperatorStore<'s> {
     pub(crate) shared: &'s Shared,
 }
 
-macro_rules! shares {
-    ($($handle:ty),*) => {$(
+macro_rules! derefs {
+    ($($handle:ty => $field:ident: $target:ty),* $(,)?) => {$(
         impl Deref for $handle {
-            type Target = Shared;
+            type Target = $target;
 
-            fn deref(&self) -> &Shared {
-                &self.shared
+            fn deref(&self) -> &$target {
+                &self.$field
             }
         }
     )*};
 }
 
-shares!(RunStore, TenantStore<'_>, ApiStore, OperatorStore<'_>);
+derefs!(
+    RunStore => shared: Shared,
+    TenantStore<'_> => shared: Shared,
+    ApiStore => shared: Shared,
+    OperatorStore<'_> => shared: Shared,
+    Shared => settings: Settings,
+);

@@ -143,7 +143,7 @@ mod timeline;
 
 pub use connections::{Purpose, Sizes};
 pub use error::{Error, Result};
-pub use handle::{ApiStore, OperatorStore, RunStore, TenantStore};
+pub use handle::{ApiStore, OperatorStore, RunStore, Settings, TenantStore};
 pub use houston_folder::Error as FolderError;
 pub use houston_objects::Error as ObjectsError;
 pub use pool::{Config, Store};

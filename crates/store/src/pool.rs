@@ -5,26 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Connection;
-use sqlx::postgres::{PgConnectOptions, PgPool};
+use sqlx::postgres::PgConnectOptions;
 
-use houston_domain::custom_table::TablePresets;
 use houston_domain::id::TenantId;
-use houston_domain::knowledge::KnowledgeLimits;
-use houston_domain::rate::RateLimits;
 use houston_domain::session::SessionArchive;
 use houston_domain::task::TaskLimits;
-use houston_domain::team::TeamLimits;
-use houston_domain::workspace::FileLimits;
 use houston_folder::Root;
-use houston_objects::Objects;
 
 use crate::connections::{Connections, Pools, Purpose, Sizes, Use};
 use crate::error::Result;
-use crate::handle::{ApiStore, Batchers, OperatorStore, RunStore, Shared, TenantStore};
+use crate::handle::{ApiStore, Batchers, OperatorStore, RunStore, Settings, Shared, TenantStore};
 use crate::primary::{self, Addresses, addresses};
-use crate::reach::Reach;
 use crate::row_security::{self, Known, RowSecurity};
-use crate::settings::{self, Archiving, Fairness};
 use crate::workspace_file::folder::Folders;
 
 /// Most connections beside those of batches that keep session state: one listens, and migrations take another.
@@ -67,7 +59,8 @@ impl std::fmt::Debug for Config {
 ///     connections: Sizes::divide(10, 35, 20),
 ///     acquire_timeout: Duration::from_secs(5),
 /// };
-/// let store = Store::open(&config)?.with_fairness(Fairness { max_running: 5, ..Fairness::default() });
+/// let fairness = Fairness { max_running: 5, ..Fairness::default() };
+/// let store = Store::open(&config)?.with(|settings| settings.fairness = fairness);
 /// store.migrate().await?;
 /// # Ok(())
 /// # }
@@ -99,50 +92,31 @@ impl Store {
             Connections::new(hosts, size, (config.acquire_timeout, idle), newest)
         };
         let of = |purpose| connections(&addresses.pool, config.connections.of(purpose), IDLE);
-        let pools = Pools {
-            requests: of(Purpose::Requests),
-            runs: of(Purpose::Runs),
-            background: of(Purpose::Background),
-        };
-        let sessions = connections(&addresses.sessions, MAX_SESSIONS, IDLE_SESSION);
-        Ok(Self::with_pools(pools, sessions.pool().clone(), addresses))
+        let pools = Pools(Purpose::ALL.map(of));
+        let sessions = connections(&addresses.sessions, MAX_SESSIONS, IDLE_SESSION).pool().clone();
+        let settings = Settings::default();
+        Ok(Self::of(&Shared {
+            batchers: Batchers::new(&sessions, &settings),
+            pool: pools.of(Purpose::Requests).clone(),
+            pools: Arc::new(pools),
+            sessions,
+            addresses: Arc::new(addresses),
+            row_security: Known::default(),
+            other_cells: Arc::default(),
+            settings: Arc::new(settings),
+            folders: None,
+            process: None,
+            marked_triggers: Arc::default(),
+            direct_worker: Arc::default(),
+        }))
     }
 
-    /// Replaces the default [`Fairness`] limits.
+    /// The same store with other settings, and batches of its own.
     #[must_use]
-    pub fn with_fairness(self, fairness: Fairness) -> Self {
+    pub fn with(self, change: impl FnOnce(&mut Settings)) -> Self {
         self.changed(|shared| {
-            shared.fairness = fairness;
-            shared.batchers = shared.new_batchers();
-        })
-    }
-
-    /// Sets which sessions are closed, and when. By default none is.
-    #[must_use]
-    pub fn with_archiving(self, archiving: Archiving) -> Self {
-        let archiving = Arc::new(archiving);
-        self.changed(|shared| {
-            shared.archiving = archiving;
-            shared.batchers = shared.new_batchers();
-        })
-    }
-
-    /// Sets which kinds reach which. By default none reaches another.
-    #[must_use]
-    pub fn with_reach(self, reach: Reach) -> Self {
-        let reach = Arc::new(reach);
-        self.changed(|shared| {
-            shared.reach = reach;
-            shared.batchers = shared.new_batchers();
-        })
-    }
-
-    /// Sets the rate limits. By default there are none.
-    #[must_use]
-    pub fn with_rates(self, rates: RateLimits) -> Self {
-        self.changed(|shared| {
-            shared.rates = rates;
-            shared.batchers = shared.new_batchers();
+            change(Arc::make_mut(&mut shared.settings));
+            shared.batchers = Batchers::new(&shared.sessions, &shared.settings);
         })
     }
 
@@ -153,80 +127,16 @@ impl Store {
         self.changed(|shared| shared.other_cells = others)
     }
 
-    /// The same store without batches: each post, claim and step is a statement of its own. For tests that compare
-    /// both.
-    #[must_use]
-    pub fn without_batches(self) -> Self {
-        self.changed(|shared| shared.is_unbatched = true)
-    }
-
-    /// The same store with other limits on what agents may store.
-    #[must_use]
-    pub fn with_knowledge_limits(self, knowledge_limits: KnowledgeLimits) -> Self {
-        self.changed(|shared| shared.knowledge_limits = knowledge_limits)
-    }
-
-    /// The same store with other limits on agents and teams.
-    #[must_use]
-    pub fn with_team_limits(self, team_limits: TeamLimits) -> Self {
-        self.changed(|shared| shared.team_limits = team_limits)
-    }
-
-    /// The same store with these tables that are created by name; without them there is none.
-    #[must_use]
-    pub fn with_table_presets(self, presets: TablePresets) -> Self {
-        self.changed(|shared| shared.table_presets = Arc::new(presets))
-    }
-
     /// The same store with files of workspaces in this folder; without one they are rows.
     #[must_use]
     pub fn with_folder(self, root: Arc<Root>) -> Self {
         self.changed(|shared| shared.folders = Some(Folders::new(root, &shared.pool)))
     }
 
-    /// The same store with the bytes of attachments in this object store; without one they are rows.
-    #[must_use]
-    pub fn with_objects(self, objects: Objects) -> Self {
-        self.changed(|shared| shared.objects = Some(objects))
-    }
-
-    /// The limits per user.
-    #[must_use]
-    pub fn fairness(&self) -> Fairness {
-        self.requests.fairness
-    }
-
     fn changed(self, change: impl FnOnce(&mut Shared)) -> Self {
         let mut shared = Arc::unwrap_or_clone(self.requests);
         change(&mut shared);
         Self::of(&shared)
-    }
-
-    fn with_pools(pools: Pools, sessions: PgPool, addresses: Addresses) -> Self {
-        let fairness = Fairness::default();
-        let (archiving, reach): (Arc<Archiving>, Arc<Reach>) = Default::default();
-        Self::of(&Shared {
-            batchers: Batchers::new(&sessions, fairness, &archiving, &reach, RateLimits::default()),
-            pool: pools.requests.clone(),
-            pools: Arc::new(pools),
-            sessions,
-            addresses: Arc::new(addresses),
-            row_security: Known::default(),
-            other_cells: Arc::default(),
-            fairness,
-            archiving,
-            reach,
-            rates: RateLimits::default(),
-            knowledge_limits: KnowledgeLimits::default(),
-            table_presets: Arc::default(),
-            team_limits: TeamLimits::default(),
-            folders: None,
-            objects: None,
-            is_unbatched: false,
-            process: None,
-            marked_triggers: Arc::default(),
-            direct_worker: Arc::default(),
-        })
     }
 
     fn of(shared: &Shared) -> Self {
@@ -254,7 +164,7 @@ impl Store {
     pub async fn close(&self) {
         self.batchers.close().await;
         self.sessions.close().await;
-        for connections in self.pools.iter() {
+        for connections in &self.pools.0 {
             connections.close().await;
         }
     }
@@ -304,7 +214,14 @@ impl Store {
     /// The time-outs that a connection of the pool lacks. The protocol relies on them, and a pooler passes none on: the
     /// login must have them.
     pub async fn missing_timeouts(&self) -> Result<Vec<String>> {
-        primary::missing_timeouts(&self.pool).await
+        // Not `query!`: it would be one of few reasons to describe system catalogues in `.sqlx`.
+        let missing = sqlx::query_scalar(
+            "-- store::primary::missing_timeouts
+            select name from pg_settings
+             where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout') and setting = '0'
+             order by name",
+        );
+        Ok(missing.fetch_all(&self.pool).await?)
     }
 
     /// Points new connections to the primary whenever it changes; returns at once if the URL has one host.
@@ -317,16 +234,35 @@ impl Store {
         Ok(row_security::read(&self.pool).await?)
     }
 
-    /// Writes the settings to the database, if they differ. Each process does so when it starts; all processes
-    /// should have the same settings, since the last one that started decides.
-    pub async fn write_settings(
-        &self,
-        fairness: Fairness,
-        tasks: &TaskLimits,
-        sessions: &SessionArchive,
-        files: &FileLimits,
-    ) -> Result<()> {
-        settings::write(&self.pool, fairness, tasks, sessions, files).await
+    /// Writes the settings that database functions need to the database, if they differ. Each process does so when it starts;
+    /// all processes should have the same settings, since the last one that started decides.
+    pub async fn write_settings(&self, tasks: &TaskLimits, sessions: &SessionArchive) -> Result<()> {
+        let files = self.knowledge_limits.files;
+        let settings = [
+            ("fairness.max_running", self.fairness.running()),
+            ("fairness.max_pending", self.fairness.pending()),
+            ("tasks.max_depth", tasks.max_depth),
+            ("tasks.max_open", tasks.max_open),
+            ("tasks.note_chars", tasks.note_chars),
+            ("tasks.report_chars", tasks.report_chars),
+            ("tasks.report_notes", tasks.report_notes),
+            ("session.extract_entries", sessions.extract_entries),
+            ("session.extract_texts", sessions.extract_texts),
+            ("session.extract_chars", sessions.extract_chars),
+            ("files.max_files", i32::try_from(files.max_files).unwrap_or(i32::MAX)),
+            ("files.max_bytes", i32::try_from(files.max_bytes).unwrap_or(i32::MAX)),
+        ];
+        let (names, values): (Vec<&str>, Vec<i32>) = settings.into_iter().unzip();
+        sqlx::query!(
+            "-- store::settings::write
+            insert into houston.settings as s (name, value) select * from unnest($1::text[], $2::integer[])
+            on conflict (name) do update set value = excluded.value where s.value <> excluded.value",
+            &names as &[&str],
+            &values
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
     }
 }
 

@@ -211,7 +211,7 @@ async fn follow(pools: &[&PgPool], hosts: &[PgConnectOptions], newest: &Newest) 
 impl Addresses {
     /// Points the pools to the primary, if there are several hosts.
     pub(crate) async fn find_primary(&self, pools: &Pools, sessions: &PgPool) -> Result<()> {
-        let pools: Vec<&PgPool> = pools.iter().map(Connections::pool).collect();
+        let pools: Vec<&PgPool> = pools.0.iter().map(Connections::pool).collect();
         for (pools, hosts) in [(&pools[..], &self.pool), (&[sessions], &self.sessions)] {
             if hosts.len() > 1 {
                 let (host, connection) = connect(hosts, &self.newest).await?;
@@ -226,7 +226,7 @@ impl Addresses {
 
     /// Points new connections to the primary whenever it changes; returns at once if there is one host.
     pub(crate) async fn follow_primary(&self, pools: &Pools, sessions: &PgPool) {
-        let mut pools: Vec<&PgPool> = pools.iter().map(Connections::pool).collect();
+        let mut pools: Vec<&PgPool> = pools.0.iter().map(Connections::pool).collect();
         if self.has_pooler {
             let alone = [sessions];
             tokio::join!(
@@ -238,18 +238,6 @@ impl Addresses {
             follow(&pools, &self.pool, &self.newest).await;
         }
     }
-}
-
-/// The time-outs that a connection lacks.
-pub(crate) async fn missing_timeouts(connections: &Connections) -> Result<Vec<String>> {
-    // Not `query!`: it would be one of few reasons to describe system catalogues in `.sqlx`.
-    let missing = sqlx::query_scalar(
-        "-- store::primary::missing_timeouts
-            select name from pg_settings
-             where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout') and setting = '0'
-             order by name",
-    );
-    Ok(missing.fetch_all(connections).await?)
 }
 
 #[cfg(test)]

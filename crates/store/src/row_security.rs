@@ -20,7 +20,6 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use houston_domain::id::TenantId;
 use houston_meter::Turn;
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgPool, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Describe, Either, Execute, Executor, PgConnection, Postgres, SqlSafeStr,
@@ -211,22 +210,6 @@ impl<'s> TenantPool<'s> {
             None => self.begun("begin isolation level repeatable read read only").await,
         }
     }
-
-    /// A connection for some statements. What they write is kept only by [`TenantConnection::done`]; mostly
-    /// [`with_connection`](crate::row_security::with_connection) calls it.
-    pub(crate) async fn connection(self) -> sqlx::Result<TenantConnection> {
-        Ok(match self.named().await? {
-            Some(tenant) => TenantConnection::Secured(self.begun(entry("", tenant.0)).await?),
-            None => {
-                let turn = self.turn().await?;
-                let pool = self.pool;
-                let is_request = self.tenant.is_some();
-                let connection =
-                    if is_request { pool.acquire_answering().await? } else { pool.acquire().await? };
-                TenantConnection::Free { connection, _turn: turn }
-            }
-        })
-    }
 }
 
 /// See [`TenantPool::begin`].
@@ -261,50 +244,13 @@ impl DerefMut for TenantTransaction {
     }
 }
 
-/// See [`TenantPool::connection`].
-#[derive(Debug)]
-pub(crate) enum TenantConnection {
-    Free { connection: PoolConnection<Postgres>, _turn: Option<Turn> },
-    Secured(TenantTransaction),
-}
-
-impl TenantConnection {
-    /// Keeps what was written.
-    pub(crate) async fn done(self) -> sqlx::Result<()> {
-        match self {
-            Self::Free { .. } => Ok(()),
-            Self::Secured(transaction) => transaction.commit().await,
-        }
-    }
-}
-
-impl Deref for TenantConnection {
-    type Target = PgConnection;
-
-    fn deref(&self) -> &PgConnection {
-        match self {
-            Self::Free { connection, .. } => connection,
-            Self::Secured(transaction) => transaction,
-        }
-    }
-}
-
-impl DerefMut for TenantConnection {
-    fn deref_mut(&mut self) -> &mut PgConnection {
-        match self {
-            Self::Free { connection, .. } => connection,
-            Self::Secured(transaction) => transaction,
-        }
-    }
-}
-
-/// Calls a function that takes a connection, on one of a [`TenantPool`]; returns early with its error.
+/// Calls a function that takes a connection, in a transaction of a [`TenantPool`]; returns early with its error.
 macro_rules! with_connection {
     ($pool:expr, |$connection:ident| $call:expr) => {{
-        let mut held = $pool.connection().await?;
-        let $connection = &mut *held;
+        let mut tx = $pool.begin().await?;
+        let $connection = &mut *tx;
         let result = $call.await?;
-        held.done().await?;
+        tx.commit().await?;
         result
     }};
 }

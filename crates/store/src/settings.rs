@@ -4,13 +4,8 @@
 
 use houston_domain::session::SessionArchive;
 use houston_domain::setting::positive;
-use houston_domain::task::TaskLimits;
 use houston_domain::unread::ReadLimits;
-use houston_domain::workspace::FileLimits;
 use serde::{Deserialize, Serialize};
-
-use crate::connections::Connections;
-use crate::error::Result;
 
 /// Limits per user, so that one user's work does not delay the others', and limits per read of unread messages: section
 /// `[fairness]` of `jobs/orchestrator.toml`. All processes should use the same.
@@ -73,39 +68,4 @@ pub struct Archiving {
     pub kinds: Vec<String>,
     /// `jobs/session_archive.toml`.
     pub settings: SessionArchive,
-}
-
-/// Writes what database functions need.
-pub(crate) async fn write(
-    pool: &Connections,
-    fairness: Fairness,
-    tasks: &TaskLimits,
-    sessions: &SessionArchive,
-    files: &FileLimits,
-) -> Result<()> {
-    let settings = [
-        ("fairness.max_running", fairness.running()),
-        ("fairness.max_pending", fairness.pending()),
-        ("tasks.max_depth", tasks.max_depth),
-        ("tasks.max_open", tasks.max_open),
-        ("tasks.note_chars", tasks.note_chars),
-        ("tasks.report_chars", tasks.report_chars),
-        ("tasks.report_notes", tasks.report_notes),
-        ("session.extract_entries", sessions.extract_entries),
-        ("session.extract_texts", sessions.extract_texts),
-        ("session.extract_chars", sessions.extract_chars),
-        ("files.max_files", i32::try_from(files.max_files).unwrap_or(i32::MAX)),
-        ("files.max_bytes", i32::try_from(files.max_bytes).unwrap_or(i32::MAX)),
-    ];
-    let (names, values): (Vec<&str>, Vec<i32>) = settings.into_iter().unzip();
-    sqlx::query!(
-        "-- store::settings::write
-            insert into houston.settings as s (name, value) select * from unnest($1::text[], $2::integer[])
-            on conflict (name) do update set value = excluded.value where s.value <> excluded.value",
-        &names as &[&str],
-        &values
-    )
-    .execute(pool)
-    .await?;
-    Ok(())
 }

@@ -231,7 +231,7 @@ async fn begin_check_ins(jobs: &Jobs) -> Result {
 
 /// `None` if no kind has `archives = true`.
 fn archive_period(jobs: &Jobs) -> Option<Duration> {
-    let archiving = jobs.worker.background.archiving();
+    let archiving = &jobs.worker.background.archiving;
     (!archiving.kinds.is_empty()).then(|| millis(archiving.settings.every_ms))
 }
 
@@ -246,7 +246,7 @@ async fn close_sessions(jobs: &Jobs) -> Result {
 
 /// Summaries of closed sessions, without a pause while more are waiting.
 async fn write_summaries(jobs: &Jobs) -> Result {
-    let at_once = jobs.worker.background.archiving().settings.summaries_at_once;
+    let at_once = jobs.worker.background.archiving.settings.summaries_at_once;
     let taken = jobs.worker.engine.sessions().write_summaries(&jobs.stop).await?;
     Ok(Again::after_batch(taken, at_once.into(), Duration::ZERO))
 }

@@ -40,7 +40,7 @@ async fn change(
         let names = ProfileList::ALL.map(|list| format!("`{}`", list.as_str())).join(", ");
         return Err(ApiError::field("", format!("nothing to change: give at least one of {names}")));
     }
-    let max_entries = ctx.store().knowledge_limits().max_profile_entries;
+    let max_entries = ctx.store().knowledge_limits.max_profile_entries;
     for (list, entries) in &lists {
         check(*list, entries, max_entries)?;
     }

@@ -210,7 +210,7 @@ async fn import(ctx: Ctx, Id(id): Id<TableId>, request: Request<Body>) -> Result
     if !is_of_type(request.headers(), CSV) {
         return Err(ApiError::UnsupportedMediaType { wanted: CSV });
     }
-    let TableLimits { max_bytes, max_records, .. } = ctx.store().knowledge_limits().tables;
+    let TableLimits { max_bytes, max_records, .. } = ctx.store().knowledge_limits.tables;
     let limit = usize::try_from(max_bytes).unwrap_or(usize::MAX);
     let (parts, body) = request.into_parts();
     content_length(&parts.headers, limit)?;

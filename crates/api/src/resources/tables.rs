@@ -50,9 +50,8 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTable>) 
         if !fields.is_empty() {
             return Err(ApiError::field("/preset", "give either `fields` or `preset`, not both"));
         }
-        let presets = store.table_presets();
-        let found =
-            presets.named(preset).map_err(|unknown| ApiError::field("/preset", unknown.to_string()))?;
+        let found = store.table_presets.named(preset);
+        let found = found.map_err(|unknown| ApiError::field("/preset", unknown.to_string()))?;
         (about, fields) = (found.description.clone(), found.fields.clone());
     }
     let missing = || ApiError::field("/name", "missing field `name`");
@@ -61,7 +60,7 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTable>) 
     let description = description.unwrap_or(about);
     check_text("/description", &description)?;
     check_size("/description", description.len(), MAX_DESCRIPTION_BYTES)?;
-    let limits = store.knowledge_limits().tables;
+    let limits = store.knowledge_limits.tables;
     let fields = Fields::new(fields, &limits).map_err(|faults| refused("/fields", faults))?;
     store.user(user).await?;
     let id = ctx.state.ids.beside(user);

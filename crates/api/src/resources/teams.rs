@@ -180,13 +180,13 @@ async fn apply(body: TeamSettingsRequest, ctx: &Ctx, team: Team) -> Result<Team>
     }
     // Compiling regular expressions takes up to 100 ms.
     let limits = ctx.state.team_rules;
-    let max_rules = ctx.store().team_limits().rules_per_team;
+    let max_rules = ctx.store().team_limits.rules_per_team;
     ctx.offload.compute(move || check_router(&team, &limits, max_rules).map(|()| team)).await?
 }
 
 /// Checks that the agents exist and have the same kind. Returns the kind.
 async fn check_agents(ctx: &Ctx, agents: &[AgentId]) -> Result<String> {
-    let max_agents = ctx.store().team_limits().agents_per_team;
+    let max_agents = ctx.store().team_limits.agents_per_team;
     if agents.is_empty() || agents.len() > max_agents {
         return Err(ApiError::field("/agents", format!("must have 1 to {max_agents} agents")));
     }

@@ -169,7 +169,7 @@ async fn objects_are_stored_read_and_erased_with_their_user() {
     let folder = tempfile::tempdir().unwrap();
     let objects = Objects::open(&format!("file://{}", folder.path().display())).unwrap();
     let mut with_objects = api.state.clone();
-    let store = api.store.clone().with_objects(objects);
+    let store = api.store.clone().with(|own| own.objects = Some(objects));
     with_objects.store = store.api();
     let address = serve_also(&api, with_objects).await;
     let key = bearer(KEY);
@@ -220,7 +220,7 @@ async fn object_whose_upload_has_not_ended_is_deleted() {
     let api = TestApi::start().await;
     let folder = tempfile::tempdir().unwrap();
     let objects = Objects::open(&format!("file://{}", folder.path().display())).unwrap();
-    let store = api.store.clone().with_objects(objects.clone());
+    let store = api.store.clone().with(|own| own.objects = Some(objects.clone()));
     let (tenant, user) = (api.tenant.0, api.user.parse::<UserId>().unwrap().0);
     api.sql(&format!(
         "insert into houston.attachment_objects (id, tenant_id, user_id, drop_at)

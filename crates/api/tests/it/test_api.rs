@@ -87,7 +87,7 @@ impl TestApi {
     /// Starts a server with rate limits.
     pub(crate) async fn start_with_rates(rates: RateLimits) -> Self {
         let servers = TestInstallation::start(migrate).unwrap();
-        let store = open_store(servers.database_url()).with_rates(rates);
+        let store = open_store(servers.database_url()).with(|own| own.rates = rates);
         Self::set_up_with(servers, store, |_| {}, agent_types()).await
     }
 

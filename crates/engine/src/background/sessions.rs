@@ -52,7 +52,7 @@ impl Sessions {
     /// # Errors
     /// [`houston_store::Error`] when Postgres is unreachable. Sessions closed before that stay closed.
     pub async fn close_quiet(&self) -> houston_store::Result<usize> {
-        let due = self.writer.store.sessions_due(self.writer.store.archiving().settings.batch).await?;
+        let due = self.writer.store.sessions_due(self.writer.store.archiving.settings.batch).await?;
         let mut closed = 0;
         for agentable in due {
             match self.writer.store.close_quiet(agentable, self.writer.ids.beside(agentable)).await {
@@ -71,7 +71,7 @@ impl Sessions {
     /// # Errors
     /// [`houston_store::Error`] when Postgres fails. Summaries that were taken wait again after their lease.
     pub async fn write_summaries(&self, stop: &CancellationToken) -> houston_store::Result<usize> {
-        let settings = self.writer.store.archiving().settings;
+        let settings = self.writer.store.archiving.settings;
         let lease = Duration::from_secs(settings.summary_lease_s);
         let taken =
             self.writer.store.take_pending_summaries(lease, settings.summaries_at_once.into()).await?;
@@ -94,7 +94,7 @@ impl Sessions {
     }
 
     async fn summarise(&self, one: &PendingSummary, stop: &CancellationToken) -> houston_store::Result<()> {
-        let settings = self.writer.store.archiving().settings;
+        let settings = self.writer.store.archiving.settings;
         let conversation = Conversation::new(settings.summary_input_tokens, settings.summary_tool_chars);
         let conversation = self.read_conversation(one, conversation).await?;
         let is_asked = conversation.messages > 0 && one.attempts <= settings.summary_attempts;

@@ -282,10 +282,10 @@ impl TenantStore<'_> {
 
     /// A record of the tenant with its table.
     pub async fn record(self, id: RecordId) -> Result<(CustomTable, CustomRecord)> {
-        let mut connection = self.pool.connection().await?;
-        let record = find(&mut connection, self.tenant, id).await?.ok_or(NOT_FOUND)?;
-        let table = custom_table::find(&mut connection, self.tenant, record.table).await?.ok_or(NOT_FOUND)?;
-        connection.done().await?;
+        let mut tx = self.pool.begin().await?;
+        let record = find(&mut tx, self.tenant, id).await?.ok_or(NOT_FOUND)?;
+        let table = custom_table::find(&mut tx, self.tenant, record.table).await?.ok_or(NOT_FOUND)?;
+        tx.commit().await?;
         Ok((table, record))
     }
 

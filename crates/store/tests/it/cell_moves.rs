@@ -196,7 +196,7 @@ async fn nothing_is_written_where_a_user_was() {
     // This process does not know of the move.
     move_forth(&from, &to, of(gone)).await;
     let new = user(&from, shard(gone), Some("bob"));
-    for store in [from.store.clone(), from.store.clone().without_batches()] {
+    for store in [from.store.clone(), from.store.clone().with(|own| own.is_unbatched = true)] {
         let refused = store.tenant(from.tenant).create_user(&new, &[], None, &Value::Null).await;
         assert!(matches!(&refused, Err(error @ Error::Moved) if error.is_transient()), "{refused:?}");
     }

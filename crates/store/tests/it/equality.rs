@@ -160,9 +160,12 @@ fn store(test: &TestStore, writer: Writer, max_running: u16, closes_sessions: bo
     let kinds = if closes_sessions { vec!["goal".to_owned()] } else { Vec::new() };
     let archiving = Archiving { kinds, ..Archiving::default() };
     let limits = record::limits();
-    let store = test.store.clone().with_fairness(fairness).with_archiving(archiving);
-    let store = store.with_knowledge_limits(limits);
-    if writer == Writer::Batches { store } else { store.without_batches() }
+    let store = test.store.clone().with(|own| {
+        own.fairness = fairness;
+        own.archiving = archiving.into();
+        own.knowledge_limits = limits;
+    });
+    if writer == Writer::Batches { store } else { store.with(|own| own.is_unbatched = true) }
 }
 
 /// The two databases.

@@ -66,7 +66,7 @@ async fn start() -> (TestStore, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut test = TestStore::start().await;
     let objects = Objects::open(&format!("file://{}", folder.path().display())).unwrap();
-    test.store = test.store.clone().with_objects(objects);
+    test.store = test.store.clone().with(|own| own.objects = Some(objects));
     (test, folder)
 }
 

@@ -105,7 +105,7 @@ async fn concurrent_claims_respect_the_limit_of_held_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn longest_waiting_run_is_next_and_dead_workers_hold_no_slot() {
     let mut test = TestStore::start().await;
-    test.store = test.store.with_fairness(Fairness { max_running: 2, ..Fairness::default() });
+    test.store = test.store.with(|own| own.fairness = Fairness { max_running: 2, ..Fairness::default() });
     let goals = goals_of(&test, test.goal, 6).await;
     let order = [3, 1, 5, 0, 4, 2];
     for nth in order {
@@ -182,7 +182,7 @@ async fn sweep_goes_from_user_to_user_page_by_page() {
 #[tokio::test(flavor = "multi_thread")]
 async fn user_with_too_many_unread_messages_is_refused() {
     let mut test = TestStore::start().await;
-    test.store = test.store.with_fairness(Fairness { max_pending: 5, ..Fairness::default() });
+    test.store = test.store.with(|own| own.fairness = Fairness { max_pending: 5, ..Fairness::default() });
     let goals = goals_of(&test, test.goal, 2).await;
     let stranger = goal(&test.store, &test.ids, test.tenant).await;
     let key = IdempotencyKey { key: "k", request_sha256: b"request" };
@@ -236,7 +236,7 @@ async fn slot_of_a_run_that_was_let_go_is_not_given_twice() {
     let test = TestStore::start().await;
     let [first, second] = goals_of(&test, test.goal, 2).await.try_into().unwrap();
     let fairness = Fairness { max_running: 1, ..Fairness::default() };
-    let process = || open(test.database.url()).with_fairness(fairness);
+    let process = || open(test.database.url()).with(|own| own.fairness = fairness);
     let (one, other) = (process(), process());
     let claim = async |store: &Store, goal| {
         let (token, message) = (test.ids.next(), test.ids.next());
@@ -272,7 +272,7 @@ async fn claim_by(test: &TestStore, store: &Store, goal: AgentableId) -> Option<
 async fn claims_of_several_processes_respect_the_limit_together() {
     let test = TestStore::start().await;
     let fairness = Fairness { max_running: 3, ..Fairness::default() };
-    let stores: Vec<Store> = (0..4).map(|_| open(test.database.url()).with_fairness(fairness)).collect();
+    let stores: Vec<Store> = (0..4).map(|_| open(test.database.url()).with(|own| own.fairness = fairness)).collect();
     let goals = goals_of(&test, test.goal, 24).await;
     for goal in &goals {
         test.post_to(*goal, "hi").await.unwrap();
@@ -312,9 +312,9 @@ async fn claim_waits_for_no_other_claim_of_its_user() {
                   from houston.agentables, generate_series(1, $2) as slot where id = $1";
     sqlx::query(lock).bind(goals[0].0).bind(2).execute(&mut *tx).await.unwrap();
     let fairness = |max_running| Fairness { max_running, ..Fairness::default() };
-    let at_the_limit = open(test.database.url()).with_fairness(fairness(2));
+    let at_the_limit = open(test.database.url()).with(|own| own.fairness = fairness(2));
     assert!(claim_by(&test, &at_the_limit, goals[0]).await.is_none());
-    let below = open(test.database.url()).with_fairness(fairness(3));
+    let below = open(test.database.url()).with(|own| own.fairness = fairness(3));
     assert!(claim_by(&test, &below, goals[0]).await.is_some());
     assert!(claim_by(&test, &below, goals[1]).await.is_none());
     tx.rollback().await.unwrap();

@@ -65,7 +65,7 @@ fn pass(database: &TestDatabase, seconds: f64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn sixteen_clients_of_three_processes_get_the_quota() {
     let test = TestStore::start().await;
-    let processes: Vec<Store> = (0..3).map(|_| open(test.database.url()).with_rates(REQUESTS)).collect();
+    let processes: Vec<Store> = (0..3).map(|_| open(test.database.url()).with(|own| own.rates = REQUESTS)).collect();
     let key = ApiKeyId(test.ids.next());
     let mut clients = JoinSet::new();
     for nth in 0..16_usize {
@@ -94,7 +94,7 @@ async fn sixteen_clients_of_three_processes_get_the_quota() {
 #[tokio::test(flavor = "multi_thread")]
 async fn used_idempotency_key_is_not_counted() {
     let test = TestStore::start().await;
-    let limited = open(test.database.url()).with_rates(REQUESTS);
+    let limited = open(test.database.url()).with(|own| own.rates = REQUESTS);
     let key = ApiKeyId(test.ids.next());
     for nth in 0..20_u32 {
         let answer = ask(&test, &limited, key, Some("again")).await;
@@ -115,7 +115,7 @@ async fn used_idempotency_key_is_not_counted() {
 async fn what_a_key_is_refused_is_not_taken_from_the_user() {
     let test = TestStore::start().await;
     let limits = RateLimits { keys: Quota { quota: 2, window_s: WINDOW }, ..REQUESTS };
-    let limited = open(test.database.url()).with_rates(limits);
+    let limited = open(test.database.url()).with(|own| own.rates = limits);
     let (key, other) = (ApiKeyId(test.ids.next()), ApiKeyId(test.ids.next()));
     for _ in 0..2 {
         assert_eq!(ask(&test, &limited, key, None).await.exceeded, None);
@@ -193,7 +193,7 @@ fn usage(input: u64, cached: u64, output: u64) -> Usage {
 #[tokio::test(flavor = "multi_thread")]
 async fn run_counts_what_it_took_without_what_was_cached() {
     let test = TestStore::start().await;
-    let limited = open(test.database.url()).with_rates(TOKENS);
+    let limited = open(test.database.url()).with(|own| own.rates = TOKENS);
     test.post("one").await;
     let first = run(claim(&test, &limited, test.goal).await);
     assert_eq!(first.booked, Some(1_000));
@@ -215,7 +215,7 @@ async fn run_counts_what_it_took_without_what_was_cached() {
 #[tokio::test(flavor = "multi_thread")]
 async fn run_beyond_the_quota_waits_its_turn_without_an_attempt() {
     let test = TestStore::start().await;
-    let limited = open(test.database.url()).with_rates(TOKENS);
+    let limited = open(test.database.url()).with(|own| own.rates = TOKENS);
     let goals = goals_of(&test, test.goal, 4).await;
     for goal in &goals {
         post_to(&test, *goal, "hello").await.unwrap();
@@ -253,7 +253,7 @@ async fn run_beyond_the_quota_waits_its_turn_without_an_attempt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cancel_and_tasks_do_not_wait_for_tokens() {
     let test = TestStore::start().await;
-    let limited = open(test.database.url()).with_rates(TOKENS);
+    let limited = open(test.database.url()).with(|own| own.rates = TOKENS);
     test.post("hello").await;
     let user = user_of(&test);
     let used = |seconds: f64| {
@@ -288,7 +288,7 @@ async fn cancel_and_tasks_do_not_wait_for_tokens() {
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_are_accepted_or_refused_without_tokens() {
     let test = TestStore::start().await;
-    let limited = open(test.database.url()).with_rates(TOKENS).with_fairness(Fairness::default());
+    let limited = open(test.database.url()).with(|own| own.rates = TOKENS).with(|own| own.fairness = Fairness::default());
     test.post("hello").await;
     let before = run(claim(&test, &limited, test.goal).await);
     end(&test, &limited, &before, usage(1_000_000, 0, 0)).await;
@@ -299,7 +299,7 @@ async fn messages_are_accepted_or_refused_without_tokens() {
     let standing = requests.ask_rates(asked.clone()).await.unwrap();
     assert_eq!((standing.exceeded, standing.left[0].remaining), (None, 0), "messages are accepted");
     let rejects = TokenQuota { when_exceeded: WhenExceeded::Reject, ..TOKENS.tokens };
-    let rejecting = open(test.database.url()).with_rates(RateLimits { tokens: rejects, ..TOKENS });
+    let rejecting = open(test.database.url()).with(|own| own.rates = RateLimits { tokens: rejects, ..TOKENS });
     let refused = rejecting.tenant(test.tenant).ask_rates(asked).await.unwrap();
     let (policy, wait) = refused.exceeded.unwrap();
     assert!(policy == "tokens" && wait <= Duration::from_secs(60_000), "{refused:?}");
@@ -310,7 +310,7 @@ async fn messages_are_accepted_or_refused_without_tokens() {
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_of_quiet_users_are_forgotten() {
     let test = TestStore::start().await;
-    let limited = open(test.database.url()).with_rates(REQUESTS);
+    let limited = open(test.database.url()).with(|own| own.rates = REQUESTS);
     let key = ApiKeyId(test.ids.next());
     ask(&test, &limited, key, None).await;
     assert_eq!(test.runs().forget_rates(10).await.unwrap(), 0);

@@ -61,7 +61,7 @@ async fn walk(test: &TestStore, claimed: &ClaimedRun, kind: u64) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_are_read_once_in_order_and_in_bounded_batches() {
     let mut test = TestStore::start().await;
-    test.store = test.store.with_fairness(SHARE);
+    test.store = test.store.with(|own| own.fairness = SHARE);
     for seed in 0..6 {
         test.goal = goal(&test.store, &test.ids, test.tenant).await;
         let mut numbers = Numbers(seed);
@@ -122,7 +122,7 @@ async fn messages_are_read_once_in_order_and_in_bounded_batches() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_run_takes_all_messages_posted_before_it() {
     let mut test = TestStore::start().await;
-    test.store = test.store.with_fairness(SHARE);
+    test.store = test.store.with(|own| own.fairness = SHARE);
     let mut before = Vec::new();
     for nth in 0..20 {
         before.push(test.post(&format!("{nth}")).await);

@@ -20,7 +20,7 @@ use crate::test_store::{TestStore, goal};
 pub(crate) async fn archiving() -> TestStore {
     let mut test = TestStore::start().await;
     let settings = SessionArchive { quiet_ms: 3_600_000, ..SessionArchive::default() };
-    test.store = test.store.with_archiving(Archiving { kinds: vec!["goal".into()], settings });
+    test.store = test.store.with(|own| own.archiving = Archiving { kinds: vec!["goal".into()], settings }.into());
     test
 }
 
@@ -205,7 +205,7 @@ async fn only_a_reset_closes_sessions_of_kinds_that_keep_them() {
     let mut test = archiving().await;
     exchange(&test, "Tokyo").await;
     two_hours_pass(&test);
-    test.store = test.store.clone().with_archiving(Archiving::default());
+    test.store = test.store.clone().with(|own| own.archiving = Archiving::default().into());
     assert!(!test.runs().close_quiet(test.goal, test.ids.next()).await.unwrap());
     let close = async |reason| test.runs().close_session(test.goal, reason, test.ids.next()).await;
     assert_eq!(close(CompletionReason::SessionTimeout).await.unwrap(), CloseOutcome::Nothing);

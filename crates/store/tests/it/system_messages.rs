@@ -234,16 +234,14 @@ async fn stored_run_has_the_reason_why_it_stopped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_of_jobs_reach_the_database_functions() {
     let test = TestStore::start().await;
-    let fairness = houston_store::Fairness::default();
     let tasks = houston_domain::task::TaskLimits::default();
     let sessions = houston_domain::session::SessionArchive::default();
-    let files = houston_domain::workspace::FileLimits::default();
     let all = "select string_agg(name || '=' || value, ' ' order by name) from houston.settings";
     let migrated = test.sql(all);
-    test.store.write_settings(fairness, &tasks, &sessions, &files).await.unwrap();
+    test.store.write_settings(&tasks, &sessions).await.unwrap();
     assert_eq!(test.sql(all), migrated, "the migration has the default settings");
-    let few = houston_store::Fairness { max_pending: 1, ..fairness };
-    test.store.write_settings(few, &tasks, &sessions, &files).await.unwrap();
+    let few = houston_store::Fairness { max_pending: 1, ..houston_store::Fairness::default() };
+    test.store.clone().with(|own| own.fairness = few).write_settings(&tasks, &sessions).await.unwrap();
     let post = format!("select houston.post_message('{}', 'hi')", test.goal.0);
     test.sql(&post);
     assert!(test.try_sql(&post).is_err(), "one message is unread, which is the limit");

@@ -171,7 +171,7 @@ async fn configured_limits_bound_what_tools_store_and_list() {
         excerpt_chars: 3,
         ..KnowledgeLimits::default()
     };
-    tools.store = tools.store.with_knowledge_limits(limits);
+    tools.store = tools.store.with(|own| own.knowledge_limits = limits);
     let learning = |text: &str| ("manage_learning", json!({"action": "add", "content": text}));
     let answers = tools.call_as(tools.owner(), &[learning("first"), learning("second")]).await;
     assert!(answers[0].is_success());

@@ -11,7 +11,7 @@ use crate::test_run::{TestRun, goal};
 async fn start(tables: TableLimits) -> TestRun {
     let mut tools = TestRun::start_with(KnowledgeLimits { tables, ..KnowledgeLimits::default() }).await;
     let presets: TablePresets = toml::from_str(include_str!("../../../../jobs/tables.toml")).unwrap();
-    tools.store = tools.store.with_table_presets(presets);
+    tools.store = tools.store.with(|own| own.table_presets = presets.into());
     tools
 }
 

@@ -85,7 +85,7 @@ impl TestRun {
 
     pub(crate) async fn start_in_with(files: Files, limits: KnowledgeLimits) -> Self {
         let database = TestDatabase::shared(migrate).unwrap();
-        let mut store = open(database.url()).with_knowledge_limits(limits);
+        let mut store = open(database.url()).with(|own| own.knowledge_limits = limits);
         let folder = (files == Files::Folder).then(|| tempfile::tempdir().unwrap());
         if let Some(folder) = &folder {
             store = store.with_folder(Arc::new(Root::open(folder.path()).unwrap()));

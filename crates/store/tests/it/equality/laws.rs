@@ -180,7 +180,7 @@ static BROKEN: LazyLock<String> = LazyLock::new(|| {
 pub(super) async fn assert_laws(scene: &Scene<'_>, of: &[Twin], seed: u64) {
     let agentables: Vec<Uuid> = ids(of);
     let broken = sqlx::query_scalar(AssertSqlSafe(BROKEN.as_str()));
-    let broken = broken.bind(agentables).bind(i64::from(scene.store.fairness().max_running));
+    let broken = broken.bind(agentables).bind(i64::from(scene.store.fairness.max_running));
     let broken: Vec<String> = broken.fetch_all(scene.pool()).await.unwrap();
     assert!(broken.is_empty(), "seed {seed} breaks: {broken:?}");
 }

@@ -54,7 +54,7 @@ impl Scene<'_> {
         (post, key): (&NewPost, Option<IdempotencyKey<'_>>),
         by_function: bool,
     ) -> String {
-        let max_running = self.store.fairness().max_running;
+        let max_running = self.store.fairness.max_running;
         let may_start = post.starts && may_start(self.pool(), goal, max_running).await;
         let posted = if by_function {
             self.post_by_function(goal, post, key).await
@@ -65,7 +65,7 @@ impl Scene<'_> {
         assert!(may_start || !twin.is_started, "a message started its run while another one waited");
         // The batch may leave it out, for example while a transaction of the act before is rolled back. If sessions are
         // closed, the claim may have to close one, and is not made with the message.
-        twin.has_missed = may_start && !twin.is_started && self.store.runs().archiving().kinds.is_empty();
+        twin.has_missed = may_start && !twin.is_started && self.store.archiving.kinds.is_empty();
         let outcome = outcome(posted, twin.is_started);
         if !twin.is_started {
             return outcome;
@@ -106,7 +106,7 @@ impl Scene<'_> {
                              select * from houston.runs r where r.agentable_id = m.agentable_id and r.first_seq <= m.seq
                               order by r.first_seq desc limit 1) r
                        where m.agentable_id = $1 and m.id = $2";
-        let max_running = i32::from(self.store.fairness().max_running);
+        let max_running = i32::from(self.store.fairness.max_running);
         let stored = sqlx::query_as(stored).bind(goal.0).bind(id).bind(max_running);
         let (seq, created_at, run, run_seq, cancel_seq, needs_hint): (i64, _, Uuid, i64, Option<i64>, bool) =
             stored.fetch_one(self.pool()).await.unwrap();
