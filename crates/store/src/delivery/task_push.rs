@@ -54,20 +54,6 @@ pub enum StoredPush {
 const PAGE: i64 = 500;
 const NOT_FOUND: Error = Error::NotFound { what: "push notification configuration" };
 
-/// A run whose events are pushed.
-#[derive(Debug, Clone, Copy)]
-struct PushedRun {
-    webhook: WebhookId,
-    run: RunId,
-    agentable: AgentableId,
-}
-
-/// The run of a new one.
-struct Target {
-    agentable: AgentableId,
-    is_over: bool,
-}
-
 impl TenantStore<'_> {
     /// Stores a push notification configuration, in the place of the one with the same id. Each event of the run from then on is
     /// delivered to it: the reader does not move on meanwhile.
@@ -79,8 +65,8 @@ impl TenantStore<'_> {
         let mut tx = self.pool.begin().await?;
         bound::lock(&mut tx, "task pushes", self.tenant.0).await?;
         ensure_reader(&mut tx).await?;
-        let target = self.push_target(&mut tx, new).await?;
-        if target.is_over && new.after.is_none() {
+        let (agentable, is_over) = self.push_target(&mut tx, new).await?;
+        if is_over && new.after.is_none() {
             return Ok(StoredPush::RunIsOver);
         }
         let topics = PUSHED_TOPICS.map(str::to_owned);
@@ -107,15 +93,18 @@ impl TenantStore<'_> {
         .fetch_one(&mut *tx)
         .await?;
         if let Some(after) = new.after {
-            let pushed = PushedRun { webhook: WebhookId(webhook), run: new.run, agentable: target.agentable };
-            self.push_from(&mut tx, ids, pushed, after).await?;
+            self.push_from(&mut tx, ids, WebhookId(webhook), (agentable, new.run), after).await?;
         }
         tx.commit().await?;
         Ok(StoredPush::Stored)
     }
 
-    /// Whether the run is over, and may have one more.
-    async fn push_target(self, connection: &mut PgConnection, new: &NewTaskPush<'_>) -> Result<Target> {
+    /// The agentable of the run, which may have one more, and whether the run is over.
+    async fn push_target(
+        self,
+        connection: &mut PgConnection,
+        new: &NewTaskPush<'_>,
+    ) -> Result<(AgentableId, bool)> {
         let row = sqlx::query!(
             r#"-- store::task_push::target
             select r.agentable_id, r.ended_at is not null as "is_over!",
@@ -140,7 +129,7 @@ impl TenantStore<'_> {
             let what = "push notification configurations of open tasks of a tenant";
             return Err(Error::Full { what, limit: MAX_OPEN_TASK_PUSHES });
         }
-        Ok(Target { agentable: AgentableId(row.agentable_id), is_over: row.is_over })
+        Ok((AgentableId(row.agentable_id), row.is_over))
     }
 
     /// Makes deliveries of the events of the run after a position.
@@ -148,7 +137,8 @@ impl TenantStore<'_> {
         self,
         connection: &mut PgConnection,
         ids: &Ids,
-        PushedRun { webhook, run, agentable }: PushedRun,
+        webhook: WebhookId,
+        (agentable, run): (AgentableId, RunId),
         mut after: i64,
     ) -> Result<()> {
         loop {

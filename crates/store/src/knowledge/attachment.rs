@@ -227,15 +227,6 @@ impl TenantStore<'_> {
         data.fetch_optional(&self.pool).await?.map(Bytes::from).ok_or(Error::NotFound { what: "attachment" })
     }
 
-    /// All bytes of a file.
-    pub async fn attachment_bytes(self, file: &StoredAttachment) -> Result<Vec<u8>> {
-        let mut all = Vec::with_capacity(file.bytes);
-        for nth in 0..file.bytes.div_ceil(PART_BYTES) {
-            all.extend_from_slice(&self.attachment_part(file, nth).await?);
-        }
-        Ok(all)
-    }
-
     /// Whether the user exists and has room for the file. Requests at the same moment may exceed the limit together.
     async fn check_room(self, new: &NewAttachment<'_>, max_bytes: i64) -> Result<()> {
         let row = sqlx::query!(

@@ -83,12 +83,14 @@ pub struct RunPage {
     pub next: Option<RunId>,
 }
 
-/// A run that was found, before it is read.
+/// A run, if one was found, with how many were looked at and which of them is the last.
 struct Found {
-    id: Uuid,
-    title: String,
-    user: Uuid,
-    agent: Option<Uuid>,
+    id: Option<Uuid>,
+    title: Option<String>,
+    user_id: Option<Uuid>,
+    agent_id: Option<Uuid>,
+    scanned: i64,
+    last: Option<Uuid>,
 }
 
 /// The smallest id that was made at `time`.
@@ -134,13 +136,13 @@ impl TenantStore<'_> {
                 break;
             }
         }
-        let ids: Vec<RunId> = found.iter().map(|found| RunId(found.id)).collect();
+        let ids: Vec<RunId> = found.iter().filter_map(|found| found.id).map(RunId).collect();
         let mut runs = self.runs_with_ids(&ids).await?;
-        let listed = found.into_iter().filter_map(|Found { id, title, user, agent }| {
+        let listed = found.into_iter().filter_map(|Found { id, title, user_id, agent_id, .. }| {
             // One that was erased meanwhile is left out.
-            let nth = runs.iter().position(|run| run.id.0 == id)?;
+            let nth = runs.iter().position(|run| Some(run.id.0) == id)?;
             let run = runs.swap_remove(nth);
-            Some(ListedRun { run, title, user: UserId(user), agent: agent.map(AgentId) })
+            Some(ListedRun { run, title: title?, user: UserId(user_id?), agent: agent_id.map(AgentId) })
         });
         Ok(RunPage { runs: listed.collect(), next })
     }
@@ -152,7 +154,8 @@ impl TenantStore<'_> {
         limit: i64,
     ) -> Result<(Vec<Found>, Option<RunId>)> {
         let statuses = filter.statuses();
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            Found,
             r#"-- store::run_list::failed
             with scanned as materialized (
                 select r.id from houston.runs r
@@ -193,11 +196,7 @@ impl TenantStore<'_> {
         )
         .fetch_all(&self.pool)
         .await?;
-        let scanned = rows.first().map(|row| (row.scanned, row.last));
-        let found = rows.into_iter().filter_map(|row| {
-            Some(Found { id: row.id?, title: row.title?, user: row.user_id?, agent: row.agent_id })
-        });
-        Ok(page(found.collect(), scanned, limit))
+        Ok(page(rows, limit))
     }
 }
 
@@ -212,7 +211,8 @@ impl Shared {
         limit: i64,
     ) -> Result<(Vec<Found>, Option<RunId>)> {
         let statuses = filter.statuses();
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            Found,
             r#"-- store::run_list::scan
             with scanned as materialized (
                 select r.id from houston.runs r where r.id < $2 and r.id >= $3 order by r.id desc limit $4)
@@ -252,11 +252,7 @@ impl Shared {
         )
         .fetch_all(&self.pool)
         .await?;
-        let scanned = rows.first().map(|row| (row.scanned, row.last));
-        let found = rows.into_iter().filter_map(|row| {
-            Some(Found { id: row.id?, title: row.title?, user: row.user_id?, agent: row.agent_id })
-        });
-        Ok(page(found.collect(), scanned, limit))
+        Ok(page(rows, limit))
     }
 }
 
@@ -270,37 +266,41 @@ fn lower(filter: &RunFilter) -> Uuid {
 }
 
 /// Cuts what was found to the page, and says where the next one begins.
-fn page(
-    mut found: Vec<Found>,
-    scanned: Option<(i64, Option<Uuid>)>,
-    limit: i64,
-) -> (Vec<Found>, Option<RunId>) {
+fn page(mut rows: Vec<Found>, limit: i64) -> (Vec<Found>, Option<RunId>) {
+    let last = rows.first().and_then(|row| row.last.filter(|_| row.scanned >= SCANNED));
+    rows.retain(|row| row.id.is_some());
     let most = usize::try_from(limit).unwrap_or(0);
-    if found.len() > most {
-        found.truncate(most);
-        let next = found.last().map(|last| RunId(last.id));
-        return (found, next);
+    if rows.len() > most {
+        rows.truncate(most);
+        let next = rows.last().and_then(|row| row.id).map(RunId);
+        return (rows, next);
     }
-    let next = scanned.and_then(|(count, last)| last.filter(|_| count >= SCANNED).map(RunId));
-    (found, next)
+    (rows, last.map(RunId))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(id: u128) -> Found {
-        Found { id: Uuid::from_u128(id), title: String::new(), user: Uuid::nil(), agent: None }
-    }
-
     #[test]
     fn page_goes_on_where_it_was_cut_or_where_reading_ended() {
-        let next = |found: Vec<u128>, scanned: (i64, Option<u128>)| {
-            let (page, next) = page(
-                found.into_iter().map(self::found).collect(),
-                Some((scanned.0, scanned.1.map(Uuid::from_u128))),
-                2,
-            );
+        let next = |found: Vec<u128>, (scanned, last): (i64, Option<u128>)| {
+            let row = |id: Option<u128>| {
+                let (id, last) = (id.map(Uuid::from_u128), last.map(Uuid::from_u128));
+                Found {
+                    id,
+                    title: Some(String::new()),
+                    user_id: Some(Uuid::nil()),
+                    agent_id: None,
+                    scanned,
+                    last,
+                }
+            };
+            let rows = match found.is_empty() {
+                true => vec![row(None)],
+                false => found.into_iter().map(Some).map(row).collect(),
+            };
+            let (page, next) = page(rows, 2);
             (page.len(), next.map(|next| next.0.as_u128()))
         };
         assert_eq!(next(vec![9, 8, 7], (50, Some(1))), (2, Some(8)));

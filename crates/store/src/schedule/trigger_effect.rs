@@ -1,5 +1,7 @@
 //! What a trigger does when it fires, in the transaction of its caller, who holds the locks of the agentable and of the trigger.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::id::{AgentableId, TenantId, TriggerId};
 use houston_domain::mode::Mode;
@@ -14,6 +16,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::trigger_firing::{Fired, FiringIds, FiringLimits, Locked};
+use super::trigger_reader::{Failures, note_failures};
 use crate::cancel::ARCHIVED;
 use crate::error::Result;
 use crate::plan::{MAX_OPEN_PLANS, NewPlan, PlanRow, announce, insert_plan};
@@ -356,21 +359,7 @@ pub(super) async fn refuse(
     (cause, now): (&Cause, DateTime<Utc>),
     (why, is_off): (&str, bool),
 ) -> Result<Fired> {
-    let firing = Firing { refusal: Some(why.to_owned()), ..Firing::about(cause, now) };
-    sqlx::query!(
-        "-- store::trigger_effect::refuse
-        update houston.triggers
-           set refused = refused + 1, refusal = $2, enabled = enabled and not $5::boolean,
-               firings = (select jsonb_agg(f order by nth) from jsonb_array_elements($3::jsonb || firings)
-                                 with ordinality as e (f, nth) where nth <= $4)
-         where id = $1",
-        id.0,
-        why,
-        Json([&firing]) as Json<[&Firing; 1]>,
-        MAX_FIRINGS,
-        is_off
-    )
-    .execute(connection)
-    .await?;
+    let last = Firing { refusal: Some(why.to_owned()), ..Firing::about(cause, now) };
+    note_failures(connection, &BTreeMap::from([(id, Failures { count: 1, last, is_off })])).await?;
     Ok(Fired::Refused)
 }

@@ -389,11 +389,11 @@ const CONDITION_WORK: u64 = 1024 * 1024;
 
 /// Events for which a rule could not be evaluated.
 #[derive(Default)]
-struct Failures {
-    count: i64,
-    last: Firing,
+pub(super) struct Failures {
+    pub(super) count: i64,
+    pub(super) last: Firing,
     /// Whether an evaluation took more than it may: the trigger is switched off.
-    is_off: bool,
+    pub(super) is_off: bool,
 }
 
 /// Which triggers want to hear which events.
@@ -544,9 +544,12 @@ fn hears(
     }
 }
 
-/// Counts conditions that failed, and says why. A trigger that is being changed is left out: the change
+/// Counts what was refused, and says why. A trigger that is being changed in another transaction is left out: the change
 /// may wait for the reader.
-async fn note_failures(connection: &mut PgConnection, failed: &BTreeMap<TriggerId, Failures>) -> Result<()> {
+pub(super) async fn note_failures(
+    connection: &mut PgConnection,
+    failed: &BTreeMap<TriggerId, Failures>,
+) -> Result<()> {
     for (id, Failures { count, last, is_off }) in failed {
         sqlx::query!(
             "-- store::trigger_reader::failed

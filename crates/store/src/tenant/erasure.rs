@@ -351,6 +351,9 @@ async fn fence_off(
     Ok(rows.fetch_all(connection).await?)
 }
 
+/// How many rows a statement has deleted, by table or kind of knowledge.
+type Gone = Json<BTreeMap<String, i64>>;
+
 /// An open request, locked by this transaction.
 struct OpenRequest {
     id: Uuid,
@@ -385,8 +388,8 @@ impl OpenRequest {
         rows
     }
 
-    /// Counts what one statement has deleted, by table or kind of knowledge. Returns how many rows.
-    fn count_all(&mut self, Json(gone): Json<BTreeMap<String, i64>>) -> i64 {
+    /// Counts what one statement has deleted. Returns how many rows.
+    fn count_all(&mut self, Json(gone): Gone) -> i64 {
         let count = |(name, rows): (String, i64)| {
             let table = KnowledgeKind::from_stored(&name).map(|kind| kind.rules().plural.replace(' ', "_"));
             self.count(&table.unwrap_or(name), rows)
@@ -396,11 +399,7 @@ impl OpenRequest {
 }
 
 /// Deletes which files agentables used, and files that no other agentable uses. Returns how many rows.
-async fn delete_attachments_of_agentables(
-    connection: &mut PgConnection,
-    open: &mut OpenRequest,
-    group: &[Uuid],
-) -> Result<i64> {
+async fn delete_attachments_of_agentables(connection: &mut PgConnection, group: &[Uuid]) -> Result<Gone> {
     let gone = sqlx::query_scalar!(
         r#"-- store::erasure::attachments::of_agentables
         with uses as (
@@ -422,16 +421,11 @@ async fn delete_attachments_of_agentables(
     )
     .fetch_one(connection)
     .await?;
-    Ok(open.count_all(gone))
+    Ok(gone)
 }
 
 /// Deletes the files of a user. Returns how many rows.
-async fn delete_attachments_of_user(
-    connection: &mut PgConnection,
-    open: &mut OpenRequest,
-    user: Uuid,
-    rows: i64,
-) -> Result<i64> {
+async fn delete_attachments_of_user(connection: &mut PgConnection, user: Uuid, rows: i64) -> Result<Gone> {
     let gone = sqlx::query_scalar!(
         r#"-- store::erasure::attachments::of_user
         with parts as (
@@ -456,7 +450,7 @@ async fn delete_attachments_of_user(
     )
     .fetch_one(connection)
     .await?;
-    Ok(open.count_all(gone))
+    Ok(gone)
 }
 
 /// Whether the object store may still have objects of the user.
@@ -472,12 +466,7 @@ async fn wait_for_objects(connection: &mut PgConnection, user: Uuid) -> Result<b
 }
 
 /// Deletes up to about `rows` rows of each table. Returns how many.
-async fn delete_user_data(
-    connection: &mut PgConnection,
-    open: &mut OpenRequest,
-    user: Uuid,
-    rows: i64,
-) -> Result<i64> {
+async fn delete_user_data(connection: &mut PgConnection, user: Uuid, rows: i64) -> Result<Gone> {
     sqlx::query!(
         "-- store::erasure::user_data::rates
         delete from houston.rates where owner_id = $1",
@@ -521,7 +510,7 @@ async fn delete_user_data(
     )
     .fetch_one(connection)
     .await?;
-    Ok(open.count_all(gone))
+    Ok(gone)
 }
 
 /// Adds the user's costs to those of the tenant's erased users, by day.

@@ -55,7 +55,13 @@ pub(crate) fn all() -> Vec<Case> {
             [5, 70],
         ),
         case("store::trigger_effect::fired", "", &fired, by_id, [10, 60]),
-        case("store::trigger_effect::refuse", "", &[one, "'limit'", "'[{}]'", "20"], by_id, [10, 60]),
+        case(
+            "store::trigger_reader::failed",
+            "",
+            &[one, "1", "'limit'", "'[{}]'", "20", "false"],
+            by_id,
+            [10, 60],
+        ),
         case("store::trigger_effect::parent", "", &[&goal, "'archived'"], &["run_locks_pkey"], [10, 40]),
     ];
     cases.into_iter().map(|case| case.after(seeded())).collect()

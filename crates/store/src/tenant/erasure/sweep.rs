@@ -9,7 +9,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
 use super::{
-    OpenRequest, account_user_data, delete_attachments_of_agentables, delete_attachments_of_user,
+    Gone, OpenRequest, account_user_data, delete_attachments_of_agentables, delete_attachments_of_user,
     delete_user_data, wait_for_objects,
 };
 use crate::error::Result;
@@ -42,13 +42,13 @@ impl RunStore {
         let Some(mut open) = take(&mut tx).await? else { return Ok(Swept::Nothing) };
         open.folders = self.folders.clone();
         match open.phase.as_str() {
-            "requests" => requests(&mut tx, &mut open, rows, "rows").await?,
+            "requests" => open.requests(&mut tx, rows, "rows").await?,
             "rows" => {
-                if !delete_rows(&mut tx, &mut open, rows).await? {
+                if !open.delete_rows(&mut tx, rows).await? {
                     open.phase = "answers".to_owned();
                 }
             }
-            _ => requests(&mut tx, &mut open, rows, "done").await?,
+            _ => open.requests(&mut tx, rows, "done").await?,
         }
         save_progress(tx, &open).await?;
         Ok(match open.phase.as_str() {
@@ -99,15 +99,11 @@ async fn save_progress(mut tx: Transaction<'_, Postgres>, open: &OpenRequest) ->
     Ok(tx.commit().await?)
 }
 
-/// Deletes idempotency keys: first those of the requests that created messages, while the messages exist, and at
-/// the very end those whose stored response names what is erased. `next` is the phase after the last page.
-async fn requests(
-    connection: &mut PgConnection,
-    open: &mut OpenRequest,
-    rows: i64,
-    next: &str,
-) -> Result<()> {
-    let page = sqlx::query!(
+impl OpenRequest {
+    /// Deletes idempotency keys: first those of the requests that created messages, while the messages exist, and at
+    /// the very end those whose stored response names what is erased. `next` is the phase after the last page.
+    async fn requests(&mut self, connection: &mut PgConnection, rows: i64, next: &str) -> Result<()> {
+        let page = sqlx::query!(
         r#"-- store::erasure::sweep::requests
         with page as (
             select key, resource_id, response from houston.idempotency_keys
@@ -123,89 +119,142 @@ async fn requests(
             returning 1)
         select (select max(key) from page) as last, (select count(*) from page) as "seen!",
                (select count(*) from gone) as "gone!""#,
-        open.tenant,
-        open.after_key,
+        self.tenant,
+        self.after_key,
         rows,
-        &open.agentables,
-        open.resource
+        &self.agentables,
+        self.resource
     )
     .fetch_one(connection)
     .await?;
-    open.count("idempotency_keys", page.gone);
-    match page.last {
-        Some(last) if page.seen >= rows => open.after_key = last,
-        _ => {
-            open.after_key = String::new();
-            open.phase = next.to_owned();
+        self.count("idempotency_keys", page.gone);
+        match page.last {
+            Some(last) if page.seen >= rows => self.after_key = last,
+            _ => {
+                self.after_key = String::new();
+                self.phase = next.to_owned();
+            }
         }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Deletes one batch. Returns whether there may be more.
-async fn delete_rows(connection: &mut PgConnection, open: &mut OpenRequest, rows: i64) -> Result<bool> {
-    let group = sqlx::query_scalar!(
-        "-- store::erasure::sweep::group
+    /// Deletes one batch. Returns whether there may be more.
+    async fn delete_rows(&mut self, connection: &mut PgConnection, rows: i64) -> Result<bool> {
+        let group = sqlx::query_scalar!(
+            "-- store::erasure::sweep::group
         select id from houston.agentables where id = any ($1) order by depth desc, id limit $2",
-        &open.agentables,
-        GROUP
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    if group.is_empty() {
-        return match open.user {
-            Some(user) => delete_user(connection, open, user, rows).await,
-            None => Ok(false),
-        };
+            &self.agentables,
+            GROUP
+        )
+        .fetch_all(&mut *connection)
+        .await?;
+        if group.is_empty() {
+            return match self.user {
+                Some(user) => self.delete_user(connection, user, rows).await,
+                None => Ok(false),
+            };
+        }
+        let deleted = self.sessions(connection, &group, rows).await?
+            + self.count_all(runs(connection, &group, rows).await?)
+            + self.count_all(threads(connection, &group, rows).await?)
+            + self.count_all(knowledge(connection, &group, rows).await?)
+            + self.count_all(delete_attachments_of_agentables(connection, &group).await?);
+        if deleted == 0 {
+            self.remove_folders(&group).await?;
+            self.agentables(connection, &group).await?;
+        }
+        Ok(true)
     }
-    let deleted = sessions(connection, open, &group, rows).await?
-        + runs(connection, open, &group, rows).await?
-        + threads(connection, open, &group, rows).await?
-        + knowledge(connection, open, &group, rows).await?
-        + delete_attachments_of_agentables(connection, open, &group).await?;
-    if deleted == 0 {
-        open.remove_folders(&group).await?;
-        agentables(connection, open, &group).await?;
-    }
-    Ok(true)
-}
 
-/// Deletes closed sessions and the model calls of their summaries. Sessions first: a concurrent writer of a summary
-/// counts its call together with the session's row.
-async fn sessions(
-    connection: &mut PgConnection,
-    open: &mut OpenRequest,
-    group: &[Uuid],
-    rows: i64,
-) -> Result<i64> {
-    let gone = sqlx::query_scalar!(
-        "-- store::erasure::sweep::sessions
+    /// Deletes closed sessions and the model calls of their summaries. Sessions first: a concurrent writer of a summary
+    /// counts its call together with the session's row.
+    async fn sessions(&mut self, connection: &mut PgConnection, group: &[Uuid], rows: i64) -> Result<i64> {
+        let gone = sqlx::query_scalar!(
+            "-- store::erasure::sweep::sessions
         delete from houston.sessions
          where id = any (array(select id from houston.sessions where agentable_id = any ($1) limit $2))
         returning id",
-        group,
-        rows
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    let calls = sqlx::query!(
-        "-- store::erasure::sweep::session_calls
+            group,
+            rows
+        )
+        .fetch_all(&mut *connection)
+        .await?;
+        let calls = sqlx::query!(
+            "-- store::erasure::sweep::session_calls
         delete from houston.model_calls where run_id = any ($1)",
-        &gone
+            &gone
+        )
+        .execute(connection)
+        .await?;
+        self.count("model_calls", i64::try_from(calls.rows_affected()).unwrap_or(0));
+        Ok(self.count("sessions", i64::try_from(gone.len()).unwrap_or(0)))
+    }
+
+    /// Deletes the agentables' own rows, once nothing else of them is left. A note that was being written at the time
+    /// of the request holds its agentable's row; this call or the next one deletes it.
+    async fn agentables(&mut self, connection: &mut PgConnection, group: &[Uuid]) -> Result<()> {
+        sqlx::query!(
+            "-- store::erasure::sweep::lock_agentables
+        select id from houston.agentables where id = any ($1) order by id for update",
+            group
+        )
+        .fetch_all(&mut *connection)
+        .await?;
+        let gone = sqlx::query!(
+            "-- store::erasure::sweep::agentables
+        with webhooks as (delete from houston.webhooks where agentable_id = any ($1))
+        delete from houston.agentables a
+         where a.id = any ($1)
+           and not exists (select from houston.agentables c where c.parent_id = a.id and c.id <> all ($1))
+           and not exists (select from houston.knowledge_items k where k.agentable_id = a.id)
+           and not exists (select from houston.knowledge_items k where k.author_id = a.id)
+           and not exists (select from houston.workspace_files f where f.agentable_id = a.id)
+           and not exists (select from houston.image_uses u where u.agentable_id = a.id)
+           and not exists (select from houston.attachment_uses u where u.agentable_id = a.id)",
+            group
+        )
+        .execute(connection)
+        .await?;
+        self.count("agentables", i64::try_from(gone.rows_affected()).unwrap_or(0));
+        Ok(())
+    }
+
+    /// Deletes the user's own rows, and at last the user. Their costs stay, in the tenant's totals.
+    async fn delete_user(&mut self, connection: &mut PgConnection, user: Uuid, rows: i64) -> Result<bool> {
+        sqlx::query!(
+            "-- store::erasure::sweep::lock_user
+        select id from houston.users where id = $1 for update",
+            user
+        )
+        .fetch_all(&mut *connection)
+        .await?;
+        let deleted = self.count_all(delete_user_data(connection, user, rows).await?)
+            + self.count_all(delete_attachments_of_user(connection, user, rows).await?);
+        if deleted > 0 {
+            return Ok(true);
+        }
+        if wait_for_objects(&mut *connection, user).await? {
+            self.waits = true;
+            return Ok(true);
+        }
+        account_user_data(connection, self.tenant, user).await?;
+        let left = sqlx::query_scalar!(
+        r#"-- store::erasure::sweep::user
+        with gone as (
+            delete from houston.users u
+             where u.id = $1 and not exists (select from houston.agentables a where a.user_id = u.id) returning u.id)
+        select exists (select from houston.users where id = $1) and not exists (select from gone) as "left!""#,
+        user
     )
-    .execute(connection)
+    .fetch_one(connection)
     .await?;
-    open.count("model_calls", i64::try_from(calls.rows_affected()).unwrap_or(0));
-    Ok(open.count("sessions", i64::try_from(gone.len()).unwrap_or(0)))
+        self.count("users", i64::from(!left));
+        Ok(left)
+    }
 }
 
 /// Deletes runs with their model and tool calls. Rows of the user that stay lose their reference to the run.
-async fn runs(
-    connection: &mut PgConnection,
-    open: &mut OpenRequest,
-    group: &[Uuid],
-    rows: i64,
-) -> Result<i64> {
+async fn runs(connection: &mut PgConnection, group: &[Uuid], rows: i64) -> Result<Gone> {
     let gone = sqlx::query_scalar!(
         r#"-- store::erasure::sweep::runs
         with batch as materialized (
@@ -227,16 +276,11 @@ async fn runs(
     )
     .fetch_one(connection)
     .await?;
-    Ok(open.count_all(gone))
+    Ok(gone)
 }
 
 /// Deletes messages, questions, events and history.
-async fn threads(
-    connection: &mut PgConnection,
-    open: &mut OpenRequest,
-    group: &[Uuid],
-    rows: i64,
-) -> Result<i64> {
+async fn threads(connection: &mut PgConnection, group: &[Uuid], rows: i64) -> Result<Gone> {
     let gone = sqlx::query_scalar!(
         r#"-- store::erasure::sweep::threads
         with messages as (
@@ -259,17 +303,12 @@ async fn threads(
     )
     .fetch_one(connection)
     .await?;
-    Ok(open.count_all(gone))
+    Ok(gone)
 }
 
 /// Deletes knowledge items of the agentables and feed items written by them, compressions, large results, files, and images
 /// that no other agentable uses.
-async fn knowledge(
-    connection: &mut PgConnection,
-    open: &mut OpenRequest,
-    group: &[Uuid],
-    rows: i64,
-) -> Result<i64> {
+async fn knowledge(connection: &mut PgConnection, group: &[Uuid], rows: i64) -> Result<Gone> {
     let gone = sqlx::query_scalar!(
         r#"-- store::erasure::sweep::knowledge
         with items as (
@@ -305,72 +344,5 @@ async fn knowledge(
     )
     .fetch_one(connection)
     .await?;
-    Ok(open.count_all(gone))
-}
-
-/// Deletes the agentables' own rows, once nothing else of them is left. A note that was being written at the time
-/// of the request holds its agentable's row; this call or the next one deletes it.
-async fn agentables(connection: &mut PgConnection, open: &mut OpenRequest, group: &[Uuid]) -> Result<()> {
-    sqlx::query!(
-        "-- store::erasure::sweep::lock_agentables
-        select id from houston.agentables where id = any ($1) order by id for update",
-        group
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    let gone = sqlx::query!(
-        "-- store::erasure::sweep::agentables
-        with webhooks as (delete from houston.webhooks where agentable_id = any ($1))
-        delete from houston.agentables a
-         where a.id = any ($1)
-           and not exists (select from houston.agentables c where c.parent_id = a.id and c.id <> all ($1))
-           and not exists (select from houston.knowledge_items k where k.agentable_id = a.id)
-           and not exists (select from houston.knowledge_items k where k.author_id = a.id)
-           and not exists (select from houston.workspace_files f where f.agentable_id = a.id)
-           and not exists (select from houston.image_uses u where u.agentable_id = a.id)
-           and not exists (select from houston.attachment_uses u where u.agentable_id = a.id)",
-        group
-    )
-    .execute(connection)
-    .await?;
-    open.count("agentables", i64::try_from(gone.rows_affected()).unwrap_or(0));
-    Ok(())
-}
-
-/// Deletes the user's own rows, and at last the user. Their costs stay, in the tenant's totals.
-async fn delete_user(
-    connection: &mut PgConnection,
-    open: &mut OpenRequest,
-    user: Uuid,
-    rows: i64,
-) -> Result<bool> {
-    sqlx::query!(
-        "-- store::erasure::sweep::lock_user
-        select id from houston.users where id = $1 for update",
-        user
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    let deleted = delete_user_data(&mut *connection, open, user, rows).await?
-        + delete_attachments_of_user(&mut *connection, open, user, rows).await?;
-    if deleted > 0 {
-        return Ok(true);
-    }
-    if wait_for_objects(&mut *connection, user).await? {
-        open.waits = true;
-        return Ok(true);
-    }
-    account_user_data(connection, open.tenant, user).await?;
-    let left = sqlx::query_scalar!(
-        r#"-- store::erasure::sweep::user
-        with gone as (
-            delete from houston.users u
-             where u.id = $1 and not exists (select from houston.agentables a where a.user_id = u.id) returning u.id)
-        select exists (select from houston.users where id = $1) and not exists (select from gone) as "left!""#,
-        user
-    )
-    .fetch_one(connection)
-    .await?;
-    open.count("users", i64::from(!left));
-    Ok(left)
+    Ok(gone)
 }
