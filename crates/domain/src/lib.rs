@@ -115,6 +115,7 @@ pub mod transform;
 pub mod trigger;
 pub mod unread;
 mod updatable;
+pub mod usage;
 pub mod visible;
 pub mod webhook;
 pub mod why;

@@ -105,6 +105,23 @@ pub enum When {
     },
 }
 
+/// Changes to a trigger. What is left out stays.
+///
+/// ```json
+/// {"enabled": false}
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct UpdateTrigger {
+    #[cfg_attr(feature = "openapi", schema(max_length = 100))]
+    pub name: Option<String>,
+    /// What the agent reads first.
+    pub instructions: Option<String>,
+    pub when: Option<When>,
+    pub enabled: Option<bool>,
+}
+
 /// A [`When`] that was checked.
 #[derive(Debug, Clone)]
 pub enum Rule {

@@ -47,6 +47,27 @@ pub struct Delivery {
     pub attempted_at: Option<Time>,
 }
 
+/// Changes to a webhook. What is left out stays.
+///
+/// ```json
+/// {"enabled": true}
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct UpdateWebhook {
+    /// Where events are sent.
+    pub url: Option<String>,
+    /// Which events, 1 to 20 patterns of topics.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 20))]
+    pub topics: Option<Vec<String>>,
+    /// For people.
+    #[cfg_attr(feature = "openapi", schema(max_length = 500))]
+    pub description: Option<String>,
+    /// Whether events are sent. What happens while it is false is not sent later, unless a replay asks for it.
+    pub enabled: Option<bool>,
+}
+
 /// `[retry]` of `jobs/webhooks.toml`: the waits between the attempts of one delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

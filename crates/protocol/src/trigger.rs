@@ -2,7 +2,7 @@
 
 use houston_domain::id::{TriggerId, UserId};
 use houston_domain::trigger::effect::Firing;
-pub use houston_domain::trigger::{Misfire as TriggerMisfire, When as TriggerWhen};
+pub use houston_domain::trigger::{Misfire as TriggerMisfire, UpdateTrigger, When as TriggerWhen};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -67,23 +67,6 @@ pub struct CreateTrigger {
     pub name: String,
     pub when: TriggerWhen,
     pub then: TriggerThen,
-}
-
-/// Changes to a trigger. What is left out stays.
-///
-/// ```json
-/// {"enabled": false}
-/// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct UpdateTrigger {
-    #[cfg_attr(feature = "openapi", schema(max_length = 100))]
-    pub name: Option<String>,
-    /// What the agent reads first.
-    pub instructions: Option<String>,
-    pub when: Option<TriggerWhen>,
-    pub enabled: Option<bool>,
 }
 
 /// A trigger.

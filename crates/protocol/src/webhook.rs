@@ -1,6 +1,7 @@
 //! Webhooks: subscriptions to events, and their deliveries.
 
 use houston_domain::id::{UserId, WebhookId};
+pub use houston_domain::webhook::UpdateWebhook;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
@@ -30,27 +31,6 @@ pub struct CreateWebhook {
     /// Only events of this agentable.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<houston_domain::id::AgentableId>))]
     pub agentable_id: Option<String>,
-}
-
-/// Changes to a webhook. What is left out stays.
-///
-/// ```json
-/// {"enabled": true}
-/// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct UpdateWebhook {
-    /// Where events are sent.
-    pub url: Option<String>,
-    /// Which events, 1 to 20 patterns of topics.
-    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 20))]
-    pub topics: Option<Vec<String>>,
-    /// For people.
-    #[cfg_attr(feature = "openapi", schema(max_length = 500))]
-    pub description: Option<String>,
-    /// Whether events are sent. What happens while it is false is not sent later, unless a replay asks for it.
-    pub enabled: Option<bool>,
 }
 
 /// A webhook. Its secret is answered only when it is made.

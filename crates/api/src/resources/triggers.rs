@@ -14,7 +14,7 @@ use houston_domain::trigger::{MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
 use houston_protocol::trigger::{
     CreateTrigger, TriggerFiringList, TriggerList, TriggerResponse, TriggerThen, UpdateTrigger,
 };
-use houston_store::trigger::{MAX_DUE, Trigger, TriggerChange};
+use houston_store::trigger::{MAX_DUE, Trigger};
 use serde_json::{Map, Value, json};
 
 use crate::request::checks::check_storable_value;
@@ -161,14 +161,13 @@ async fn change(
     }
     let now = ctx.now();
     let expressions = json!({"when": value.when, "instructions": value.instructions});
-    let when = value.when;
     if let Some(name) = &value.name {
         check_name(name)?;
     }
     if let Some(instructions) = &value.instructions {
         check_instructions("/instructions", instructions)?;
     }
-    if let Some(when) = &when {
+    if let Some(when) = &value.when {
         let checked = when.clone();
         ctx.offload.compute(move || check_when(&checked, now)).await??;
         if matches!(when, When::Event { agentable_id: Some(_), .. }) {
@@ -177,13 +176,7 @@ async fn change(
         }
     }
     try_expressions(ctx.caller, "", &expressions).await?;
-    let change = TriggerChange {
-        name: value.name.as_deref(),
-        instructions: value.instructions.as_deref(),
-        when: when.as_ref(),
-        enabled: value.enabled,
-    };
-    Ok(Json(response(ctx.store().change_trigger(id, change, now).await?)))
+    Ok(Json(response(ctx.store().change_trigger(id, &value, now).await?)))
 }
 
 endpoint! {

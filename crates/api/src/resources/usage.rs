@@ -30,8 +30,8 @@ async fn get(ctx: Ctx, Query(window): Query<Window>) -> Result<impl IntoResponse
     let (mut spent, mut capped) = (BTreeMap::new(), false);
     for usage in found {
         capped |= usage.is_capped;
-        for of in usage.spent {
-            add(spent.entry(of.of.clone()).or_default(), of);
+        for (of, more) in usage.spent {
+            add(spent.entry(of).or_default(), &more);
         }
     }
     let mut usage = response(window_h, capped, spent);
@@ -58,14 +58,14 @@ async fn get(ctx: Ctx, Query(window): Query<Window>) -> Result<impl IntoResponse
 }
 
 /// Adds what the runs of a cell took. The cost stays a number here, 0 without any price.
-fn add(sum: &mut Spent, of: houston_store::usage::Spent) {
+fn add(sum: &mut Spent, of: &Spent) {
     sum.runs += of.runs;
     sum.model_calls += of.model_calls;
     sum.input_tokens += of.input_tokens;
     sum.output_tokens += of.output_tokens;
     sum.cache_read_tokens += of.cache_read_tokens;
     sum.unpriced_calls += of.unpriced_calls;
-    sum.cost = Some(sum.cost.unwrap_or_default() + of.cost);
+    sum.cost = Some(sum.cost.unwrap_or_default() + of.cost.unwrap_or_default());
 }
 
 fn response(window_h: u32, capped: bool, spent: BTreeMap<Of, Spent>) -> UsageResponse {

@@ -13,7 +13,7 @@ use houston_protocol::webhook::{
     CreateWebhook, ReplayWebhook, RotateSecret, UpdateWebhook, WebhookList, WebhookResponse,
     WebhookTestResponse, WebhookWithSecret,
 };
-use houston_store::webhook::{NewWebhook, Webhook, WebhookChange};
+use houston_store::webhook::{NewWebhook, Webhook};
 use houston_web::sink::Message;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
@@ -139,13 +139,7 @@ async fn change(
     body.url.as_deref().map_or(Ok(()), |url| check_url(&ctx, url))?;
     body.topics.as_deref().map_or(Ok(()), check_topics)?;
     body.description.as_deref().map_or(Ok(()), check_description)?;
-    let change = WebhookChange {
-        url: body.url.as_deref(),
-        description: body.description.as_deref(),
-        topics: body.topics.as_deref(),
-        enabled: body.enabled,
-    };
-    let webhook = ctx.store().change_webhook(id, change, ctx.now()).await?;
+    let webhook = ctx.store().change_webhook(id, &body, ctx.now()).await?;
     Ok(Json(response(&ctx, webhook)))
 }
 

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId, UserId, WebhookId};
+pub use houston_domain::webhook::UpdateWebhook;
 use houston_domain::webhook::{MAX_PENDING, MAX_WEBHOOKS};
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -64,19 +65,6 @@ pub struct NewWebhook<'a> {
     pub agentable: Option<AgentableId>,
     /// The secret that signs, sealed.
     pub sealed: &'a [u8],
-}
-
-/// Changes to a webhook; `None` stays.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct WebhookChange<'a> {
-    /// Where events are sent.
-    pub url: Option<&'a str>,
-    /// For people.
-    pub description: Option<&'a str>,
-    /// Patterns of topics.
-    pub topics: Option<&'a [String]>,
-    /// Whether events are sent.
-    pub enabled: Option<bool>,
 }
 
 /// Why a webhook was switched off by an answer.
@@ -178,7 +166,7 @@ impl TenantStore<'_> {
     pub async fn change_webhook(
         self,
         id: WebhookId,
-        change: WebhookChange<'_>,
+        change: &UpdateWebhook,
         now: DateTime<Utc>,
     ) -> Result<Webhook> {
         let mut tx = self.pool.begin().await?;
@@ -198,7 +186,7 @@ impl TenantStore<'_> {
             id.0,
             change.url,
             change.description,
-            change.topics,
+            change.topics.as_deref(),
             change.enabled,
             now
         )

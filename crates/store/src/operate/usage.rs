@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chrono::NaiveDate;
 use houston_domain::id::{AgentId, UserId};
+use houston_domain::usage::Spent;
 use rust_decimal::Decimal;
 use uuid::Uuid;
 
@@ -30,32 +31,11 @@ pub enum Of {
     Day(NaiveDate),
 }
 
-/// What some runs took.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spent {
-    /// Whose runs.
-    pub of: Of,
-    /// Number of runs.
-    pub runs: i64,
-    /// Number of model calls.
-    pub model_calls: i64,
-    /// Tokens sent, with those that were read from a cache.
-    pub input_tokens: i64,
-    /// Tokens received.
-    pub output_tokens: i64,
-    /// Input tokens that were read from a cache.
-    pub cache_read_tokens: i64,
-    /// The cost of the calls with a price, in US dollars.
-    pub cost: Decimal,
-    /// Number of model calls without a price.
-    pub unpriced_calls: i64,
-}
-
 /// What the runs took that ended within some time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Each user, agent, model and day, those that cost most first, and the whole.
-    pub spent: Vec<Spent>,
+    pub spent: Vec<(Of, Spent)>,
     /// Whether more runs have ended than were read.
     pub is_capped: bool,
 }
@@ -143,8 +123,8 @@ impl Shared {
         .fetch_all(&self.pool)
         .await?;
         let is_capped = rows.iter().any(|row| row.read >= MOST);
-        let spent = rows.into_iter().map(|row| Spent {
-            of: match (row.user_id, row.kind, row.model, row.day) {
+        let spent = rows.into_iter().map(|row| {
+            let of = match (row.user_id, row.kind, row.model, row.day) {
                 (Some(user), ..) => Of::User(UserId(user), row.user_name.unwrap_or_default()),
                 (_, Some(kind), ..) => {
                     let name = row.agent_name.unwrap_or_default();
@@ -153,14 +133,17 @@ impl Shared {
                 (_, _, Some(model), _) => Of::Model(model),
                 (_, _, _, Some(day)) => Of::Day(day),
                 _ => Of::Tenant,
-            },
-            runs: row.runs,
-            model_calls: row.calls,
-            input_tokens: row.input,
-            output_tokens: row.output,
-            cache_read_tokens: row.cached,
-            cost: row.cost,
-            unpriced_calls: row.unpriced,
+            };
+            let spent = Spent {
+                runs: row.runs,
+                model_calls: row.calls,
+                input_tokens: row.input,
+                output_tokens: row.output,
+                cache_read_tokens: row.cached,
+                cost: Some(row.cost),
+                unpriced_calls: row.unpriced,
+            };
+            (of, spent)
         });
         Ok(Usage { spent: spent.collect(), is_capped })
     }

@@ -3,6 +3,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TriggerId, UserId};
+pub use houston_domain::trigger::UpdateTrigger;
 use houston_domain::trigger::effect::{Firing, TriggerTask};
 use houston_domain::trigger::{MAX_TRIGGERS, When};
 use serde_json::Value;
@@ -49,19 +50,6 @@ pub struct Trigger {
     pub created_at: DateTime<Utc>,
     /// When it was changed last.
     pub updated_at: DateTime<Utc>,
-}
-
-/// Changes to a trigger; `None` stays.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct TriggerChange<'a> {
-    /// For people.
-    pub name: Option<&'a str>,
-    /// What the agent reads first.
-    pub instructions: Option<&'a str>,
-    /// When it fires.
-    pub when: Option<&'a When>,
-    /// Whether it fires.
-    pub enabled: Option<bool>,
 }
 
 const NOT_FOUND: Error = Error::NotFound { what: "trigger" };
@@ -220,7 +208,7 @@ impl TenantStore<'_> {
     pub async fn change_trigger(
         self,
         id: TriggerId,
-        change: TriggerChange<'_>,
+        change: &UpdateTrigger,
         now: DateTime<Utc>,
     ) -> Result<Trigger> {
         let mut tx = self.pool.begin().await?;
@@ -235,7 +223,7 @@ impl TenantStore<'_> {
         .await?
         .ok_or(NOT_FOUND)?;
         let begins = change.when.is_some() || change.enabled == Some(true);
-        let when = change.when.unwrap_or(&row.rule.0);
+        let when = change.when.as_ref().unwrap_or(&row.rule.0);
         if begins {
             begin_hearing(&mut tx, when).await?;
         }

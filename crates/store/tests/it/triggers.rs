@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use houston_domain::id::{AgentableId, ProcessId, TriggerId};
 use houston_domain::plan::{answer_evaluation, evaluate_elsewhere};
 use houston_domain::trigger::{Misfire, When};
-use houston_store::trigger::{Trigger, TriggerChange};
+use houston_store::trigger::{Trigger, UpdateTrigger};
 use houston_store::trigger_firing::{Fired, FiringIds, FiringLimits};
 use houston_store::trigger_reader::{Listened, Reading};
 use serde_json::Value;
@@ -286,8 +286,8 @@ async fn trigger_whose_evaluation_ends_processes_is_set_aside() {
     let trigger = test.requests().trigger(poison).await.unwrap();
     assert!(!trigger.enabled);
     assert!(trigger.refused.1.unwrap().contains("the process that evaluated it ended"));
-    let again = TriggerChange { enabled: Some(true), ..TriggerChange::default() };
-    assert!(test.requests().change_trigger(poison, again, now).await.unwrap().enabled);
+    let again = UpdateTrigger { enabled: Some(true), ..UpdateTrigger::default() };
+    assert!(test.requests().change_trigger(poison, &again, now).await.unwrap().enabled);
     assert_eq!(test.sql("select max(deaths) from houston.triggers").trim(), "0", "it may be tried again");
 }
 
@@ -339,8 +339,8 @@ async fn firings_are_limited_and_switched_off() {
     assert_eq!(hear(&test, limits).await, 2);
     let trigger = test.requests().trigger(id).await.unwrap();
     assert_eq!((trigger.fired, trigger.refused), (2, (2, Some("limit".into()))));
-    let off = TriggerChange { enabled: Some(false), ..TriggerChange::default() };
-    test.requests().change_trigger(id, off, test.ids.clock().now()).await.unwrap();
+    let off = UpdateTrigger { enabled: Some(false), ..UpdateTrigger::default() };
+    test.requests().change_trigger(id, &off, test.ids.clock().now()).await.unwrap();
     test.post_to(test.goal, "hi").await.unwrap();
     assert_eq!(hear(&test, LIMITS).await, 0);
 }

@@ -13,7 +13,7 @@ use houston_store::Error;
 use houston_store::fan_out::FannedOut;
 use houston_store::outbox::{Answer, ClaimedDelivery, DueDeliveries, Settled};
 use houston_store::task_push::{NewTaskPush, StoredPush};
-use houston_store::webhook::{NewWebhook, WebhookChange};
+use houston_store::webhook::{NewWebhook, UpdateWebhook};
 use sqlx::{Connection as _, PgConnection};
 
 use crate::step::{answer, done};
@@ -118,13 +118,13 @@ async fn reader_exists_only_while_a_webhook_is_on() {
     let all = delivered(&test, webhook);
     assert_eq!(all.values().map(Vec::len).sum::<usize>(), 1, "nothing from before, one topic: {all:?}");
     let now = test.ids.clock().now();
-    let off = WebhookChange { enabled: Some(false), ..WebhookChange::default() };
-    test.requests().change_webhook(webhook, off, now).await.unwrap();
+    let off = UpdateWebhook { enabled: Some(false), ..UpdateWebhook::default() };
+    test.requests().change_webhook(webhook, &off, now).await.unwrap();
     read(&test, 100).await;
     assert_eq!(test.sql("select count(*) from houston.readers").trim(), "0");
     turn(&test, test.goal).await;
-    let on = WebhookChange { enabled: Some(true), ..WebhookChange::default() };
-    test.requests().change_webhook(webhook, on, now).await.unwrap();
+    let on = UpdateWebhook { enabled: Some(true), ..UpdateWebhook::default() };
+    test.requests().change_webhook(webhook, &on, now).await.unwrap();
     turn(&test, test.goal).await;
     read(&test, 100).await;
     let all = delivered(&test, webhook);

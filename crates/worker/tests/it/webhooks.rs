@@ -8,7 +8,7 @@ use houston_domain::clock::{Clock as _, ManualClock, SystemClock};
 use houston_domain::id::{AgentableId, Ids, WebhookId};
 use houston_domain::sealed::{Purpose, SecretKeys};
 use houston_store::message::NewPost;
-use houston_store::webhook::{NewWebhook, WebhookChange};
+use houston_store::webhook::{NewWebhook, UpdateWebhook};
 use houston_store::webhook_delivery::Delivery;
 use houston_web::Sinks;
 use houston_web::webhook::Signer;
@@ -219,9 +219,9 @@ async fn address_that_is_gone_is_switched_off() {
 
     // Switched on again, it gets what waited, and with a redelivery what was given up.
     sink.now(Does::Answer(204));
-    let change = WebhookChange { enabled: Some(true), ..WebhookChange::default() };
+    let change = UpdateWebhook { enabled: Some(true), ..UpdateWebhook::default() };
     let now = cluster.worker_ids.clock().now();
-    cluster.requests().change_webhook(webhook, change, now).await.unwrap();
+    cluster.requests().change_webhook(webhook, &change, now).await.unwrap();
     cluster.requests().redeliver(webhook, dead[0].id, now).await.unwrap();
     // The answer of the agent is one of them, unless the webhook was already off when it came.
     eventually("everything has arrived", || async {
