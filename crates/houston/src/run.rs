@@ -231,7 +231,7 @@ impl Running {
                 cost: Cost::NOTHING,
                 created_at: ids.clock().now(),
             };
-            match store.create_user(&user, &[], None, &Value::Null).await {
+            match store.create_user(&user, &[], (None, &Value::Null)).await {
                 Ok(_) => return Ok((user.id, None)),
                 // Another process has created it at the same moment.
                 Err(houston_store::Error::Exists { .. }) => {}
@@ -253,7 +253,7 @@ impl Running {
             tools: None,
             created_at: ids.clock().now(),
         };
-        self.process.store(shard(user)).create_agentable(&new, None, &Value::Null).await?;
+        self.process.store(shard(user)).create_agentable(&new, (None, &Value::Null)).await?;
         Ok(new.id)
     }
 

@@ -30,6 +30,35 @@ pub struct Reset {
     pub files: u64,
 }
 
+/// The positions of an agentable without an open run.
+struct Idle {
+    last_seq: i64,
+    last_position: i64,
+    session_position: i64,
+}
+
+/// Locks the agentable, so that no run begins meanwhile.
+///
+/// # Errors
+/// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] while a run is open.
+async fn lock(connection: &mut PgConnection, store: TenantStore<'_>, agentable: AgentableId) -> Result<Idle> {
+    let row = sqlx::query!(
+        "-- store::conversation::lock
+        select run_id, run_open, last_seq, last_position, session_position from houston.run_locks
+         where tenant_id = $1 and agentable_id = $2 for no key update",
+        store.tenant.0,
+        agentable.0
+    )
+    .fetch_optional(connection)
+    .await?
+    .ok_or(Error::NotFound { what: "agentable" })?;
+    let (last_seq, last_position, session_position) = (row.last_seq, row.last_position, row.session_position);
+    match row.run_id.filter(|_| row.run_open) {
+        Some(run) => Err(Error::RunInProgress { run: RunId(run) }),
+        None => Ok(Idle { last_seq, last_position, session_position }),
+    }
+}
+
 impl TenantStore<'_> {
     /// Closes the open session of an agentable of the tenant, under the id `session`, so that its next run begins
     /// with an empty history. With `knowledge`, also deletes its notes, learnings and files. The cost does not depend on
@@ -40,19 +69,7 @@ impl TenantStore<'_> {
     /// needs its history.
     pub async fn reset(self, agentable: AgentableId, knowledge: bool, session: SessionId) -> Result<Reset> {
         let mut tx = self.pool.begin().await?;
-        let lock = sqlx::query!(
-            "-- store::conversation::reset::lock
-            select run_id, run_open, last_position, session_position from houston.run_locks
-             where tenant_id = $1 and agentable_id = $2 for no key update",
-            self.tenant.0,
-            agentable.0
-        )
-        .fetch_optional(&mut *tx)
-        .await?
-        .ok_or(Error::NotFound { what: "agentable" })?;
-        if let (true, Some(run)) = (lock.run_open, lock.run_id) {
-            return Err(Error::RunInProgress { run: RunId(run) });
-        }
+        let Idle { last_position, session_position, .. } = lock(&mut tx, self, agentable).await?;
         sqlx::query_scalar!(
             "-- store::conversation::reset::close
             select houston.close_session(agentable_id, $2, $3) from houston.run_locks
@@ -74,7 +91,7 @@ impl TenantStore<'_> {
         if let Some(folders) = self.folders.as_ref().filter(|_| files > 0) {
             folders.settle_soon(self.tenant, agentable).await;
         }
-        Ok(Reset { closed_entries: lock.last_position - lock.session_position, notes, learnings, files })
+        Ok(Reset { closed_entries: last_position - session_position, notes, learnings, files })
     }
 
     /// Deletes what an agentable knows of one kind. Returns how much.

@@ -548,7 +548,7 @@ async fn of_user(
     let (ctx, store) = (&looked.ctx, looked.ctx.store());
     if let Some(user) = new {
         let own = own_agentables(ctx, user);
-        match store.create_user(user, &own, None, &Value::Null).await {
+        match store.create_user(user, &own, (None, &Value::Null)).await {
             Err(Error::Exists { .. }) => return Ok(None),
             created => created?,
         };

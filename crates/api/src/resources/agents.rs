@@ -79,7 +79,7 @@ async fn create(ctx: Ctx, request: Creation<AgentSettingsRequest>) -> Result<Res
     ensure_defaults(&ctx).await?;
     let body = stored_body(&response(agent.clone()));
     let key = key.as_ref().map(Key::as_stored);
-    let done = ctx.store().create_agent(&agent, key, &body).await.map_err(ApiError::taken("name"))?;
+    let done = ctx.store().create_agent(&agent, (key, &body)).await.map_err(ApiError::taken("name"))?;
     created(unless_key_reused(done)?, "/v1/agents")
 }
 

@@ -47,7 +47,7 @@ async fn create(
     let body = stored_body(&response);
     let new = NewConversation { agentable, conversation, digest, run, origin };
     let key = key.as_ref().map(Key::as_stored);
-    let done = ctx.store().create_conversation(&new, &ctx.state.ids, key, &body).await?;
+    let done = ctx.store().create_conversation(&new, &ctx.state.ids, (key, &body)).await?;
     created(unless_key_reused(done)?, &format!("/v1/{}s", kind.kind))
 }
 

@@ -309,7 +309,7 @@ async fn create<N: KnowledgeResource>(ctx: Ctx, owner: Owner, request: Creation<
     };
     let response = stored_body(&N::response(item));
     let key = key.as_ref().map(Key::as_stored);
-    let done = ctx.store().create_item(&new, key, &response).await?;
+    let done = ctx.store().create_item(&new, (key, &response)).await?;
     created(unless_key_reused(done)?, &format!("/v1/{}", N::PATH))
 }
 

@@ -94,7 +94,7 @@ async fn add(ctx: Ctx, Id(id): Id<TableId>, request: Creation<AddRecords>) -> Re
     };
     let body = stored_body(&AddedRecords { data: new.iter().map(made).collect() });
     let key = key.as_ref().map(Key::as_stored);
-    let done = ctx.store().add_records((&table, now), &new, key, &body).await?;
+    let done = ctx.store().add_records((&table, now), &new, (key, &body)).await?;
     Ok(created_many(unless_key_reused(done)?))
 }
 
@@ -230,7 +230,7 @@ async fn import(ctx: Ctx, Id(id): Id<TableId>, request: Request<Body>) -> Result
     let new: Vec<_> = ids.into_iter().zip(records).map(|(id, data)| RecordData { id, data }).collect();
     let body = stored_body(&ImportedRecords { records: new.len() });
     let key = key.as_ref().map(Key::as_stored);
-    let done = ctx.store().add_records((&table, ctx.now()), &new, key, &body).await?;
+    let done = ctx.store().add_records((&table, ctx.now()), &new, (key, &body)).await?;
     Ok(created_many(unless_key_reused(done)?))
 }
 

@@ -65,7 +65,7 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTable>) 
     store.user(user).await?;
     let id = ctx.state.ids.beside(user);
     let table = CustomTable::new(id, user, (name, description), fields, ctx.now());
-    let done = store.create_table(&table, key.as_ref().map(Key::as_stored), &stored_body(&table)).await;
+    let done = store.create_table(&table, (key.as_ref().map(Key::as_stored), &stored_body(&table))).await;
     created(unless_key_reused(done.map_err(ApiError::taken("name"))?)?, "/v1/tables")
 }
 

@@ -60,7 +60,7 @@ async fn create(ctx: Ctx, request: Creation<TeamSettingsRequest>) -> Result<Resp
     let team = apply(body, &ctx, empty).await?;
     let answered = stored_body(&team);
     let key = key.as_ref().map(Key::as_stored);
-    let done = ctx.store().create_team(&team, key, &answered).await.map_err(ApiError::taken("name"))?;
+    let done = ctx.store().create_team(&team, (key, &answered)).await.map_err(ApiError::taken("name"))?;
     created(unless_key_reused(done)?, "/v1/teams")
 }
 

@@ -86,7 +86,7 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTodo>) -
     let now = ctx.now();
     let todo = new.created(user, now.into());
     let body = stored_body(&todo);
-    let done = ctx.store().create_todo(user, (new, now), key.as_ref().map(Key::as_stored), &body).await?;
+    let done = ctx.store().create_todo(user, (new, now), (key.as_ref().map(Key::as_stored), &body)).await?;
     created(unless_key_reused(done)?, "/v1/todos")
 }
 

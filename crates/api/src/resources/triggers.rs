@@ -106,7 +106,7 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTrigger>
     check_owner(&ctx, user, (*agentable, kind)).await?;
     check_heard(&ctx, user, &trigger.when).await?;
     let body = stored_body(&response(trigger.clone()));
-    let done = ctx.store().create_trigger(&trigger, key.as_ref().map(Key::as_stored), &body).await?;
+    let done = ctx.store().create_trigger(&trigger, (key.as_ref().map(Key::as_stored), &body)).await?;
     created(unless_key_reused(done)?, "/v1/triggers")
 }
 

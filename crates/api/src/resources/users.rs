@@ -70,7 +70,7 @@ async fn create(ctx: Ctx, request: Creation<CreateUser>) -> Result<Response> {
     let own = own_agentables(&ctx, &user);
     let user_response = response(user.clone(), own.iter().map(|own| (own.kind, own.id)));
     let body = stored_body(&user_response);
-    let done = ctx.store().create_user(&user, &own, key, &body).await;
+    let done = ctx.store().create_user(&user, &own, (key, &body)).await;
     created(unless_key_reused(done.map_err(ApiError::taken("external_id"))?)?, "/v1/users")
 }
 

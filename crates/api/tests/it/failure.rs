@@ -183,7 +183,7 @@ async fn task_is_paused_while_its_run_waits_for_a_retry() {
         tools: None,
         created_at: ids.clock().now(),
     };
-    api.store.tenant(tenant).create_agentable(&task, None, &Value::Null).await.unwrap();
+    api.store.tenant(tenant).create_agentable(&task, (None, &Value::Null)).await.unwrap();
     let path = format!("/v1/tasks/{}", id.public_id("task"));
     let status = || async { api.get(&path).await.ok()["status"].as_str().unwrap().to_owned() };
     let goal = || async { api.get(&api.path("")).await.ok()["status"].as_str().unwrap().to_owned() };

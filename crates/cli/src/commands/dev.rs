@@ -177,7 +177,7 @@ async fn demo_user(store: &Store, ids: &Ids, tenant: TenantId, loaded: &Loaded) 
         .filter(|kind| kind.made_with_user)
         .map(|kind| new(ids, user.id, kind, "Demo", ""))
         .collect();
-    store.tenant(tenant).create_user(&user, &own, None, &serde_json::Value::Null).await?;
+    store.tenant(tenant).create_user(&user, &own, (None, &serde_json::Value::Null)).await?;
     Ok(user.id)
 }
 
@@ -189,7 +189,7 @@ async fn demo_agentable(
     kind: &AgentType,
 ) -> Result<AgentableId, Failure> {
     let new = new(ids, user, kind, "Get to know Houston", "Try it out.");
-    store.tenant(tenant).create_agentable(&new, None, &serde_json::Value::Null).await?;
+    store.tenant(tenant).create_agentable(&new, (None, &serde_json::Value::Null)).await?;
     Ok(new.id)
 }
 

@@ -87,9 +87,9 @@ impl<'s> Worker<'s> {
         };
         let store = service.store.tenant(service.tenant);
         let own = agentable(ids.beside(user), "user_agent");
-        store.create_user(&new, &[own], None, &Value::Null).await.unwrap();
+        store.create_user(&new, &[own], (None, &Value::Null)).await.unwrap();
         let goal = ids.beside(user);
-        store.create_agentable(&agentable(goal, "goal"), None, &Value::Null).await.unwrap();
+        store.create_agentable(&agentable(goal, "goal"), (None, &Value::Null)).await.unwrap();
         let client = service.stream(&format!("/v1/goals/{}/events", goal.public_id("goal"))).await;
         Self {
             service,

@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
+use super::{Idle, lock};
 use crate::client_thread::ThreadTarget;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::idempotency::{Created, Once};
 use crate::message::{message_type, source};
 
 /// An item to be added.
@@ -80,33 +81,8 @@ pub struct ItemPage {
     pub limit: i64,
 }
 
-/// The lock's row of an agentable without an open run.
-struct Idle {
-    last_seq: i64,
-    last_position: i64,
-}
-
-/// Locks the agentable, so that no run begins meanwhile.
-async fn lock(connection: &mut PgConnection, store: TenantStore<'_>, agentable: AgentableId) -> Result<Idle> {
-    let row = sqlx::query!(
-        "-- store::conversation::client_items::lock
-        select run_id, run_open, last_seq, last_position from houston.run_locks
-         where tenant_id = $1 and agentable_id = $2 for no key update",
-        store.tenant.0,
-        agentable.0
-    )
-    .fetch_optional(connection)
-    .await?
-    .ok_or(Error::NotFound { what: "agentable" })?;
-    match row.run_id.filter(|_| row.run_open) {
-        Some(run) => Err(Error::RunInProgress { run: RunId(run) }),
-        None => Ok(Idle { last_seq: row.last_seq, last_position: row.last_position }),
-    }
-}
-
 impl TenantStore<'_> {
-    /// Adds items to a conversation of the tenant, under the id `run` of a run that is completed. `response` is what the client
-    /// is answered, stored under the idempotency key.
+    /// Adds items to a conversation of the tenant, under the id `run` of a run that is completed.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] while a run is open.
@@ -114,55 +90,52 @@ impl TenantStore<'_> {
         self,
         agentable: AgentableId,
         (run, items): (RunId, &[NewItem<'_>]),
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
+        once: Once<'_>,
     ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, self.tenant, key, run.0, response).await? {
-            return Ok(earlier);
-        }
-        let Idle { last_seq, last_position } = lock(&mut tx, self, agentable).await?;
         let row = |NewItem { id, source, content, role, remembered }: &NewItem<'_>| json!({"id": id.0, "source": source, "content": content, "role": role, "remembered": remembered});
         let rows: Value = items.iter().map(row).collect();
         let entries = items.iter().filter(|item| item.remembered.is_some()).count();
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        sqlx::query!(
-            "-- store::conversation::client_items::add
-            with i as materialized (
-                select i.*, case when i.remembered is not null then $5 + count(i.remembered) over (order by i.n) end as position
-                  from rows from (jsonb_to_recordset($4) as (id uuid, source text, content text, role text, remembered text))
-                       with ordinality as i (id, source, content, role, remembered, n)),
-            run as (
-                insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, last_seq, last_xid, ended_at)
-                values ($3, $1, $2, 'completed', $6::bigint + 1, $6::bigint + 2 + $7::bigint, pg_current_xact_id()::text::bigint,
-                        statement_timestamp())),
-            history as (
-                insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
-                select $2, i.position, $1, $3, 0, 'user',
-                       jsonb_build_array(jsonb_build_object('type', 'text', 'text', i.remembered))
-                  from i where i.position is not null),
-            lock as (
-                update houston.run_locks
-                   set last_seq = $6::bigint + 2 + $7::bigint, read_seq = $6::bigint + 2 + $7::bigint, last_position = $5 + $8, run_id = $3
-                 where tenant_id = $1 and agentable_id = $2)
-            insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata, run_id)
-            select i.id, $1, $2, $6::bigint + 1 + i.n, i.source, 'text', i.content,
-                   jsonb_build_object('openai_item',
-                                      jsonb_strip_nulls(jsonb_build_object('role', i.role, 'position', i.position))), $3
-              from i",
-            self.tenant.0,
-            agentable.0,
-            run.0,
-            rows,
-            last_position,
-            last_seq,
-            count(items.len()),
-            count(entries)
-        )
-        .execute(&mut *tx)
-        .await?;
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+        let add = async |tx: &mut PgConnection| {
+            let Idle { last_seq, last_position, .. } = lock(tx, self, agentable).await?;
+            sqlx::query!(
+                "-- store::conversation::client_items::add
+                with i as materialized (
+                    select i.*, case when i.remembered is not null then $5 + count(i.remembered) over (order by i.n) end as position
+                      from rows from (jsonb_to_recordset($4) as (id uuid, source text, content text, role text, remembered text))
+                           with ordinality as i (id, source, content, role, remembered, n)),
+                run as (
+                    insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, last_seq, last_xid, ended_at)
+                    values ($3, $1, $2, 'completed', $6::bigint + 1, $6::bigint + 2 + $7::bigint, pg_current_xact_id()::text::bigint,
+                            statement_timestamp())),
+                history as (
+                    insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
+                    select $2, i.position, $1, $3, 0, 'user',
+                           jsonb_build_array(jsonb_build_object('type', 'text', 'text', i.remembered))
+                      from i where i.position is not null),
+                lock as (
+                    update houston.run_locks
+                       set last_seq = $6::bigint + 2 + $7::bigint, read_seq = $6::bigint + 2 + $7::bigint, last_position = $5 + $8, run_id = $3
+                     where tenant_id = $1 and agentable_id = $2)
+                insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata, run_id)
+                select i.id, $1, $2, $6::bigint + 1 + i.n, i.source, 'text', i.content,
+                       jsonb_build_object('openai_item',
+                                          jsonb_strip_nulls(jsonb_build_object('role', i.role, 'position', i.position))), $3
+                  from i",
+                self.tenant.0,
+                agentable.0,
+                run.0,
+                rows,
+                last_position,
+                last_seq,
+                count(items.len()),
+                count(entries)
+            )
+            .execute(tx)
+            .await?;
+            Ok(())
+        };
+        self.create_once(run.0, once, add).await
     }
 
     /// The messages of a conversation of the tenant, without the items that were taken out.

@@ -29,7 +29,7 @@ use super::read::seal;
 use crate::agentable::{NewAgentable, insert};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::idempotency::{Created, Once};
 use crate::image;
 use crate::serving::{ServedBy, assign};
 
@@ -65,66 +65,66 @@ pub struct Origin {
     pub served_by: ServedBy,
 }
 
-/// The columns that all its rows share.
-struct Owner {
+/// Makes the rows of a document in one transaction.
+struct Maker<'t> {
+    connection: &'t mut PgConnection,
     tenant: TenantId,
     agentable: AgentableId,
     run: RunId,
+    conversation: &'t Conversation,
+    ids: &'t Ids,
 }
 
 impl TenantStore<'_> {
-    /// Creates an agentable for a user of the tenant that continues where the document ends. `response` is what the
-    /// client is answered, stored under the idempotency key.
+    /// Creates an agentable for a user of the tenant that continues where the document ends.
     pub async fn create_conversation(
         self,
         new: &NewConversation<'_>,
         ids: &Ids,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
+        once: Once<'_>,
     ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
         let NewConversation { agentable, conversation, digest, run, origin } = new;
-        if let Some(earlier) = earlier(&mut tx, self.tenant, key, agentable.id.0, response).await? {
-            return Ok(earlier);
-        }
-        if let Some(Origin { id, .. }) = origin {
-            still_there(&mut tx, self.tenant, *id).await?;
-        }
-        sqlx::query!(
-            "-- store::conversation::make::owner
-            select id from houston.users where tenant_id = $1 and id = $2 for key share",
-            self.tenant.0,
-            agentable.user.0
-        )
-        .fetch_optional(&mut *tx)
-        .await?
-        .ok_or(Error::NotFound { what: "user" })?;
-        insert(&mut tx, self.tenant, agentable, false).await?;
-        if let Some(Origin { served_by, .. }) = origin {
-            assign(&mut tx, self.tenant, agentable.id, *served_by).await?;
-        }
-        let owner = Owner { tenant: self.tenant, agentable: agentable.id, run: *run };
-        owner.history(&mut tx, conversation).await?;
-        if let Some(Origin { id, .. }) = origin {
-            owner.frames(&mut tx, *id).await?;
-        }
-        image::use_in(&mut tx, self.tenant, (agentable.id, agentable.user), conversation).await?;
-        let last_seq = owner.thread(&mut tx, conversation, ids, agentable.created_at).await?;
-        owner.items(&mut tx, ("note", &conversation.notes), ids).await?;
-        owner.items(&mut tx, ("learning", &conversation.learnings), ids).await?;
-        owner.files(&mut tx, conversation).await?;
-        owner.sessions(&mut tx, conversation, ids).await?;
-        owner.compressions(&mut tx, conversation, ids).await?;
-        owner.results(&mut tx, conversation).await?;
-        owner.questions(&mut tx, conversation, ids).await?;
-        let is_ours = match (digest, &conversation.seal) {
-            (Some(digest), Some(found)) => *found == seal(&mut tx, self.tenant, digest).await?,
-            (digest, _) => digest.is_none(),
+        let make = async |tx: &mut PgConnection| {
+            if let Some(Origin { id, .. }) = origin {
+                still_there(tx, self.tenant, *id).await?;
+            }
+            sqlx::query!(
+                "-- store::conversation::make::owner
+                select id from houston.users where tenant_id = $1 and id = $2 for key share",
+                self.tenant.0,
+                agentable.user.0
+            )
+            .fetch_optional(&mut *tx)
+            .await?
+            .ok_or(Error::NotFound { what: "user" })?;
+            insert(tx, self.tenant, agentable, false).await?;
+            if let Some(Origin { served_by, .. }) = origin {
+                assign(tx, self.tenant, agentable.id, *served_by).await?;
+            }
+            let (tenant, agentable_id, run) = (self.tenant, agentable.id, *run);
+            let mut maker = Maker { connection: tx, tenant, agentable: agentable_id, run, conversation, ids };
+            maker.history().await?;
+            if let Some(Origin { id, .. }) = origin {
+                maker.frames(*id).await?;
+            }
+            let owner = (agentable.id, agentable.user);
+            image::use_in(maker.connection, self.tenant, owner, conversation).await?;
+            let last_seq = maker.thread(agentable.created_at).await?;
+            maker.items("note", &conversation.notes).await?;
+            maker.items("learning", &conversation.learnings).await?;
+            maker.files().await?;
+            maker.sessions().await?;
+            maker.compressions().await?;
+            maker.results().await?;
+            maker.questions().await?;
+            let is_ours = match (digest, &conversation.seal) {
+                (Some(digest), Some(found)) => *found == seal(maker.connection, self.tenant, digest).await?,
+                (digest, _) => digest.is_none(),
+            };
+            let untrusted = conversation.untrusted || !is_ours;
+            maker.begin(new, (last_seq, untrusted)).await
         };
-        let untrusted = conversation.untrusted || !is_ours;
-        owner.begin(&mut tx, new, (last_seq, untrusted)).await?;
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+        self.create_once(agentable.id.0, once, make).await
     }
 }
 
@@ -142,27 +142,22 @@ async fn still_there(connection: &mut PgConnection, tenant: TenantId, original: 
     .ok_or(Error::NotFound { what: "agentable" })
 }
 
-/// `count` new ids of things of the agentable, in ascending order, since lists are sorted by id.
-fn rising(ids: &Ids, agentable: AgentableId, count: usize) -> Vec<Uuid> {
-    let mut new: Vec<Uuid> = (0..count).map(|_| ids.beside(agentable)).collect();
-    new.sort_unstable();
-    new
-}
-
 /// Chunks of [`ROWS`] rows, each with the index of its first row.
 fn pieces<T>(rows: &[T]) -> impl Iterator<Item = (i64, &[T])> {
     let first = |nth: usize| i64::try_from(nth * ROWS).unwrap_or(i64::MAX);
     rows.chunks(ROWS).enumerate().map(move |(nth, rows)| (first(nth), rows))
 }
 
-impl Owner {
+impl Maker<'_> {
+    /// `count` new ids of things of the agentable, in ascending order, since lists are sorted by id.
+    fn rising(&self, count: usize) -> Vec<Uuid> {
+        let mut new: Vec<Uuid> = (0..count).map(|_| self.ids.beside(self.agentable)).collect();
+        new.sort_unstable();
+        new
+    }
+
     /// Inserts the completed run, and sets where the open session begins.
-    async fn begin(
-        &self,
-        connection: &mut PgConnection,
-        new: &NewConversation<'_>,
-        (last_seq, untrusted): (i64, bool),
-    ) -> Result<()> {
+    async fn begin(&mut self, new: &NewConversation<'_>, (last_seq, untrusted): (i64, bool)) -> Result<()> {
         let position = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         sqlx::query!(
             "-- store::conversation::make::begin
@@ -192,13 +187,13 @@ impl Owner {
             i32::try_from(new.conversation.sessions.len()).unwrap_or(i32::MAX),
             untrusted
         )
-        .execute(connection)
+        .execute(&mut *self.connection)
         .await?;
         Ok(())
     }
 
-    async fn history(&self, connection: &mut PgConnection, conversation: &Conversation) -> Result<()> {
-        for (first, entries) in pieces(&conversation.history) {
+    async fn history(&mut self) -> Result<()> {
+        for (first, entries) in pieces(&self.conversation.history) {
             sqlx::query!(
                 "-- store::conversation::make::history
                 insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content, created_at)
@@ -211,7 +206,7 @@ impl Owner {
                 first,
                 Json(entries) as Json<&[HistoryEntry]>
             )
-            .execute(&mut *connection)
+            .execute(&mut *self.connection)
             .await?;
         }
         Ok(())
@@ -219,7 +214,7 @@ impl Owner {
 
     /// Marks the copied frames as Houston's. A document says nothing of them, since its author could mark any text; the
     /// original's rows do. The text of a message is no frame of a history.
-    async fn frames(&self, connection: &mut PgConnection, original: AgentableId) -> Result<()> {
+    async fn frames(&mut self, original: AgentableId) -> Result<()> {
         sqlx::query!(
             r#"-- store::conversation::make::frames
             update houston.history copy set content = original.content
@@ -233,20 +228,15 @@ impl Owner {
             original.0,
             self.tenant.0
         )
-        .execute(connection)
+        .execute(&mut *self.connection)
         .await?;
         Ok(())
     }
 
     /// Inserts the messages and their events. Returns the position of the last event.
-    async fn thread(
-        &self,
-        connection: &mut PgConnection,
-        conversation: &Conversation,
-        ids: &Ids,
-        at: DateTime<Utc>,
-    ) -> Result<i64> {
-        let ids = rising(ids, self.agentable, conversation.messages.len());
+    async fn thread(&mut self, at: DateTime<Utc>) -> Result<i64> {
+        let conversation = self.conversation;
+        let ids = self.rising(conversation.messages.len());
         // Position 1 is the event that the run was queued.
         let mut seqs = Vec::with_capacity(ids.len());
         let mut next = 2;
@@ -254,19 +244,13 @@ impl Owner {
             seqs.push(next);
             next += event_count(message);
         }
-        self.messages(connection, conversation, &ids, &seqs).await?;
+        self.messages(&ids, &seqs).await?;
         let ids: Vec<MessageId> = ids.into_iter().map(MessageId).collect();
-        self.events(connection, events_of(conversation, &ids), at).await
+        self.events(events_of(conversation, &ids), at).await
     }
 
-    async fn messages(
-        &self,
-        connection: &mut PgConnection,
-        conversation: &Conversation,
-        ids: &[Uuid],
-        seqs: &[i64],
-    ) -> Result<()> {
-        for (first, messages) in pieces(&conversation.messages) {
+    async fn messages(&mut self, ids: &[Uuid], seqs: &[i64]) -> Result<()> {
+        for (first, messages) in pieces(&self.conversation.messages) {
             let first = usize::try_from(first).unwrap_or(0);
             let here = first..first + messages.len();
             sqlx::query!(
@@ -284,19 +268,14 @@ impl Owner {
                 &seqs[here],
                 Json(messages) as Json<&[ThreadMessage]>
             )
-            .execute(&mut *connection)
+            .execute(&mut *self.connection)
             .await?;
         }
         Ok(())
     }
 
     /// Inserts the events that are stored. Returns the position of the last event.
-    async fn events(
-        &self,
-        connection: &mut PgConnection,
-        mut events: impl Iterator<Item = Imported>,
-        at: DateTime<Utc>,
-    ) -> Result<i64> {
+    async fn events(&mut self, mut events: impl Iterator<Item = Imported>, at: DateTime<Utc>) -> Result<i64> {
         let mut first = 0;
         loop {
             // In chunks, because events repeat the content of the history.
@@ -323,20 +302,15 @@ impl Owner {
                 &data as &[Json<&Event>],
                 at
             )
-            .execute(&mut *connection)
+            .execute(&mut *self.connection)
             .await?;
             first += i64::try_from(events.len()).unwrap_or(0);
         }
     }
 
     /// Inserts notes or learnings, which have no titles.
-    async fn items<T: Serialize + Sync>(
-        &self,
-        connection: &mut PgConnection,
-        (kind, items): (&str, &[T]),
-        ids: &Ids,
-    ) -> Result<()> {
-        let ids = rising(ids, self.agentable, items.len());
+    async fn items<T: Serialize + Sync>(&mut self, kind: &str, items: &[T]) -> Result<()> {
+        let ids = self.rising(items.len());
         for (items, ids) in items.chunks(ROWS).zip(ids.chunks(ROWS)) {
             sqlx::query!(
                 "-- store::conversation::make::items
@@ -352,7 +326,7 @@ impl Owner {
                 ids,
                 Json(items) as Json<&[T]>
             )
-            .execute(&mut *connection)
+            .execute(&mut *self.connection)
             .await?;
         }
         Ok(())
@@ -464,9 +438,9 @@ fn tool(
     (called, returned)
 }
 
-impl Owner {
-    async fn files(&self, connection: &mut PgConnection, conversation: &Conversation) -> Result<()> {
-        let mut rest = &conversation.files[..];
+impl Maker<'_> {
+    async fn files(&mut self) -> Result<()> {
+        let mut rest = &self.conversation.files[..];
         while !rest.is_empty() {
             let mut bytes = 0;
             let fits = |file: &&ExportedFile| {
@@ -476,13 +450,13 @@ impl Owner {
             // One file always fits.
             let count = rest.iter().take(FILES).take_while(fits).count().max(1);
             let (files, later) = rest.split_at(count);
-            self.insert_files(connection, files).await?;
+            self.insert_files(files).await?;
             rest = later;
         }
         Ok(())
     }
 
-    async fn insert_files(&self, connection: &mut PgConnection, files: &[ExportedFile]) -> Result<()> {
+    async fn insert_files(&mut self, files: &[ExportedFile]) -> Result<()> {
         sqlx::query!(
             "-- store::conversation::make::files::insert
             insert into houston.workspace_files (agentable_id, tenant_id, path, content, sha256, bytes, created_at,
@@ -494,19 +468,14 @@ impl Owner {
             self.tenant.0,
             Json(files) as Json<&[ExportedFile]>
         )
-        .execute(connection)
+        .execute(&mut *self.connection)
         .await?;
         Ok(())
     }
 
-    async fn questions(
-        &self,
-        connection: &mut PgConnection,
-        conversation: &Conversation,
-        ids: &Ids,
-    ) -> Result<()> {
-        let ids = rising(ids, self.agentable, conversation.questions.len());
-        for ((_, questions), ids) in pieces(&conversation.questions).zip(ids.chunks(ROWS)) {
+    async fn questions(&mut self) -> Result<()> {
+        let ids = self.rising(self.conversation.questions.len());
+        for ((_, questions), ids) in pieces(&self.conversation.questions).zip(ids.chunks(ROWS)) {
             // Call ids are unique within a run only: of several cells the one that came with the question.
             sqlx::query!(
                 "-- store::conversation::make::questions::questions
@@ -531,7 +500,7 @@ impl Owner {
                 ids,
                 Json(questions) as Json<&[ExportedQuestion]>
             )
-            .execute(&mut *connection)
+            .execute(&mut *self.connection)
             .await?;
         }
         Ok(())

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::custom_table::{self, CustomTable};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::idempotency::{Created, Once};
 use crate::row_security::with_connection;
 
 /// The values of a record, which have been checked, under its id.
@@ -215,7 +215,7 @@ const NOT_FOUND: Error = Error::NotFound { what: "record" };
 /// The errors of all methods besides those named: [`Error::Database`] when Postgres cannot be reached or refuses the
 /// statement.
 impl TenantStore<'_> {
-    /// Adds checked records to a table. `response` is what the client is answered, stored under the idempotency key.
+    /// Adds checked records to a table.
     ///
     /// # Errors
     /// [`Error::TooLarge`], [`Error::Full`], [`Error::NotFound`].
@@ -223,18 +223,12 @@ impl TenantStore<'_> {
         self,
         (table, created_at): (&CustomTable, DateTime<Utc>),
         new: &[RecordData],
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
+        once: Once<'_>,
     ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
         let first = new.first().map_or(table.id.0, |record| record.id.0);
-        if let Some(earlier) = earlier(&mut tx, self.tenant, key, first, response).await? {
-            return Ok(earlier);
-        }
-        let how = (false, Some(created_at));
-        insert(&mut tx, self.tenant, table, new, how, &self.knowledge_limits.tables).await?;
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+        let (how, limits) = ((false, Some(created_at)), &self.knowledge_limits.tables);
+        let add = async |tx: &mut PgConnection| insert(tx, self.tenant, table, new, how, limits).await;
+        self.create_once(first, once, add).await
     }
 
     /// Records of a table that match, and how many there are in all.

@@ -10,7 +10,7 @@ use sqlx::types::Json;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::idempotency::{Created, Once};
 use crate::row_security::with_connection;
 
 macro_rules! table {
@@ -199,24 +199,14 @@ pub(crate) async fn delete(connection: &mut PgConnection, tenant: TenantId, id: 
 const NOT_FOUND: Error = Error::NotFound { what: "table" };
 
 impl TenantStore<'_> {
-    /// Creates a table. `response` is what the client is answered, stored under the idempotency key.
+    /// Creates a table.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Exists`] when the user has a table with this
     /// name, [`Error::Full`] when there are too many.
-    pub async fn create_table(
-        self,
-        new: &CustomTable,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, self.tenant, key, new.id.0, response).await? {
-            return Ok(earlier);
-        }
-        insert(&mut tx, self.tenant, new, &self.knowledge_limits.tables).await?;
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+    pub async fn create_table(self, new: &CustomTable, once: Once<'_>) -> Result<Created<Value>> {
+        let limits = &self.knowledge_limits.tables;
+        self.create_once(new.id.0, once, async |tx| insert(tx, self.tenant, new, limits).await).await
     }
 
     /// Tables of a user by their names, from after `after` on.

@@ -12,7 +12,7 @@ use crate::bound;
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
 use crate::handle::TenantStore;
-use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::idempotency::{Created, Once};
 use crate::record::RecordTx;
 use crate::row_security::with_connection;
 
@@ -308,25 +308,17 @@ pub(crate) async fn delete(
 }
 
 impl TenantStore<'_> {
-    /// Creates an item. `response` is what the client is answered, stored under the idempotency key.
+    /// Creates an item.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when the owner has the maximum number of
     /// items.
-    pub async fn create_item(
-        self,
-        new: &NewKnowledgeItem<'_>,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, self.tenant, key, new.id, response).await? {
-            return Ok(earlier);
-        }
-        bound::lock(&mut tx, new.kind.rules().name, new.owner).await?;
-        insert(&mut tx, self.tenant, new, &self.knowledge_limits).await?;
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+    pub async fn create_item(self, new: &NewKnowledgeItem<'_>, once: Once<'_>) -> Result<Created<Value>> {
+        let add = async |tx: &mut PgConnection| {
+            bound::lock(tx, new.kind.rules().name, new.owner).await?;
+            insert(tx, self.tenant, new, &self.knowledge_limits).await
+        };
+        self.create_once(new.id, once, add).await
     }
 
     /// Items of an owner of the tenant, newest first, older than `before` if given.

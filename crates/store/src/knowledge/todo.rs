@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::idempotency::{Created, Once};
 use crate::row_security::with_connection;
 
 /// Which todos a list has.
@@ -254,7 +254,7 @@ pub(crate) async fn delete(
 const NOT_FOUND: Error = Error::NotFound { what: "todo" };
 
 impl TenantStore<'_> {
-    /// Creates a todo. `response` is what the client is answered, stored under the idempotency key.
+    /// Creates a todo.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when the user has the maximum number.
@@ -262,17 +262,11 @@ impl TenantStore<'_> {
         self,
         user: UserId,
         (new, created_at): (NewTodo, DateTime<Utc>),
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
+        once: Once<'_>,
     ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, self.tenant, key, new.id.0, response).await? {
-            return Ok(earlier);
-        }
-        let author = Author::Request(created_at);
-        insert(&mut tx, (self.tenant, user), &[new], author, &self.knowledge_limits).await?;
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+        let (owner, author) = ((self.tenant, user), Author::Request(created_at));
+        let (id, new, limits) = (new.id.0, [new], &self.knowledge_limits);
+        self.create_once(id, once, async |tx| insert(tx, owner, &new, author, limits).await).await
     }
 
     /// Todos of a user in their order, those that are done last.

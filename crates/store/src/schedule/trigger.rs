@@ -14,7 +14,7 @@ use super::trigger_reader::ensure_reader;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::idempotency::{Created, Once};
 
 /// The most triggers that are listed as due next.
 pub const MAX_DUE: usize = 100;
@@ -108,53 +108,43 @@ impl TenantStore<'_> {
     ///
     /// # Errors
     /// [`Error::Full`] when the user has [`MAX_TRIGGERS`], [`Error::NotFound`] when the user has no such agentable.
-    pub async fn create_trigger(
-        self,
-        new: &Trigger,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, self.tenant, key, new.id.0, response).await? {
-            return Ok(earlier);
-        }
-        bound::lock(&mut tx, "triggers", new.user.0).await?;
-        begin_hearing(&mut tx, &new.when).await?;
-        let count = sqlx::query_scalar!(
-            r#"-- store::trigger::count
-            select count(*) as "count!" from houston.triggers where tenant_id = $1 and user_id = $2"#,
-            self.tenant.0,
-            new.user.0
-        )
-        .fetch_one(&mut *tx)
-        .await?;
-        if count >= MAX_TRIGGERS {
-            return Err(Error::Full { what: "triggers of a user", limit: MAX_TRIGGERS });
-        }
-        // By the clock of the database, by which events have their times.
-        let made = sqlx::query!(
-            "-- store::trigger::create
-            insert into houston.triggers (id, tenant_id, user_id, agentable_id, name, instructions, rule, next_at, task,
-                                          created_at, updated_at)
-            select $2, $1, $3, a.id, $5, $6, $7, $8, $9, statement_timestamp(), statement_timestamp()
-              from houston.agentables a where a.tenant_id = $1 and a.user_id = $3 and a.id = $4",
-            self.tenant.0,
-            new.id.0,
-            new.user.0,
-            new.agentable.0.0,
-            new.name,
-            new.instructions,
-            Json(&new.when) as Json<&When>,
-            new.next_at,
-            new.task.as_ref().map(Json) as Option<Json<&TriggerTask>>
-        )
-        .execute(&mut *tx)
-        .await?;
-        if made.rows_affected() == 0 {
-            return Err(Error::NotFound { what: "agentable" });
-        }
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+    pub async fn create_trigger(self, new: &Trigger, once: Once<'_>) -> Result<Created<Value>> {
+        let add = async |tx: &mut PgConnection| {
+            bound::lock(tx, "triggers", new.user.0).await?;
+            begin_hearing(tx, &new.when).await?;
+            let count = sqlx::query_scalar!(
+                r#"-- store::trigger::count
+                select count(*) as "count!" from houston.triggers where tenant_id = $1 and user_id = $2"#,
+                self.tenant.0,
+                new.user.0
+            )
+            .fetch_one(&mut *tx)
+            .await?;
+            if count >= MAX_TRIGGERS {
+                return Err(Error::Full { what: "triggers of a user", limit: MAX_TRIGGERS });
+            }
+            // By the clock of the database, by which events have their times.
+            let made = sqlx::query!(
+                "-- store::trigger::create
+                insert into houston.triggers (id, tenant_id, user_id, agentable_id, name, instructions, rule, next_at, task,
+                                              created_at, updated_at)
+                select $2, $1, $3, a.id, $5, $6, $7, $8, $9, statement_timestamp(), statement_timestamp()
+                  from houston.agentables a where a.tenant_id = $1 and a.user_id = $3 and a.id = $4",
+                self.tenant.0,
+                new.id.0,
+                new.user.0,
+                new.agentable.0.0,
+                new.name,
+                new.instructions,
+                Json(&new.when) as Json<&When>,
+                new.next_at,
+                new.task.as_ref().map(Json) as Option<Json<&TriggerTask>>
+            )
+            .execute(tx)
+            .await?;
+            if made.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
+        };
+        self.create_once(new.id.0, once, add).await
     }
 
     /// The triggers of a user, the oldest first.

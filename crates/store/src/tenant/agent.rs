@@ -5,13 +5,14 @@ use chrono::{DateTime, Utc};
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::id::{AgentId, AgentableId, TeamId};
 use serde_json::{Value, json};
+use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{OperatorStore, TenantStore};
-use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::idempotency::{Created, Once};
 
 /// How many users of an agent or a team are listed when it cannot be deleted.
 const NAMED_USERS: i64 = 5;
@@ -153,56 +154,39 @@ impl TenantStore<'_> {
         }
     }
 
-    /// Creates an agent. `response` is what the client is answered, stored under the idempotency key.
+    /// Creates an agent.
     ///
     /// # Errors
     /// [`Error::Exists`] when the name is taken, [`Error::Full`] when the tenant has the maximum number of agents.
-    pub async fn create_agent(
-        self,
-        agent: &Agent,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let created = self.insert_agent(agent, key, response).await;
+    pub async fn create_agent(self, agent: &Agent, once: Once<'_>) -> Result<Created<Value>> {
+        let limit = i64::from(self.team_limits.agents_per_tenant);
+        let create = async |tx: &mut PgConnection| {
+            bound::lock(tx, "agents", self.tenant.0).await?;
+            let done = sqlx::query!(
+                "-- store::agent::create
+                insert into houston.agents (id, tenant_id, kind, name, changed, enabled, settings, created_at, updated_at)
+                select $1, $2, $3, $4, true, $5, $6, $7, $7
+                 where (select count(*) from houston.agents where tenant_id = $2) < $8",
+                agent.id.0,
+                self.tenant.0,
+                agent.kind,
+                agent.name,
+                agent.enabled,
+                Json(&agent.settings) as _,
+                agent.created_at,
+                limit
+            )
+            .execute(tx)
+            .await
+            .map_err(|error| exists(error.into(), "agent"))?;
+            if done.rows_affected() == 0 {
+                Err(Error::Full { what: "agents of a tenant", limit })
+            } else {
+                Ok(())
+            }
+        };
+        let created = self.create_once(agent.id.0, once, create).await;
         self.name_holder(&agent.name, created).await
-    }
-
-    async fn insert_agent(
-        self,
-        agent: &Agent,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, self.tenant, key, agent.id.0, response).await? {
-            return Ok(earlier);
-        }
-        bound::lock(&mut tx, "agents", self.tenant.0).await?;
-        let done = sqlx::query!(
-            "-- store::agent::create
-            insert into houston.agents (id, tenant_id, kind, name, changed, enabled, settings, created_at, updated_at)
-            select $1, $2, $3, $4, true, $5, $6, $7, $7
-             where (select count(*) from houston.agents where tenant_id = $2) < $8",
-            agent.id.0,
-            self.tenant.0,
-            agent.kind,
-            agent.name,
-            agent.enabled,
-            Json(&agent.settings) as _,
-            agent.created_at,
-            i64::from(self.team_limits.agents_per_tenant)
-        )
-        .execute(&mut *tx)
-        .await
-        .map_err(|error| exists(error.into(), "agent"))?;
-        if done.rows_affected() == 0 {
-            return Err(Error::Full {
-                what: "agents of a tenant",
-                limit: self.team_limits.agents_per_tenant.into(),
-            });
-        }
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
     }
 
     /// Agents of the tenant, newest first, older than `before` if given.

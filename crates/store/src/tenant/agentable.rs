@@ -10,7 +10,7 @@ use crate::cost::Cost;
 use crate::creation::Creation;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::idempotency::{Created, IdempotencyKey};
+use crate::idempotency::{Created, Once};
 use crate::serving::{self, ServedBy, ServingChange};
 
 /// An agentable to be created.
@@ -160,16 +160,14 @@ pub(crate) async fn insert(
 }
 
 impl TenantStore<'_> {
-    /// Creates an agentable for a user of the tenant. `response` is what the client is answered, stored under the
-    /// idempotency key.
+    /// Creates an agentable for a user of the tenant.
     pub async fn create_agentable(
         self,
         agentable: &NewAgentable<'_>,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
+        once: Once<'_>,
     ) -> Result<Created<Value>> {
         let creation = Creation { agentable: Some(agentable), ..Creation::default() };
-        self.create(&creation, key, response).await
+        self.create(&creation, once).await
     }
 
     /// Reads an agentable of the tenant.

@@ -18,7 +18,7 @@ use crate::agentable::NewAgentable;
 use crate::batcher::Batch;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::idempotency::{Created, IdempotencyKey, bytea, earlier};
+use crate::idempotency::{Created, IdempotencyKey, Once, bytea, earlier};
 use crate::message::NewPost;
 use crate::serving::ServedBy;
 use crate::user::{User, with_external_id};
@@ -58,19 +58,14 @@ impl Creation<'_> {
 }
 
 impl TenantStore<'_> {
-    /// Creates a user, an agentable and its first message, in one transaction. `response` is what the client is
-    /// answered, stored under the idempotency key.
+    /// Creates a user, an agentable and its first message, in one transaction.
     ///
     /// # Errors
     /// [`Error::Exists`] when the tenant has a user with this `external_id`; [`Error::Moved`] when a new user belongs
     /// into another cell; [`Error::NotFound`] when the tenant has no such user, agent or team;
     /// [`Error::TooManyPending`] when the user has too many unread messages.
-    pub async fn create(
-        self,
-        creation: &Creation<'_>,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
+    pub async fn create(self, creation: &Creation<'_>, once: Once<'_>) -> Result<Created<Value>> {
+        let (key, response) = once;
         let Some(owner) = creation.owner() else { return Ok(Created::New(response.clone())) };
         if !self.is_unbatched {
             let row = CreationRow::of(self.tenant, owner, creation, key.map(|key| (key, response)))?;
@@ -78,15 +73,14 @@ impl TenantStore<'_> {
                 return Ok(Created::New(response.clone()));
             }
         }
-        self.create_alone(owner, creation, key, response).await
+        self.create_alone(owner, creation, once).await
     }
 
     async fn create_alone(
         self,
         owner: UserId,
         creation: &Creation<'_>,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
+        (key, response): Once<'_>,
     ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
         if let Some(earlier) = earlier(&mut tx, self.tenant, key, creation.resource(owner), response).await? {

@@ -17,6 +17,9 @@ pub struct IdempotencyKey<'a> {
     pub request_sha256: &'a [u8],
 }
 
+/// A request that creates something once: its key, if it has one, and what the client is answered, which is stored under it.
+pub type Once<'a> = (Option<IdempotencyKey<'a>>, &'a Value);
+
 /// The result of a request under an idempotency key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Created<T> {
@@ -29,6 +32,22 @@ pub enum Created<T> {
 }
 
 impl TenantStore<'_> {
+    /// Creates `resource` in a transaction, unless a request under the key has done so.
+    pub(crate) async fn create_once(
+        self,
+        resource: Uuid,
+        (key, response): Once<'_>,
+        create: impl AsyncFnOnce(&mut PgConnection) -> Result<()>,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(earlier) = earlier(&mut tx, self.tenant, key, resource, response).await? {
+            return Ok(earlier);
+        }
+        create(&mut tx).await?;
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
     /// The latest key that begins with `prefix`, of those that end with the digits of an id.
     pub async fn latest_key(self, prefix: &str) -> Result<Option<String>> {
         // Digits are before `g` in all collations, so the index finds the few that begin so.

@@ -9,8 +9,6 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::handle::TenantStore;
-use crate::row_security::with_connection;
 
 /// The agent or team that answers for an agentable; if neither is set, the default agent of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -186,25 +184,6 @@ pub(crate) async fn set(
         error => error,
     })?;
     Ok(done.rows_affected() > 0)
-}
-
-impl TenantStore<'_> {
-    /// Sets the agent or team that answers for an agentable of the tenant, from its next run on.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, agent or team.
-    pub async fn assign(self, agentable: AgentableId, served_by: ServedBy) -> Result<()> {
-        self.change_serving(agentable, &ServingChange { served_by: Some(served_by), tools: None }).await
-    }
-
-    /// Changes the agent or team and the tools of an agentable of the tenant, from its next run on.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, agent or team.
-    pub async fn change_serving(self, agentable: AgentableId, change: &ServingChange) -> Result<()> {
-        let found = with_connection!(self.pool, |c| set(c, self.tenant, agentable, change));
-        if found { Ok(()) } else { Err(Error::NotFound { what: "agentable" }) }
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::agent::{Changed, Deletion, UsedBy, exists};
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::idempotency::{Created, Once};
 
 macro_rules! team {
     ($row:expr) => {{
@@ -72,59 +72,40 @@ fn gone(error: Error) -> Error {
 }
 
 impl TenantStore<'_> {
-    /// Creates a team. `response` is what the client is answered, stored under the idempotency key.
+    /// Creates a team.
     ///
     /// # Errors
     /// [`Error::Exists`] when the name is taken, [`Error::Full`] when the tenant has the maximum number of teams,
     /// [`Error::NotFound`] when the tenant has no such agent.
-    pub async fn create_team(
-        self,
-        team: &Team,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let created = self.insert_team(team, key, response).await;
+    pub async fn create_team(self, team: &Team, once: Once<'_>) -> Result<Created<Value>> {
+        let limit = i64::from(self.team_limits.teams_per_tenant);
+        let create = async |tx: &mut PgConnection| {
+            bound::lock(tx, "teams", self.tenant.0).await?;
+            let done = sqlx::query!(
+                "-- store::team::create
+                insert into houston.teams (id, tenant_id, kind, name, description, router, created_at, updated_at, output)
+                select $1, $2, $3, $4, $5, $6, $7, $7, $9
+                 where (select count(*) from houston.teams where tenant_id = $2) < $8",
+                team.id.0,
+                self.tenant.0,
+                team.kind,
+                team.name,
+                team.description,
+                Json(&team.router) as _,
+                team.created_at.0,
+                limit,
+                team.output.as_ref().map(Json) as _
+            )
+            .execute(&mut *tx)
+            .await
+            .map_err(|error| exists(error.into(), "team"))?;
+            if done.rows_affected() == 0 {
+                return Err(Error::Full { what: "teams of a tenant", limit });
+            }
+            write_agents(tx, self.tenant, team).await
+        };
+        let created = self.create_once(team.id.0, once, create).await;
         self.name_holder(&team.name, created).await
-    }
-
-    async fn insert_team(
-        self,
-        team: &Team,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, self.tenant, key, team.id.0, response).await? {
-            return Ok(earlier);
-        }
-        bound::lock(&mut tx, "teams", self.tenant.0).await?;
-        let done = sqlx::query!(
-            "-- store::team::create
-            insert into houston.teams (id, tenant_id, kind, name, description, router, created_at, updated_at, output)
-            select $1, $2, $3, $4, $5, $6, $7, $7, $9
-             where (select count(*) from houston.teams where tenant_id = $2) < $8",
-            team.id.0,
-            self.tenant.0,
-            team.kind,
-            team.name,
-            team.description,
-            Json(&team.router) as _,
-            team.created_at.0,
-            i64::from(self.team_limits.teams_per_tenant),
-            team.output.as_ref().map(Json) as _
-        )
-        .execute(&mut *tx)
-        .await
-        .map_err(|error| exists(error.into(), "team"))?;
-        if done.rows_affected() == 0 {
-            return Err(Error::Full {
-                what: "teams of a tenant",
-                limit: self.team_limits.teams_per_tenant.into(),
-            });
-        }
-        write_agents(&mut tx, self.tenant, team).await?;
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
     }
 
     /// Teams of the tenant, newest first, older than `before` if given; with `only`, that one.

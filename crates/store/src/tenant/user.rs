@@ -12,7 +12,7 @@ use crate::cost::Cost;
 use crate::creation::{Creation, NewUser};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::idempotency::{Created, IdempotencyKey};
+use crate::idempotency::{Created, Once};
 use crate::row_security::with_connection;
 
 /// A user of a tenant.
@@ -72,8 +72,7 @@ pub(crate) async fn with_external_id(
 }
 
 impl TenantStore<'_> {
-    /// Creates a user together with the agentables in `own`, one of each kind. `response` is what the client is
-    /// answered, stored under the idempotency key.
+    /// Creates a user together with the agentables in `own`, one of each kind.
     ///
     /// # Errors
     /// [`Error::Exists`] when the tenant has a user with this `external_id`.
@@ -81,11 +80,10 @@ impl TenantStore<'_> {
         self,
         user: &User,
         own: &[NewAgentable<'_>],
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
+        once: Once<'_>,
     ) -> Result<Created<Value>> {
         let creation = Creation { user: Some(NewUser { user, own }), ..Creation::default() };
-        self.create(&creation, key, response).await
+        self.create(&creation, once).await
     }
 
     /// The id of the tenant's user with this external id.

@@ -221,8 +221,10 @@ async fn claims_of_one_user_at_once_take_each_slot_once() {
     }
     let slots: Vec<String> = (1..=10).map(|slot| slot.to_string()).collect();
     // Two processes, one of which claims without batches.
-    let (other, alone) =
-        (test.store.clone().with(|own| own.fairness = Fairness::default()), test.store.clone().with(|own| own.is_unbatched = true));
+    let (other, alone) = (
+        test.store.clone().with(|own| own.fairness = Fairness::default()),
+        test.store.clone().with(|own| own.is_unbatched = true),
+    );
     let mut left = 40;
     while left > 0 {
         let claimed: Vec<ClaimedRun> =

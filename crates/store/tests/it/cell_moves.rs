@@ -197,7 +197,7 @@ async fn nothing_is_written_where_a_user_was() {
     move_forth(&from, &to, of(gone)).await;
     let new = user(&from, shard(gone), Some("bob"));
     for store in [from.store.clone(), from.store.clone().with(|own| own.is_unbatched = true)] {
-        let refused = store.tenant(from.tenant).create_user(&new, &[], None, &Value::Null).await;
+        let refused = store.tenant(from.tenant).create_user(&new, &[], (None, &Value::Null)).await;
         assert!(matches!(&refused, Err(error @ Error::Moved) if error.is_transient()), "{refused:?}");
     }
     let posted = from.try_post("Hello?", None).await;
@@ -213,20 +213,20 @@ async fn nothing_is_written_where_a_user_was() {
         tools: None,
         created_at: from.ids.clock().now(),
     };
-    let made = from.requests().create_agentable(&goal, None, &Value::Null).await;
+    let made = from.requests().create_agentable(&goal, (None, &Value::Null)).await;
     assert!(matches!(made, Err(Error::NotFound { .. })), "{made:?}");
     // Where they are now, and beside them, it can be done; and here again when they have come back.
-    to.store.tenant(from.tenant).create_user(&new, &[], None, &Value::Null).await.unwrap();
+    to.store.tenant(from.tenant).create_user(&new, &[], (None, &Value::Null)).await.unwrap();
     let beside = user(&from, Shard(shard(gone).0 ^ 1), None);
-    from.requests().create_user(&beside, &[], None, &Value::Null).await.unwrap();
+    from.requests().create_user(&beside, &[], (None, &Value::Null)).await.unwrap();
     let back = to.store.move_shards(&from.store, BACK, of(gone)).await.unwrap();
     assert!(matches!(back, Moved::Done(_)), "{back:?}");
     let another = user(&from, shard(gone), None);
-    from.requests().create_user(&another, &[], None, &Value::Null).await.unwrap();
+    from.requests().create_user(&another, &[], (None, &Value::Null)).await.unwrap();
     let refused = to
         .store
         .tenant(from.tenant)
-        .create_user(&user(&from, shard(gone), None), &[], None, &Value::Null)
+        .create_user(&user(&from, shard(gone), None), &[], (None, &Value::Null))
         .await;
     assert!(matches!(refused, Err(Error::Moved)), "{refused:?}");
 }
@@ -241,7 +241,7 @@ async fn users_who_are_created_during_moves_are_in_one_cell() {
         for users in users.chunks(16) {
             let made = users.iter().map(|user| {
                 let store = from.requests();
-                async move { (user.id, store.create_user(user, &[], None, &Value::Null).await) }
+                async move { (user.id, store.create_user(user, &[], (None, &Value::Null)).await) }
             });
             for (id, made) in futures_util::future::join_all(made).await {
                 match made {

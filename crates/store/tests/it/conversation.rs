@@ -283,7 +283,7 @@ pub(crate) async fn imported(test: &TestStore, document: &Conversation) -> Agent
     };
     let (digest, run) = (Some(document.digest()), test.ids.next());
     let new = NewConversation { agentable, conversation: document, digest, run, origin: None };
-    test.requests().create_conversation(&new, &test.ids, None, &Value::Null).await.unwrap();
+    test.requests().create_conversation(&new, &test.ids, (None, &Value::Null)).await.unwrap();
     id
 }
 

@@ -202,7 +202,8 @@ async fn message_that_cannot_start_its_run_is_posted_as_usual() {
         "the first goal waits: it has unread messages"
     );
     assert_eq!(direct.started().len(), 1);
-    let one = test.store.clone().with(|own| own.fairness = Fairness { max_running: 1, ..Fairness::default() });
+    let one =
+        test.store.clone().with(|own| own.fairness = Fairness { max_running: 1, ..Fairness::default() });
     let handle: Arc<dyn DirectWorker> = direct.clone();
     one.runs().start_directly(Arc::downgrade(&handle));
     test.sql("update houston.run_locks set wake = false");

@@ -378,7 +378,7 @@ async fn writes_racing_with_an_erasure_leave_nothing_behind() {
             posts,
             images,
             test.runs().commit(&claimed.fence, &step),
-            test.requests().create_conversation(&new, &test.ids, None, &Value::Null),
+            test.requests().create_conversation(&new, &test.ids, (None, &Value::Null)),
         )
         .0;
         assert_eq!(first.erasure.id, second.erasure.id, "two requests at once are one");

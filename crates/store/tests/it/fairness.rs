@@ -31,7 +31,7 @@ pub(crate) async fn goals_of(test: &TestStore, of: AgentableId, count: usize) ->
             tools: None,
             created_at: test.ids.clock().now(),
         };
-        test.requests().create_agentable(&new, None, &Value::Null).await.unwrap();
+        test.requests().create_agentable(&new, (None, &Value::Null)).await.unwrap();
         goals.push(new.id);
     }
     goals
@@ -272,7 +272,8 @@ async fn claim_by(test: &TestStore, store: &Store, goal: AgentableId) -> Option<
 async fn claims_of_several_processes_respect_the_limit_together() {
     let test = TestStore::start().await;
     let fairness = Fairness { max_running: 3, ..Fairness::default() };
-    let stores: Vec<Store> = (0..4).map(|_| open(test.database.url()).with(|own| own.fairness = fairness)).collect();
+    let stores: Vec<Store> =
+        (0..4).map(|_| open(test.database.url()).with(|own| own.fairness = fairness)).collect();
     let goals = goals_of(&test, test.goal, 24).await;
     for goal in &goals {
         test.post_to(*goal, "hi").await.unwrap();

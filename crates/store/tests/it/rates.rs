@@ -65,7 +65,8 @@ fn pass(database: &TestDatabase, seconds: f64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn sixteen_clients_of_three_processes_get_the_quota() {
     let test = TestStore::start().await;
-    let processes: Vec<Store> = (0..3).map(|_| open(test.database.url()).with(|own| own.rates = REQUESTS)).collect();
+    let processes: Vec<Store> =
+        (0..3).map(|_| open(test.database.url()).with(|own| own.rates = REQUESTS)).collect();
     let key = ApiKeyId(test.ids.next());
     let mut clients = JoinSet::new();
     for nth in 0..16_usize {
@@ -288,7 +289,9 @@ async fn cancel_and_tasks_do_not_wait_for_tokens() {
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_are_accepted_or_refused_without_tokens() {
     let test = TestStore::start().await;
-    let limited = open(test.database.url()).with(|own| own.rates = TOKENS).with(|own| own.fairness = Fairness::default());
+    let limited = open(test.database.url())
+        .with(|own| own.rates = TOKENS)
+        .with(|own| own.fairness = Fairness::default());
     test.post("hello").await;
     let before = run(claim(&test, &limited, test.goal).await);
     end(&test, &limited, &before, usage(1_000_000, 0, 0)).await;
@@ -299,7 +302,8 @@ async fn messages_are_accepted_or_refused_without_tokens() {
     let standing = requests.ask_rates(asked.clone()).await.unwrap();
     assert_eq!((standing.exceeded, standing.left[0].remaining), (None, 0), "messages are accepted");
     let rejects = TokenQuota { when_exceeded: WhenExceeded::Reject, ..TOKENS.tokens };
-    let rejecting = open(test.database.url()).with(|own| own.rates = RateLimits { tokens: rejects, ..TOKENS });
+    let rejecting =
+        open(test.database.url()).with(|own| own.rates = RateLimits { tokens: rejects, ..TOKENS });
     let refused = rejecting.tenant(test.tenant).ask_rates(asked).await.unwrap();
     let (policy, wait) = refused.exceeded.unwrap();
     assert!(policy == "tokens" && wait <= Duration::from_secs(60_000), "{refused:?}");

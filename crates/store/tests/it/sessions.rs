@@ -20,7 +20,8 @@ use crate::test_store::{TestStore, goal};
 pub(crate) async fn archiving() -> TestStore {
     let mut test = TestStore::start().await;
     let settings = SessionArchive { quiet_ms: 3_600_000, ..SessionArchive::default() };
-    test.store = test.store.with(|own| own.archiving = Archiving { kinds: vec!["goal".into()], settings }.into());
+    test.store =
+        test.store.with(|own| own.archiving = Archiving { kinds: vec!["goal".into()], settings }.into());
     test
 }
 

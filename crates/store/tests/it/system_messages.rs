@@ -167,7 +167,7 @@ async fn copy(test: &TestStore, is_fork: bool) -> AgentableId {
         run: test.ids.next(),
         origin,
     };
-    store.tenant(test.tenant).create_conversation(&new, &test.ids, None, &json!({})).await.unwrap();
+    store.tenant(test.tenant).create_conversation(&new, &test.ids, (None, &json!({}))).await.unwrap();
     id
 }
 

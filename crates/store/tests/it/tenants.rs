@@ -40,7 +40,7 @@ async fn named_agent(test: &TestStore, store: TenantStore<'_>, name: &str) -> Ag
         created_at: now,
         updated_at: now,
     };
-    store.create_agent(&agent, None, &Value::Null).await.unwrap();
+    store.create_agent(&agent, (None, &Value::Null)).await.unwrap();
     agent.id
 }
 
@@ -91,10 +91,10 @@ async fn team_has_agents_of_its_own_tenant_only() {
         created_at: Time(now),
         updated_at: Time(now),
     };
-    let created = own.create_team(&team(&[ours, theirs]), None, &Value::Null).await;
+    let created = own.create_team(&team(&[ours, theirs]), (None, &Value::Null)).await;
     assert!(matches!(created, Err(Error::NotFound { what: "agent" })), "{created:?}");
     let mut team = team(&[ours]);
-    own.create_team(&team, None, &Value::Null).await.unwrap();
+    own.create_team(&team, (None, &Value::Null)).await.unwrap();
     team.agents.push(theirs);
     let changed = own.change_team(&team, None).await;
     assert!(matches!(changed, Err(Error::NotFound { what: "agent" })), "{changed:?}");
@@ -122,7 +122,7 @@ async fn team_is_changed_while_an_agent_of_it_is_deleted() {
             created_at: Time(now),
             updated_at: Time(now),
         };
-        own.create_team(&team, None, &Value::Null).await.unwrap();
+        own.create_team(&team, (None, &Value::Null)).await.unwrap();
         team.agents.reverse();
         let (changed, deleted) = tokio::join!(own.change_team(&team, None), own.delete_agent(goes));
         let states = [
@@ -172,6 +172,6 @@ async fn batches_refuse_what_names_rows_of_another_tenant() {
         tools: None,
         created_at: test.ids.clock().now(),
     };
-    let created = other.create_agentable(&new, None, &Value::Null).await;
+    let created = other.create_agentable(&new, (None, &Value::Null)).await;
     assert!(matches!(created, Err(Error::NotFound { what: "user" })), "{created:?}");
 }

@@ -204,10 +204,10 @@ pub(crate) async fn goal(store: &Store, ids: &Ids, tenant: TenantId) -> Agentabl
     };
     store
         .tenant(tenant)
-        .create_user(&user, &[new(ids.next(), "user_agent")], None, &Value::Null)
+        .create_user(&user, &[new(ids.next(), "user_agent")], (None, &Value::Null))
         .await
         .unwrap();
     let goal = new(ids.next(), "goal");
-    store.tenant(tenant).create_agentable(&goal, None, &Value::Null).await.unwrap();
+    store.tenant(tenant).create_agentable(&goal, (None, &Value::Null)).await.unwrap();
     goal.id
 }

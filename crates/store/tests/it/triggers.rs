@@ -55,7 +55,7 @@ pub(crate) async fn new(test: &TestStore, goal: AgentableId, when: When) -> Trig
 }
 
 pub(crate) async fn create(test: &TestStore, trigger: Trigger) -> TriggerId {
-    test.requests().create_trigger(&trigger, None, &Value::Null).await.unwrap();
+    test.requests().create_trigger(&trigger, (None, &Value::Null)).await.unwrap();
     trigger.id
 }
 

@@ -119,7 +119,7 @@ fn export_and_reset() -> Vec<Case> {
             &["knowledge_by_owner"],
             [5, 10],
         ),
-        case("store::conversation::reset::lock", "", &[&tenant, &idle], &["run_locks_pkey"], [5, 10]),
+        case("store::conversation::lock", "", &[&tenant, &idle], &["run_locks_pkey"], [5, 10]),
         case(
             "store::conversation::reset::close",
             "",

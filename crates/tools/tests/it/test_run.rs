@@ -336,8 +336,8 @@ pub(crate) async fn goal(store: &Store, ids: &Ids, tenant: TenantId) -> Agentabl
         created_at,
     };
     let own = [new(ids.next(), "user_agent")];
-    store.tenant(tenant).create_user(&user, &own, None, &Value::Null).await.unwrap();
+    store.tenant(tenant).create_user(&user, &own, (None, &Value::Null)).await.unwrap();
     let goal = new(ids.next(), "goal");
-    store.tenant(tenant).create_agentable(&goal, None, &Value::Null).await.unwrap();
+    store.tenant(tenant).create_agentable(&goal, (None, &Value::Null)).await.unwrap();
     goal.id
 }

@@ -141,7 +141,7 @@ impl TestCluster {
             tools: None,
             created_at: self.ids.clock().now(),
         };
-        self.requests().create_agentable(&task, None, &Value::Null).await.unwrap();
+        self.requests().create_agentable(&task, (None, &Value::Null)).await.unwrap();
         let child = format!(
             "update houston.agentables set parent_id = '{}', depth = 1 where id = '{}'",
             self.goal.0, id.0
@@ -165,7 +165,7 @@ impl TestCluster {
                 tools: None,
                 created_at: self.ids.clock().now(),
             };
-            self.requests().create_agentable(&new, None, &Value::Null).await.unwrap();
+            self.requests().create_agentable(&new, (None, &Value::Null)).await.unwrap();
             made.push(new.id);
         }
         made
@@ -314,11 +314,11 @@ async fn make_goal(store: &Store, ids: &Ids, tenant: TenantId) -> AgentableId {
     };
     store
         .tenant(tenant)
-        .create_user(&user, &[new(ids.next(), "user_agent")], None, &Value::Null)
+        .create_user(&user, &[new(ids.next(), "user_agent")], (None, &Value::Null))
         .await
         .unwrap();
     let goal = new(ids.next(), "goal");
-    store.tenant(tenant).create_agentable(&goal, None, &Value::Null).await.unwrap();
+    store.tenant(tenant).create_agentable(&goal, (None, &Value::Null)).await.unwrap();
     goal.id
 }
 

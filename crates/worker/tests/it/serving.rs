@@ -9,7 +9,8 @@ use houston_domain::run::RunStatus;
 use houston_domain::team::{Condition, RoutedBy, Router, RouterKind, Rule};
 use houston_domain::time::Time;
 use houston_store::agent::{Agent, AgentChange, DefaultAgent};
-use houston_store::serving::ServedBy;
+use houston_store::agentable::AgentableChange;
+use houston_store::serving::{ServedBy, ServingChange};
 use houston_store::team::Team;
 
 use crate::cluster::{TestCluster, assert_status};
@@ -85,6 +86,13 @@ pub(crate) async fn cost(cluster: &TestCluster, goal: AgentableId, runs: usize) 
     after
 }
 
+/// Lets an agent or a team answer for an agentable, from its next run on.
+pub(crate) async fn assign(cluster: &TestCluster, agentable: AgentableId, served_by: ServedBy) {
+    let serving = ServingChange { served_by: Some(served_by), tools: None };
+    let change = AgentableChange { serving, ..AgentableChange::default() };
+    cluster.requests().change_agentable(agentable, &change).await.unwrap();
+}
+
 pub(crate) async fn agent(cluster: &TestCluster, name: &str) -> AgentId {
     let now = cluster.ids.clock().now();
     let agent = Agent {
@@ -99,7 +107,7 @@ pub(crate) async fn agent(cluster: &TestCluster, name: &str) -> AgentId {
         created_at: now,
         updated_at: now,
     };
-    cluster.requests().create_agent(&agent, None, &serde_json::Value::Null).await.unwrap();
+    cluster.requests().create_agent(&agent, (None, &serde_json::Value::Null)).await.unwrap();
     agent.id
 }
 
@@ -126,7 +134,7 @@ async fn answering_agent_costs_no_round_trip_and_a_team_one_commit() {
 
     let (one, other) = (agent(&cluster, "one").await, agent(&cluster, "other").await);
     let served = ServedBy { agent: Some(one), team: None };
-    cluster.requests().assign(cluster.goal, served).await.unwrap();
+    assign(&cluster, cluster.goal, served).await;
     assert_eq!(cost(&cluster, cluster.goal, 5).await, usual, "by an agent of its own");
     let settings = AgentSettings { role: "Another.".to_owned(), ..AgentSettings::of(&types[0]) };
     let change = AgentChange { settings: Some(&settings), changed: true, ..AgentChange::default() };
@@ -148,9 +156,9 @@ async fn answering_agent_costs_no_round_trip_and_a_team_one_commit() {
         created_at: Time(now),
         updated_at: Time(now),
     };
-    cluster.requests().create_team(&team, None, &serde_json::Value::Null).await.unwrap();
+    cluster.requests().create_team(&team, (None, &serde_json::Value::Null)).await.unwrap();
     let served = ServedBy { agent: None, team: Some(team.id) };
-    cluster.requests().assign(cluster.goal, served).await.unwrap();
+    assign(&cluster, cluster.goal, served).await;
     let routed = times(&[("store::step::statement::write", 10)]);
     assert_eq!(
         cost(&cluster, cluster.goal, 5).await,

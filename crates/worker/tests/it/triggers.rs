@@ -30,7 +30,7 @@ async fn make(cluster: &TestCluster, goal: AgentableId, when: When, clock: &Manu
         created_at: now,
         updated_at: now,
     };
-    cluster.requests().create_trigger(&trigger, None, &Value::Null).await.unwrap();
+    cluster.requests().create_trigger(&trigger, (None, &Value::Null)).await.unwrap();
     id
 }
 

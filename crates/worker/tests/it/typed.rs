@@ -17,7 +17,7 @@ use houston_store::team::Team;
 use serde_json::{Value, json};
 
 use crate::cluster::{TestCluster, assert_status, eventually};
-use crate::serving::agent;
+use crate::serving::{agent, assign};
 
 fn trip() -> Output {
     Output::of(
@@ -86,8 +86,8 @@ async fn message_a_task_and_a_team_get_values() {
         created_at: Time(now),
         updated_at: Time(now),
     };
-    cluster.requests().create_team(&team, None, &Value::Null).await.unwrap();
-    cluster.requests().assign(goal, ServedBy { agent: None, team: Some(team.id) }).await.unwrap();
+    cluster.requests().create_team(&team, (None, &Value::Null)).await.unwrap();
+    assign(&cluster, goal, ServedBy { agent: None, team: Some(team.id) }).await;
     let routed = cluster.post(goal, "Where to?").await;
     assert_status(&cluster.wait_for_end(routed.run).await, RunStatus::Completed);
     value_of(&cluster, goal, routed.run).await;

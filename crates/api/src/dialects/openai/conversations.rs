@@ -171,7 +171,7 @@ async fn add(thread: &Thread, items: &[StoredItem], key: Option<&Key>) -> Result
         |item: &NewItem<'_>| StoredItem::write(item.id, item.content, &json!({FIELD: {"role": item.role}}));
     let written: Vec<Value> = new.iter().filter_map(written).collect();
     let body = stored_body(&list(&written, false));
-    let done = ctx.store().add_client_items(path.id, (run, &new), key.map(Key::as_stored), &body).await?;
+    let done = ctx.store().add_client_items(path.id, (run, &new), (key.map(Key::as_stored), &body)).await?;
     unless_key_reused(done)
 }
 

@@ -156,7 +156,7 @@ impl New<'_> {
             message,
         };
         let response = stored_body(&response(ctx, &agentable, &path, self.served_by, message));
-        let done = ctx.store().create(&creation, key, &response).await?;
+        let done = ctx.store().create(&creation, (key, &response)).await?;
         Ok((path, done))
     }
 }

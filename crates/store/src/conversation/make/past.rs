@@ -1,13 +1,11 @@
 //! Inserting closed sessions with their search vectors, compressions and large results.
 
-use houston_domain::conversation::{ClosedSession, Conversation, ExportedCompression, ExportedResult};
-use houston_domain::id::Ids;
+use houston_domain::conversation::{ClosedSession, ExportedCompression, ExportedResult};
 use houston_domain::session::SearchText;
-use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::{Owner, ROWS, pieces, rising};
+use super::{Maker, ROWS, pieces};
 use crate::error::Result;
 
 /// Maximum bytes of searched text per statement: Postgres turns this much into vectors within half a second.
@@ -21,16 +19,12 @@ struct Closed<'c> {
     searched: SearchText,
 }
 
-impl Owner {
+impl Maker<'_> {
     /// Inserts the closed sessions. The search vectors of a session with a pending summary are written with the
     /// summary.
-    pub(super) async fn sessions(
-        &self,
-        connection: &mut PgConnection,
-        conversation: &Conversation,
-        ids: &Ids,
-    ) -> Result<()> {
-        let ids = rising(ids, self.agentable, conversation.sessions.len());
+    pub(super) async fn sessions(&mut self) -> Result<()> {
+        let conversation = self.conversation;
+        let ids = self.rising(conversation.sessions.len());
         let (mut closed, mut bytes, mut first) = (Vec::new(), 0, 0);
         for session in &conversation.sessions {
             let mut searched = SearchText::default();
@@ -41,23 +35,17 @@ impl Owner {
             bytes += searched.text().len();
             closed.push(Closed { session, searched });
             if bytes >= SEARCHED_BYTES || closed.len() == ROWS {
-                self.closed(connection, &closed, first, &ids).await?;
+                self.closed(&closed, first, &ids).await?;
                 first += closed.len();
                 closed.clear();
                 bytes = 0;
             }
         }
-        self.closed(connection, &closed, first, &ids).await
+        self.closed(&closed, first, &ids).await
     }
 
     /// Inserts sessions; `before` is the number of those inserted earlier.
-    async fn closed(
-        &self,
-        connection: &mut PgConnection,
-        closed: &[Closed<'_>],
-        before: usize,
-        ids: &[Uuid],
-    ) -> Result<()> {
+    async fn closed(&mut self, closed: &[Closed<'_>], before: usize, ids: &[Uuid]) -> Result<()> {
         if closed.is_empty() {
             return Ok(());
         }
@@ -88,19 +76,15 @@ impl Owner {
             &searched as &[&str],
             Json(&sessions) as Json<&Vec<&ClosedSession>>
         )
-        .execute(connection)
+        .execute(&mut *self.connection)
         .await?;
         Ok(())
     }
 
     /// Inserts the compressions. None covers entries of the run that is created for the document.
-    pub(super) async fn compressions(
-        &self,
-        connection: &mut PgConnection,
-        conversation: &Conversation,
-        ids: &Ids,
-    ) -> Result<()> {
-        let ids = rising(ids, self.agentable, conversation.compressions.len());
+    pub(super) async fn compressions(&mut self) -> Result<()> {
+        let conversation = self.conversation;
+        let ids = self.rising(conversation.compressions.len());
         let ends: Vec<usize> = conversation.sessions.iter().map(|session| session.last_position).collect();
         let position = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         // Where the session of a position begins.
@@ -130,19 +114,15 @@ impl Owner {
                 &sessions,
                 Json(compressions) as Json<&[ExportedCompression]>
             )
-            .execute(&mut *connection)
+            .execute(&mut *self.connection)
             .await?;
         }
         Ok(())
     }
 
     /// Inserts the large results, under the ids that the texts name.
-    pub(super) async fn results(
-        &self,
-        connection: &mut PgConnection,
-        conversation: &Conversation,
-    ) -> Result<()> {
-        let mut rest = &conversation.results[..];
+    pub(super) async fn results(&mut self) -> Result<()> {
+        let mut rest = &self.conversation.results[..];
         while !rest.is_empty() {
             let mut bytes = 0;
             let fit = rest.iter().take_while(|result| {
@@ -151,13 +131,13 @@ impl Owner {
                 fits
             });
             let (now, later) = rest.split_at(fit.count().min(ROWS));
-            self.insert_results(connection, now).await?;
+            self.insert_results(now).await?;
             rest = later;
         }
         Ok(())
     }
 
-    async fn insert_results(&self, connection: &mut PgConnection, results: &[ExportedResult]) -> Result<()> {
+    async fn insert_results(&mut self, results: &[ExportedResult]) -> Result<()> {
         sqlx::query!(
             "-- store::conversation::make::past::results
             insert into houston.tool_results (id, tenant_id, agentable_id, run_id, call_id, tool, content, created_at)
@@ -168,7 +148,7 @@ impl Owner {
             self.run.0,
             Json(results) as Json<&[ExportedResult]>
         )
-        .execute(connection)
+        .execute(&mut *self.connection)
         .await?;
         Ok(())
     }
