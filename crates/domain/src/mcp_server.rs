@@ -52,18 +52,19 @@ pub struct ServerSettings {
     pub oauth: Option<OAuthSettings>,
 }
 
-/// How people log in to a server that uses OAuth.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// How people log in to a server that uses OAuth: `{"client_id": "houston", "scopes": ["read"], "shared": false}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = McpOAuth))]
 #[serde(deny_unknown_fields)]
 pub struct OAuthSettings {
-    /// The id of Houston at the authorization server; `None`: it is registered there at a login.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The id of Houston at the authorization server, a public client with PKCE; without, it is registered there at the first
+    /// login.
     pub client_id: Option<String>,
-    /// What is asked for; `None`: all that the server names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What is asked for; without, all that the server names.
     pub scopes: Option<Vec<String>>,
-    /// Whether the account of the tenant is used for all its users; otherwise each of them logs in.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// Of a server of the tenant: whether the account of the tenant is used for all users. By default each of them logs in, and the
+    /// tenant's account only lists the tools.
+    #[serde(default)]
     pub shared: bool,
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use houston_domain::mcp_server::OAuthSettings as McpOAuth;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -58,22 +59,6 @@ pub struct McpToolSettings {
     /// asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk: Option<String>,
-}
-
-/// How people log in to a server that uses OAuth: `{"client_id": "houston", "scopes": ["read"], "shared": false}`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct McpOAuth {
-    /// The id of Houston at the authorization server, a public client with PKCE; without, it is registered there at the first
-    /// login.
-    pub client_id: Option<String>,
-    /// What is asked for; without, all that the server names.
-    pub scopes: Option<Vec<String>>,
-    /// Of a server of the tenant: whether the account of the tenant is used for all users. By default each of them logs in, and the
-    /// tenant's account only lists the tools.
-    #[serde(default)]
-    pub shared: bool,
 }
 
 /// What a person opens to log in: `{"url": "https://login.example.com/authorize?…"}`. It works for ten minutes, once.

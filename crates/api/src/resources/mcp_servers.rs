@@ -12,14 +12,14 @@ use houston_domain::guard::Risk;
 use houston_domain::mcp_server::names::{of_settings, prefix};
 use houston_domain::mcp_server::pin::{ComparedTool, ListedTool, NotApproved, Pin, Standing, compare};
 use houston_domain::mcp_server::{
-    MAX_NAMED_TOOLS, MAX_PINS_BYTES, MAX_URL_BYTES, OAuthSettings, ServerSettings, TIMEOUT_S, ToolSettings,
-    headers_purpose, name_problem,
+    MAX_NAMED_TOOLS, MAX_PINS_BYTES, MAX_URL_BYTES, ServerSettings, TIMEOUT_S, ToolSettings, headers_purpose,
+    name_problem,
 };
 use houston_domain::sealed::Purpose;
 use houston_domain::tool_call::EffectClass;
 use houston_protocol::mcp_server::{
-    ApproveMcpTools, McpOAuth, McpServerList, McpServerResponse, McpToolDefinition, McpToolList,
-    McpToolResponse, McpToolSettings, PutMcpServer,
+    ApproveMcpTools, McpServerList, McpServerResponse, McpToolDefinition, McpToolList, McpToolResponse,
+    McpToolSettings, PutMcpServer,
 };
 use houston_protocol::problem::ProblemCode;
 use houston_store::Error;
@@ -130,11 +130,7 @@ async fn put(
         only,
         timeout_s: timeout_s.unwrap_or(TIMEOUT_S[1]),
         tools: tools.collect::<Result<_, _>>()?,
-        oauth: oauth.map(|McpOAuth { client_id, scopes, shared }| OAuthSettings {
-            client_id,
-            scopes,
-            shared,
-        }),
+        oauth,
     };
     check_oauth(&settings, owner, headers.as_ref())?;
     if let Some(problem) = settings.problem() {
@@ -393,11 +389,9 @@ fn response(server: McpServer, accounts: &BTreeSet<String>) -> McpServerResponse
         true => "logged_in".to_owned(),
         false => "needs_login".to_owned(),
     });
-    let oauth =
-        |OAuthSettings { client_id, scopes, shared }: OAuthSettings| McpOAuth { client_id, scopes, shared };
     McpServerResponse {
         login,
-        oauth: settings.oauth.map(oauth),
+        oauth: settings.oauth,
         name: server.name,
         url: server.url,
         headers: server.header_names,
