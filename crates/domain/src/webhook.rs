@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::id::DeliveryId;
+use crate::id::{DeliveryId, UserId, WebhookId};
 use crate::setting::positive;
 use crate::time::Time;
 
@@ -19,6 +19,38 @@ pub const MAX_TASK_PUSHES: i64 = 10;
 pub const MAX_OPEN_TASK_PUSHES: i64 = 1_000;
 /// The topics of a run of which push notifications tell.
 pub const PUSHED_TOPICS: [&str; 4] = ["attempt.started", "message.sent", "question.asked", "run.finished"];
+
+/// A webhook. Its secret is answered only when it is made.
+///
+/// ```json
+/// {"id": "webhook_0190…", "url": "https://hooks.example.com/houston", "topics": ["run.*"], "description": "", "user_id": null,
+///  "kind": null, "agentable_id": null, "enabled": true, "disabled_because": null, "old_secret_until": null,
+///  "created_at": "2026-11-26T09:00:00.000Z", "updated_at": "2026-11-26T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = WebhookResponse))]
+pub struct Webhook {
+    pub id: WebhookId,
+    pub url: String,
+    pub topics: Vec<String>,
+    pub description: String,
+    pub user_id: Option<UserId>,
+    pub kind: Option<String>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::id::AgentableId>))]
+    pub agentable_id: Option<String>,
+    pub enabled: bool,
+    /// Why Houston has switched it off: `gone`, its address answered 410; `backlog`, more than 100,000 events waited for its receiver.
+    pub disabled_because: Option<String>,
+    /// The secret that signs. On the server only, as the one before it.
+    #[serde(skip)]
+    pub sealed: Vec<u8>,
+    #[serde(skip)]
+    pub old_sealed: Option<Vec<u8>>,
+    /// Until when the secret before this one signs, too.
+    pub old_secret_until: Option<Time>,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
 
 /// One event for one webhook.
 ///

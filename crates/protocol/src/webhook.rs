@@ -1,7 +1,7 @@
 //! Webhooks: subscriptions to events, and their deliveries.
 
-use houston_domain::id::{UserId, WebhookId};
-pub use houston_domain::webhook::UpdateWebhook;
+use houston_domain::id::UserId;
+pub use houston_domain::webhook::{UpdateWebhook, Webhook as WebhookResponse};
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
@@ -33,32 +33,6 @@ pub struct CreateWebhook {
     pub agentable_id: Option<String>,
 }
 
-/// A webhook. Its secret is answered only when it is made.
-///
-/// ```json
-/// {"id": "webhook_0190…", "url": "https://hooks.example.com/houston", "topics": ["run.*"], "description": "", "user_id": null,
-///  "kind": null, "agentable_id": null, "enabled": true, "disabled_because": null, "old_secret_until": null,
-///  "created_at": "2026-11-26T09:00:00.000Z", "updated_at": "2026-11-26T09:00:00.000Z"}
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct WebhookResponse {
-    pub id: WebhookId,
-    pub url: String,
-    pub topics: Vec<String>,
-    pub description: String,
-    pub user_id: Option<UserId>,
-    pub kind: Option<String>,
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<houston_domain::id::AgentableId>))]
-    pub agentable_id: Option<String>,
-    pub enabled: bool,
-    /// Why Houston has switched it off: `gone`, its address answered 410; `backlog`, more than 100,000 events waited for its receiver.
-    pub disabled_because: Option<String>,
-    /// Until when the secret before this one signs, too.
-    pub old_secret_until: Option<Time>,
-    pub created_at: Time,
-    pub updated_at: Time,
-}
 
 /// A webhook with its new secret. No other response has the secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

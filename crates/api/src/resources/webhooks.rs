@@ -8,12 +8,13 @@ use bytes::Bytes;
 use houston_domain::event::topic::{MAX_PATTERNS, TopicPattern};
 use houston_domain::id::{AgentableId, DeliveryId, WebhookId, shard};
 use houston_domain::scope::Scope;
+use houston_domain::webhook::Webhook;
 use houston_protocol::cloud_event::{CONTENT_TYPE, CloudEvent};
 use houston_protocol::webhook::{
     CreateWebhook, ReplayWebhook, RotateSecret, UpdateWebhook, WebhookList, WebhookResponse,
     WebhookTestResponse, WebhookWithSecret,
 };
-use houston_store::webhook::{NewWebhook, Webhook};
+use houston_store::webhook::NewWebhook;
 use houston_web::sink::Message;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
@@ -186,7 +187,7 @@ endpoint! {
 async fn test(ctx: Ctx, Id(id): Id<WebhookId>) -> Result<Json<WebhookTestResponse>> {
     let webhook = ctx.store().webhook(id).await?;
     let what = id.to_string();
-    let old = webhook.old_sealed.as_deref().zip(webhook.old_until);
+    let old = webhook.old_sealed.as_deref().zip(webhook.old_secret_until.map(|until| until.0));
     let signer = secret::signer(&secret::opened(&ctx, (ctx.caller.tenant(), &what), &webhook.sealed, old)?)?;
     let event_id = ctx.state.ids.next::<DeliveryId>().to_string().replace("delivery_", "test_");
     let source = format!("/v1/webhooks/{id}");
@@ -323,24 +324,8 @@ fn check_description(description: &str) -> Result<()> {
     check_text("/description", description)
 }
 
-/// A webhook without its secrets.
-fn response(app: &App, webhook: Webhook) -> WebhookResponse {
+/// The webhook as it is answered: a secret that no longer signs is not spoken of.
+fn response(app: &App, webhook: Webhook) -> Webhook {
     let now = app.now();
-    let old_until = webhook.old_until.filter(|until| *until > now);
-    // The kind of an agentable is that of the filter, which is stored with it.
-    let kind = webhook.kind.clone().unwrap_or_default();
-    WebhookResponse {
-        id: webhook.id,
-        url: webhook.url,
-        topics: webhook.topics,
-        description: webhook.description,
-        user_id: webhook.user,
-        agentable_id: webhook.agentable.map(|agentable| agentable.public_id(&kind)),
-        kind: webhook.kind,
-        enabled: webhook.enabled,
-        disabled_because: webhook.disabled_because,
-        old_secret_until: old_until.map(Time),
-        created_at: Time(webhook.created_at),
-        updated_at: Time(webhook.updated_at),
-    }
+    Webhook { old_secret_until: webhook.old_secret_until.filter(|until| until.0 > now), ..webhook }
 }

@@ -2,8 +2,9 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId, UserId, WebhookId};
+use houston_domain::time::Time;
 pub use houston_domain::webhook::UpdateWebhook;
-use houston_domain::webhook::{MAX_PENDING, MAX_WEBHOOKS};
+use houston_domain::webhook::{MAX_PENDING, MAX_WEBHOOKS, Webhook};
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -12,39 +13,6 @@ use super::fan_out::ensure_reader;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
-
-/// A webhook as people see it, with its secrets, which are sealed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Webhook {
-    /// The webhook.
-    pub id: WebhookId,
-    /// Where events are sent.
-    pub url: String,
-    /// For people.
-    pub description: String,
-    /// Patterns of topics.
-    pub topics: Vec<String>,
-    /// Only events of this user.
-    pub user: Option<UserId>,
-    /// Only events of this kind.
-    pub kind: Option<String>,
-    /// Only events of this agentable.
-    pub agentable: Option<AgentableId>,
-    /// The secret that signs.
-    pub sealed: Vec<u8>,
-    /// The secret before it, which signs, too, until `old_until`.
-    pub old_sealed: Option<Vec<u8>>,
-    /// Until when.
-    pub old_until: Option<DateTime<Utc>>,
-    /// Whether events are sent.
-    pub enabled: bool,
-    /// Why it was switched off, unless a person did it.
-    pub disabled_because: Option<String>,
-    /// When it was created.
-    pub created_at: DateTime<Utc>,
-    /// When it was changed last.
-    pub updated_at: DateTime<Utc>,
-}
 
 /// A webhook to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -88,16 +56,19 @@ macro_rules! query_webhooks {
             url: row.url,
             description: row.description,
             topics: row.topics,
-            user: row.user_id.map(UserId),
+            user_id: row.user_id.map(UserId),
+            // The kind of an agentable is that of the filter, which is stored with it.
+            agentable_id: row
+                .agentable_id
+                .map(|id| AgentableId(id).public_id(row.kind.as_deref().unwrap_or_default())),
             kind: row.kind,
-            agentable: row.agentable_id.map(AgentableId),
             sealed: row.sealed,
             old_sealed: row.old_sealed,
-            old_until: row.old_until,
+            old_secret_until: row.old_until.map(Time),
             enabled: row.enabled,
             disabled_because: row.disabled_because,
-            created_at: row.created_at,
-            updated_at: row.updated_at,
+            created_at: Time(row.created_at),
+            updated_at: Time(row.updated_at),
         })
     };
 }
