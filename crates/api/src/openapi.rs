@@ -14,7 +14,7 @@ use houston_protocol::problem::{Problem, ProblemCode};
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::schema::{Object, Schema};
+use utoipa::openapi::schema::{ArrayBuilder, Object, Schema};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{OpenApi, Ref, RefOr, Response};
 use utoipa::{Modify, OpenApi as _};
@@ -71,7 +71,7 @@ pub fn generate() -> String {
     let mut access = HashMap::new();
     for endpoint in endpoints.documented() {
         (endpoint.describe)(&mut document);
-        access.extend(endpoint.access.map(|needed| (&*endpoint.path, needed)));
+        access.extend(endpoint.access.map(|needed| (endpoint.path, needed)));
     }
     complete(&mut document, &access);
     leave_out_unused(&mut document);
@@ -97,6 +97,13 @@ fn leave_out_unused(document: &mut OpenApi) {
 fn complete(document: &mut OpenApi, access: &HashMap<&str, Access>) {
     let components = document.components.get_or_insert_default();
     name_facts(&mut components.schemas);
+    for name in OF_PAGES {
+        let Some(RefOr::T(Schema::Object(page))) = components.schemas.get_mut(&format!("Page_{name}")) else {
+            continue;
+        };
+        let items = ArrayBuilder::new().items(Ref::from_schema_name(name)).description(Some("The items."));
+        page.properties.insert("data".to_owned(), items.into());
+    }
     for name in OPEN {
         if let Some(RefOr::T(Schema::Object(schema))) = components.schemas.get_mut(name) {
             schema.additional_properties = None;
@@ -131,6 +138,10 @@ fn complete(document: &mut OpenApi, access: &HashMap<&str, Access>) {
         }
     }
 }
+
+/// Items of lists that are not written into their lists.
+const OF_PAGES: [&str; 5] =
+    ["CustomInstructionResponse", "FeedItemResponse", "LearningResponse", "MemoryResponse", "NoteResponse"];
 
 /// Types that refuse what they do not know, which the document does not say of them.
 const OPEN: [&str; 3] = ["Condition", "Router", "Rule"];

@@ -105,7 +105,11 @@ pub(crate) fn endpoints() -> Endpoints {
         users::ENDPOINTS,
         webhooks::ENDPOINTS,
         workers::ENDPOINTS,
-        &knowledge::endpoints(),
+        knowledge::notes::ENDPOINTS,
+        knowledge::learnings::ENDPOINTS,
+        knowledge::custom_instructions::ENDPOINTS,
+        knowledge::memories::ENDPOINTS,
+        knowledge::feed_items::ENDPOINTS,
     ];
     Endpoints::documented_in(lists)
         .earlier(NAMED, conversation::EARLIER_PATH, post(erase(conversation::import)))

@@ -6,7 +6,6 @@
 //! which means going through all that it awaits. With one type for all handlers, that is done once for each of them: it took
 //! two thirds of the time in which this crate was compiled.
 
-use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ pub(crate) const DOCUMENT: &str = include_str!("../../openapi.json");
 /// Handlers of a path: [`endpoint!`] makes one of a function.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
-    pub(crate) path: Cow<'static, str>,
+    pub(crate) path: &'static str,
     /// What it needs of the key; `None`: it needs none.
     pub(crate) access: Option<Access>,
     pub(crate) handlers: fn() -> MethodRouter<Arc<App>>,
@@ -86,7 +85,7 @@ impl Endpoints {
                 Some(access) => handlers.route_layer(Extension(access)),
                 None => handlers,
             };
-            router.route(&endpoint.path, handlers)
+            router.route(endpoint.path, handlers)
         })
     }
 
@@ -110,7 +109,7 @@ impl Endpoints {
 /// the user has of its own, as `USER_LIST: "/v1/users/{id}/things" for USER, "list_things_of_user": "List the things of a user.",`.
 macro_rules! endpoint {
     (
-        $name:ident: $method:ident $path:literal for $access:expr => $handler:ident, $operation:literal: $summary:literal,
+        $name:ident: $method:ident $path:literal for $access:expr => $handler:path, $operation:literal: $summary:literal,
         $user_name:ident: $user_path:literal for $user_access:expr, $user_operation:literal: $user_summary:literal,
         in $tag:literal, params($($params:tt)*), $($rest:tt)*
     ) => {
@@ -137,7 +136,7 @@ macro_rules! endpoint {
         $crate::request::endpoint::endpoint! { $name $method $path (None) (security(()),) $($rest)* }
     };
     (
-        $name:ident $method:ident $path:literal ($access:expr) ($($security:tt)*) $handler:ident,
+        $name:ident $method:ident $path:literal ($access:expr) ($($security:tt)*) $handler:path,
         $operation:literal in $tag:literal: $summary:expr,
         $(description = $description:expr,)?
         $(params($($params:tt)*),)?
@@ -145,7 +144,7 @@ macro_rules! endpoint {
         $($status:literal $meaning:literal $([$($answer:tt)*])?,)*
     ) => {
         pub(crate) const $name: $crate::request::endpoint::Endpoint = $crate::request::endpoint::Endpoint {
-            path: std::borrow::Cow::Borrowed($path),
+            path: $path,
             access: $access,
             handlers: || axum::routing::$method($crate::request::endpoint::erase($handler)),
             #[cfg(feature = "openapi")]
@@ -217,6 +216,16 @@ pub(crate) mod documented {
         /// Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.
         #[param(rename = "Idempotency-Key")]
         key: Option<String>,
+    }
+
+    /// The same header, which is never null.
+    #[derive(utoipa::IntoParams)]
+    #[into_params(parameter_in = Header)]
+    #[expect(dead_code, reason = "only its description is used")]
+    pub(crate) struct KeyedText {
+        /// Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.
+        #[param(rename = "Idempotency-Key", required = false)]
+        key: String,
     }
 
     /// Adds the operation of [`endpoint!`](super::endpoint) to the document, and the schemas that it names.

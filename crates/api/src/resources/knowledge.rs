@@ -5,20 +5,16 @@
 //! # Add a kind
 //! 1. A [`KnowledgeKind`] with its rules (`domain::knowledge`: names, owner, form, limit in `jobs/knowledge.toml`) and an
 //!    id (`domain::id`). It needs no table and no query.
-//! 2. Its response (`protocol::knowledge`), its cursor prefix in `page::List`, its [`KnowledgeResource`] here,
-//!    its two lines in `router`: some 30 lines.
+//! 2. Its response (`protocol::knowledge`), its cursor prefix in `page::List`, its [`KnowledgeResource`] and its `endpoints!`
+//!    here, its line in `router`: some 40 lines.
 
-#[cfg(feature = "openapi")]
-mod documented;
-
-use std::borrow::Cow;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use houston_domain::id::{CustomInstructionId, FeedItemId, LearningId, MemoryId, NoteId, UserId};
-use houston_domain::knowledge::{KnowledgeForm, KnowledgeKind, KnowledgeOwner, MAX_TITLE_CHARS};
+use houston_domain::knowledge::{KnowledgeForm, KnowledgeKind, MAX_TITLE_CHARS};
 use houston_protocol::knowledge::{
     CreateDocument, CustomInstructionResponse, FeedItemResponse, LearningResponse, MemoryResponse,
     NoteResponse, Sentence, UpdateFeedItem, UpdateNote,
@@ -27,41 +23,28 @@ use houston_protocol::owner::Owner as AgentableOwner;
 use houston_store::knowledge_item::{KnowledgeChange, KnowledgeItem, NewKnowledgeItem};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-#[cfg(feature = "openapi")]
-use utoipa::ToSchema as Described;
 use uuid::Uuid;
 
-use crate::request::access::{AGENTABLE, ROW, USER};
 use crate::request::agentable_path::param;
 use crate::request::checks::check_one_line;
-use crate::request::endpoint::erase;
 use crate::request::prelude::*;
 use crate::resources::fields::Change;
 
-/// A type that the document describes.
-#[cfg(not(feature = "openapi"))]
-pub(crate) trait Described {}
-
-#[cfg(not(feature = "openapi"))]
-impl<T> Described for T {}
-
-/// The types and paths of one kind.
+/// The types of one kind.
 pub(crate) trait KnowledgeResource: 'static {
     /// Id of an item.
     type Id: Copy + Send + Into<Uuid> + FromStr;
     /// Body of a POST.
-    type New: NewItem + DeserializeOwned + Described + Send;
+    type New: NewItem + DeserializeOwned + Send;
     /// Body of a PATCH.
-    type Change: ItemChange + crate::resources::fields::Changes + DeserializeOwned + Described + Send + Sync;
+    type Change: ItemChange + crate::resources::fields::Changes + DeserializeOwned + Send + Sync;
     /// An item in a response.
-    type Response: Serialize + Described + Send + Sync;
+    type Response: Serialize + Send + Sync;
 
     /// What the items are.
     const KIND: KnowledgeKind;
     /// Prefix of its cursors.
     const LIST: List;
-    /// Last segment of the collection's path, e.g. `feed`.
-    const COLLECTION: &'static str = Self::PATH;
     /// Segment before the id in an item's path, e.g. `feed-items`.
     const PATH: &'static str;
 
@@ -216,7 +199,6 @@ impl KnowledgeResource for FeedItems {
 
     const KIND: KnowledgeKind = KnowledgeKind::FeedItem;
     const LIST: List = List::FeedItems;
-    const COLLECTION: &'static str = "feed";
     const PATH: &'static str = "feed-items";
 
     fn response(item: KnowledgeItem) -> FeedItemResponse {
@@ -233,39 +215,122 @@ impl KnowledgeResource for FeedItems {
     }
 }
 
-pub(crate) fn endpoints() -> Vec<Endpoint> {
-    [of::<Notes>(), of::<Learnings>(), of::<CustomInstructions>(), of::<Memories>(), of::<FeedItems>()]
-        .concat()
-}
+/// The endpoints of one kind, in a module of their own: its type, the paths of its collection and of an item, the types of bodies,
+/// and each operation with its summary.
+macro_rules! endpoints {
+    (
+        $module:ident: $kind:ident,
+        $collection:literal for $access:expr, params($($of:tt)*), $item:literal,
+        $response:ident, $new:ident, $change:ident,
+        $list:literal: $lists:literal,
+        $create:literal: $creates:literal,
+        $get:literal: $gets:literal,
+        $update:literal: $updates:literal,
+        $delete:literal: $deletes:literal,
+    ) => {
+        pub(crate) mod $module {
+            use super::*;
 
-fn of<N: KnowledgeResource>() -> [Endpoint; 2] {
-    [collection::<N>(), item::<N>()]
-}
+            pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, CHANGE, DELETE];
 
-/// `GET` and `POST` of a resource's collection.
-fn collection<N: KnowledgeResource>() -> Endpoint {
-    let (of, access) = match N::KIND.rules().owner {
-        KnowledgeOwner::Agentable => ("{kinds}/{id}", AGENTABLE),
-        KnowledgeOwner::User => ("users/{id}", USER),
+            endpoint! {
+                LIST: get $collection for $access => list::<$kind>,
+                $list in "knowledge": $lists,
+                params(
+                    ("limit" = Option<usize>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+                    ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page."),
+                    $($of)*
+                ),
+                200 "A page of items." [Page<$response>],
+            }
+
+            endpoint! {
+                CREATE: post $collection for $access => create::<$kind>,
+                $create in "knowledge": $creates,
+                params(KeyedText, $($of)*),
+                body [$new],
+                201 "The new item." [$response],
+                409 "`full`: the maximum number of items exists.",
+            }
+
+            endpoint! {
+                GET: get $item for ROW => get::<$kind>,
+                $get in "knowledge": $gets,
+                params(("id" = String, Path)),
+                200 "The item." [$response],
+            }
+
+            endpoint! {
+                CHANGE: patch $item for ROW => change::<$kind>,
+                $update in "knowledge": $updates,
+                params(("id" = String, Path)),
+                body [$change],
+                200 "The item." [$response],
+            }
+
+            endpoint! {
+                DELETE: delete $item for ROW => delete::<$kind>,
+                $delete in "knowledge": $deletes,
+                params(("id" = String, Path)),
+                204 "The item is deleted.",
+            }
+        }
     };
-    Endpoint {
-        path: Cow::Owned(format!("/v1/{of}/{}", N::COLLECTION)),
-        access: Some(access),
-        handlers: || axum::routing::get(erase(list::<N>)).post(erase(create::<N>)),
-        #[cfg(feature = "openapi")]
-        describe: documented::collection::<N>,
-    }
 }
 
-/// `GET`, `PATCH` and `DELETE` of one item of a resource.
-fn item<N: KnowledgeResource>() -> Endpoint {
-    Endpoint {
-        path: Cow::Owned(format!("/v1/{}/{{id}}", N::PATH)),
-        access: Some(ROW),
-        handlers: || axum::routing::get(erase(get::<N>)).patch(erase(change::<N>)).delete(erase(delete::<N>)),
-        #[cfg(feature = "openapi")]
-        describe: documented::item::<N>,
-    }
+endpoints! {
+    notes: Notes,
+    "/v1/{kinds}/{id}/notes" for AGENTABLE, params(("kinds" = String, Path), ("id" = String, Path)), "/v1/notes/{id}",
+    NoteResponse, CreateDocument, UpdateNote,
+    "list_notes": "List the notes, newest first.",
+    "create_note": "Create a note.",
+    "get_note": "Get a note.",
+    "update_note": "Change a note; fields not given stay as they are.",
+    "delete_note": "Delete a note.",
+}
+
+endpoints! {
+    learnings: Learnings,
+    "/v1/{kinds}/{id}/learnings" for AGENTABLE, params(("kinds" = String, Path), ("id" = String, Path)), "/v1/learnings/{id}",
+    LearningResponse, Sentence, Sentence,
+    "list_learnings": "List the learnings, newest first.",
+    "create_learning": "Create a learning.",
+    "get_learning": "Get a learning.",
+    "update_learning": "Change a learning; fields not given stay as they are.",
+    "delete_learning": "Delete a learning.",
+}
+
+endpoints! {
+    custom_instructions: CustomInstructions,
+    "/v1/users/{id}/custom-instructions" for USER, params(("id" = String, Path)), "/v1/custom-instructions/{id}",
+    CustomInstructionResponse, Sentence, Sentence,
+    "list_custom_instructions": "List the custom instructions, newest first.",
+    "create_custom_instruction": "Create a custom instruction.",
+    "get_custom_instruction": "Get a custom instruction.",
+    "update_custom_instruction": "Change a custom instruction; fields not given stay as they are.",
+    "delete_custom_instruction": "Delete a custom instruction.",
+}
+
+endpoints! {
+    memories: Memories,
+    "/v1/users/{id}/memories" for USER, params(("id" = String, Path)), "/v1/memories/{id}",
+    MemoryResponse, Sentence, Sentence,
+    "list_memories": "List the memories, newest first.",
+    "create_memory": "Create a memory.",
+    "get_memory": "Get a memory.",
+    "update_memory": "Change a memory; fields not given stay as they are.",
+    "delete_memory": "Delete a memory.",
+}
+
+endpoints! {
+    feed_items: FeedItems,
+    "/v1/users/{id}/feed" for USER, params(("id" = String, Path)), "/v1/feed-items/{id}",
+    FeedItemResponse, CreateDocument, UpdateFeedItem,
+    "list_feed_items": "List the feed items, newest first.",
+    "create_feed_item": "Create a feed item.",
+    "get_feed_item": "Get a feed item.",
+    "update_feed_item": "Change a feed item; fields not given stay as they are.",
+    "delete_feed_item": "Delete a feed item.",
 }
 
 /// `GET /v1/{kinds}/{id}/notes`: newest first.
