@@ -145,6 +145,28 @@ impl<T: std::str::FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
     }
 }
 
+/// `path_value! { SnippetName(String): "name" or "snippet", |name| … }`: an extractor of one parameter of the path. What cannot be one
+/// (`None`) is not found, as what is named.
+macro_rules! path_value {
+    ($(#[doc = $doc:literal])+ $name:ident($value:ty): $param:literal or $what:literal, $read:expr) => {
+        $(#[doc = $doc])+
+        #[derive(Debug, Clone)]
+        struct $name($value);
+
+        impl<S: Send + Sync> axum::extract::FromRequestParts<S> for $name {
+            type Rejection = ApiError;
+
+            async fn from_request_parts(parts: &mut axum::http::request::Parts, _state: &S) -> Result<Self> {
+                const NOT_FOUND: ApiError = ApiError::NotFound { what: $what };
+                let read: fn(String) -> Option<$value> = $read;
+                let given = $crate::request::agentable_path::param(parts, $param);
+                given.and_then(read).map(Self).ok_or(NOT_FOUND)
+            }
+        }
+    };
+}
+pub(crate) use path_value;
+
 /// Whose things a path names: a user's, as `/v1/users/{id}/skills`, or the tenant's, as `/v1/skills`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PathOwner(pub(crate) ServerOwner);

@@ -1,12 +1,10 @@
 //! `/v1/{kinds}/{id}/files`: the files of an agentable's workspace, which its agent writes.
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use houston_domain::workspace::WorkspacePath;
 use houston_protocol::file::{FileContentResponse, FileResponse};
 use houston_store::workspace_file::FileEntry;
 
-use crate::request::agentable_path::param;
+use crate::request::agentable_path::path_value;
 use crate::request::page::HexText;
 use crate::request::prelude::*;
 
@@ -59,15 +57,7 @@ async fn get(ctx: Ctx, path: AgentablePath, FilePath(file): FilePath) -> Result<
     }))
 }
 
-/// Extracts `path` from the path of the request. No file has a path that is not one of a workspace.
-#[derive(Debug, Clone)]
-struct FilePath(WorkspacePath);
-
-impl<S: Send + Sync> FromRequestParts<S> for FilePath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
-        let path = param(parts, "path").and_then(|path| WorkspacePath::file(&path).ok());
-        path.map(Self).ok_or(ApiError::NotFound { what: "file" })
-    }
+path_value! {
+    /// Extracts `path` from the path of the request. No file has a path that is not one of a workspace.
+    FilePath(WorkspacePath): "path" or "file", |path| WorkspacePath::file(&path).ok()
 }

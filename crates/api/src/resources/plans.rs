@@ -4,10 +4,7 @@ pub(crate) mod create;
 pub(crate) mod steps;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use houston_domain::id::{AgentableId, parse_prefixed};
 use houston_domain::plan::{Document, Heading, Offer, Patched, Problem, States, Status, checklist, patch};
 use houston_protocol::plan::{ChangePlan, PlanListItem, PlanResponse};
@@ -17,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::admission;
 use crate::caller::Caller;
-use crate::request::agentable_path::param;
+use crate::request::agentable_path::path_value;
 use crate::request::checks::check_storable_value;
 use crate::request::page::NextPage;
 use crate::request::prelude::*;
@@ -27,30 +24,17 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, CHANGE, LIST_VERSIONS, PA
 
 const NOT_FOUND: ApiError = ApiError::NotFound { what: "plan" };
 
-/// A plan as named by a path. Whether it exists and belongs to the caller's tenant is not checked.
-#[derive(Debug, Clone, Copy)]
-struct PlanPath(pub(crate) AgentableId);
-
-impl FromRequestParts<Arc<App>> for PlanPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self> {
-        let id = param(parts, "id").ok_or(NOT_FOUND)?;
-        let (kind, _) = id.rsplit_once('_').ok_or(NOT_FOUND)?;
-        parse_prefixed(kind, &id).map(|id| Self(id.into())).map_err(|_| NOT_FOUND)
+path_value! {
+    /// A plan as named by a path. Whether it exists and belongs to the caller's tenant is not checked.
+    PlanPath(AgentableId): "id" or "plan", |id| {
+        let (kind, _) = id.rsplit_once('_')?;
+        parse_prefixed(kind, &id).ok().map(Into::into)
     }
 }
 
-/// A step as named by a path, such as `each[2].read`.
-#[derive(Debug, Clone)]
-struct StepPath(pub(crate) String);
-
-impl FromRequestParts<Arc<App>> for StepPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self> {
-        param(parts, "path").map(Self).ok_or(ApiError::NotFound { what: "step of the plan" })
-    }
+path_value! {
+    /// A step as named by a path, such as `each[2].read`.
+    StepPath(String): "path" or "step of the plan", Some
 }
 
 endpoint! {

@@ -1,27 +1,17 @@
 //! `/v1/users/{id}/snippets`: code that agents keep for a user. Agents write it; people read and delete it here.
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use houston_domain::id::UserId;
 use houston_domain::snippet::{self, SnippetEntry};
 
-use crate::request::agentable_path::param;
+use crate::request::agentable_path::path_value;
 use crate::request::page::HexText;
 use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, DELETE];
 
-/// Extracts `name` from the path of the request. No snippet has a name that is not one of a snippet.
-#[derive(Debug, Clone)]
-struct SnippetName(String);
-
-impl<S: Send + Sync> FromRequestParts<S> for SnippetName {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
-        let name = param(parts, "name").filter(|name| snippet::check_name(name).is_ok());
-        name.map(Self).ok_or(ApiError::NotFound { what: "snippet" })
-    }
+path_value! {
+    /// Extracts `name` from the path of the request. No snippet has a name that is not one of a snippet.
+    SnippetName(String): "name" or "snippet", |name| snippet::check_name(&name).is_ok().then_some(name)
 }
 
 endpoint! {

@@ -2,14 +2,12 @@
 //! in the history and in `read_result`; a part begins and ends between two characters. A result can be read through its
 //! own agentable, its parent and its tasks.
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use houston_domain::id::ResultId;
 use houston_domain::tool_result::{ResultPart, part};
 use houston_protocol::session::ResultPartResponse;
 use serde::Deserialize;
 
-use crate::request::agentable_path::{Owner, param};
+use crate::request::agentable_path::{Owner, path_value};
 use crate::request::prelude::*;
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
@@ -22,7 +20,7 @@ const MAX_BYTES: usize = 256 * 1024;
 /// The query: offset and maximum length of the part, in bytes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Range {
+struct Range {
     offset: Option<String>,
     limit: Option<String>,
 }
@@ -54,7 +52,7 @@ endpoint! {
     200 "The part." [ResultPartResponse],
 }
 
-pub(crate) async fn get(
+async fn get(
     ctx: Ctx,
     path: AgentablePath,
     ResultPath(id): ResultPath,
@@ -77,15 +75,7 @@ pub(crate) async fn get(
     }))
 }
 
-/// Extracts `result_id` from the path.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ResultPath(ResultId);
-
-impl<S: Send + Sync> FromRequestParts<S> for ResultPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
-        const NOT_FOUND: ApiError = ApiError::NotFound { what: "result" };
-        param(parts, "result_id").and_then(|id| id.parse().ok()).map(Self).ok_or(NOT_FOUND)
-    }
+path_value! {
+    /// Extracts `result_id` from the path.
+    ResultPath(ResultId): "result_id" or "result", |id| id.parse().ok()
 }
