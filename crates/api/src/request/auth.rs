@@ -72,9 +72,9 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &App) -> Result<Authori
         return Ok(authority.clone());
     }
     let takes_query_token = parts.extensions.get::<Access>().is_some_and(|access| access.query_token);
-    let from_query = || query_token(&parts.uri).filter(|_| takes_query_token).map(Credential::Key);
+    let from_query = || query_token(&parts.uri).filter(|_| takes_query_token);
     let credential = bearer(&parts.headers).or_else(from_query).ok_or(ApiError::Unauthorized)?;
-    let hash = api_key::hash(credential.text());
+    let hash = api_key::hash(credential);
     let authority = match app.keys.trusted(&hash) {
         Some(authority) => authority,
         None => {
@@ -89,31 +89,12 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &App) -> Result<Authori
     Ok(authority)
 }
 
-/// What a request says to authenticate itself.
-#[derive(Clone, Copy)]
-enum Credential<'r> {
-    /// An API key or a client token.
-    Key(&'r str),
-    Jwt(&'r str),
-}
-
-impl<'r> Credential<'r> {
-    fn text(self) -> &'r str {
-        match self {
-            Self::Key(text) | Self::Jwt(text) => text,
-        }
-    }
-}
-
 /// The bearer token, if it has the form of an API key, a client token or a JWT.
-fn bearer(headers: &HeaderMap) -> Option<Credential<'_>> {
+fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, text) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let text = text.trim();
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return None;
-    }
-    let key = kind_of(text).map(|_| Credential::Key(text));
-    key.or_else(|| jwt::has_form(text).then_some(Credential::Jwt(text)))
+    let is_one = scheme.eq_ignore_ascii_case("bearer") && (kind_of(text).is_some() || jwt::has_form(text));
+    is_one.then_some(text)
 }
 
 /// The client token in the query. API keys and JWTs are not taken from there: addresses are stored in histories and logs of
@@ -125,23 +106,18 @@ fn query_token(uri: &Uri) -> Option<&str> {
 }
 
 /// Looks up a key or a token that is not cached as valid, unless its address has sent too many wrong ones.
-async fn look_up(
-    app: &App,
-    peer: Option<&Peer>,
-    credential: Credential<'_>,
-    hash: [u8; 32],
-) -> Result<Authority> {
+async fn look_up(app: &App, peer: Option<&Peer>, credential: &str, hash: [u8; 32]) -> Result<Authority> {
     // What is wrong with a token by itself costs no look-up, like a mistyped key.
-    let jwt = match credential {
-        Credential::Jwt(text) => Some(Unverified::parse(text, app.now()).map_err(ApiError::InvalidJwt)?),
-        Credential::Key(_) => None,
+    let jwt = match kind_of(credential) {
+        None => Some(Unverified::parse(credential, app.now()).map_err(ApiError::InvalidJwt)?),
+        Some(_) => None,
     };
     // A key that was valid before is not counted as a guess, whatever else the address sends.
     let is_guess = !app.keys.was_valid(&hash);
     let attempt = peer.filter(|_| is_guess).map(|peer| app.peers.attempt(peer)).transpose()?;
     let found = match jwt {
         Some(jwt) => authority_of_token(app, jwt, hash).await,
-        None => app.keys.look_up(app.api_store(), api_key::prefix(credential.text()), hash).await,
+        None => app.keys.look_up(app.api_store(), api_key::prefix(credential), hash).await,
     };
     if let Err(ApiError::Unauthorized | ApiError::InvalidJwt(_)) = found {
         app.keys.log_refusal();
