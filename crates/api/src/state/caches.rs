@@ -83,19 +83,11 @@ pub(crate) struct Recent<K, V> {
 /// When a list was read, and what.
 type Kept<V> = (Instant, Arc<[V]>);
 
-impl Speeds {
-    pub(crate) fn of_models() -> Self {
-        Self { fresh_for: Duration::from_secs(60), kept: Mutex::default() }
-    }
-}
-
-impl EndedRuns {
-    pub(crate) fn of_tenants() -> Self {
-        Self { fresh_for: Duration::from_secs(15), kept: Mutex::default() }
-    }
-}
-
 impl<K: Eq + Hash, V> Recent<K, V> {
+    pub(crate) fn new(fresh_for: Duration) -> Self {
+        Self { fresh_for, kept: Mutex::default() }
+    }
+
     /// What was read of `whose`, unless it is old.
     pub(crate) fn get(&self, whose: K) -> Option<Arc<[V]>> {
         let kept = self.kept.lock();
@@ -165,7 +157,7 @@ impl Drop for DiskCheck<'_> {
     }
 }
 
-fn insert<K: Eq + Hash, V>(cache: &mut HashMap<K, V>, max: usize, key: K, value: V) {
+pub(crate) fn insert<K: Eq + Hash, V>(cache: &mut HashMap<K, V>, max: usize, key: K, value: V) {
     if cache.len() >= max {
         cache.clear();
     }

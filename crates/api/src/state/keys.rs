@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::caller::Authority;
 use crate::error::{ApiError, Result};
+use crate::state::caches::insert;
 use crate::state::log_throttle::LogThrottle;
 
 /// Maximum number of cached valid keys, and of cached invalid keys. Either cache is cleared when it is full.
@@ -168,15 +169,12 @@ impl KeyCache {
         match found.iter().find(|key| is_of(key, &hash)) {
             Some(key) => {
                 invalid.remove(&hash);
-                insert(
-                    &mut valid,
-                    hash,
-                    ValidKey { authority: Authority::of(key), until, refreshing: false },
-                );
+                let key = ValidKey { authority: Authority::of(key), until, refreshing: false };
+                insert(&mut valid, MAX_CACHED_KEYS, hash, key);
             }
             None => {
                 valid.remove(&hash);
-                insert(&mut invalid, hash, until);
+                insert(&mut invalid, MAX_CACHED_KEYS, hash, until);
             }
         }
     }
@@ -184,7 +182,8 @@ impl KeyCache {
     /// Caches what a token allows that was just verified.
     pub(crate) fn keep(&self, hash: Hash, authority: Authority) {
         let until = Instant::now() + self.trusted_for;
-        insert(&mut self.valid.lock(), hash, ValidKey { authority, until, refreshing: false });
+        let key = ValidKey { authority, until, refreshing: false };
+        insert(&mut self.valid.lock(), MAX_CACHED_KEYS, hash, key);
     }
 
     /// Removes a token that was valid before, and is not any more.
@@ -201,7 +200,7 @@ impl KeyCache {
             if !noted.get(&key).is_none_or(is_due) {
                 return;
             }
-            insert(&mut noted, key, now);
+            insert(&mut noted, MAX_CACHED_KEYS, key, now);
         }
         note(store, &[key]).await;
     }
@@ -313,13 +312,6 @@ async fn note(store: &ApiStore, used: &[ApiKeyId]) {
 
 fn is_of(key: &ApiKey, hash: &Hash) -> bool {
     key.hash().is_some_and(|own| bool::from(own.ct_eq(hash)))
-}
-
-fn insert<K: Eq + std::hash::Hash, V>(keys: &mut HashMap<K, V>, hash: K, value: V) {
-    if keys.len() >= MAX_CACHED_KEYS {
-        keys.clear();
-    }
-    keys.insert(hash, value);
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use axum::response::Response;
 use chrono::{DateTime, Utc};
@@ -173,8 +174,8 @@ impl App {
             uploads: Arc::new(uploads),
             disk: Disk::default(),
             connecting: tokio::sync::Mutex::default(),
-            speeds: Speeds::of_models(),
-            ended: EndedRuns::of_tenants(),
+            speeds: Speeds::new(Duration::from_secs(60)),
+            ended: EndedRuns::new(Duration::from_secs(15)),
             images: OnceLock::new(),
             records: TaskTracker::new(),
             cells: OnceLock::new(),
