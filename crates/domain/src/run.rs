@@ -1,6 +1,13 @@
 //! Runs: one execution for an agentable, across crashes and hand-overs.
 
+use rust_decimal::Decimal;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentId, RunId, UserId};
+use crate::model::Usage;
 use crate::names::names;
+use crate::owner::Owner;
+use crate::time::Time;
 
 names! {
     /// The status of a run. Each stop rule has its own.
@@ -96,4 +103,148 @@ impl RunStatus {
             _ => None,
         }
     }
+}
+
+/// A run.
+///
+/// ```json
+/// {"id": "run_0190…", "goal_id": "goal_0190…", "status": "message_sent", "attempt": 1, "iterations": 2,
+///  "usage": {"input_tokens": 900, "output_tokens": 40}, "cost": "0.0012", "unpriced_calls": 0, "model": "openai/gpt-5",
+///  "error": null, "stop_reason": null, "cancel_requested": false, "cancelled_by": null, "retry_at": null, "waits_until": null,
+///  "created_at": "2026-11-22T09:00:00.000Z", "started_at": "2026-11-22T09:00:00.020Z", "ended_at": "2026-11-22T09:00:07.120Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = RunResponse))]
+pub struct Run {
+    pub id: RunId,
+    /// The `seq` of its first event: later runs have higher ones. On the server only.
+    #[serde(skip)]
+    pub first_seq: i64,
+    #[serde(flatten)]
+    // Null is allowed for the nullable fields that lists of runs add.
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, Option<String>>))]
+    pub owner: Owner,
+    pub status: RunStatus,
+    /// Number of the attempt, from 1.
+    pub attempt: i32,
+    /// Number of model calls.
+    pub iterations: i32,
+    /// Tokens of its model calls.
+    pub usage: Usage,
+    /// Known cost of its model calls, in US dollars; null if no cost is known, which is not 0.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
+    pub cost: Option<Decimal>,
+    /// Model calls whose cost is unknown.
+    pub unpriced_calls: i32,
+    /// The model that answered last, as `provider/model`.
+    pub model: Option<String>,
+    /// Why it failed or is retried.
+    pub error: Option<RunError>,
+    /// What stopped the run, once it has ended; null if its agent had finished.
+    pub stop_reason: Option<String>,
+    /// Whether its cancellation was requested.
+    pub cancel_requested: bool,
+    /// `user`, `interrupt`, `rollback`, or what else ended the run.
+    pub cancelled_by: Option<String>,
+    /// When the next attempt is due.
+    pub retry_at: Option<Time>,
+    /// When a run that waits for something else goes on by itself; null: it does not.
+    pub waits_until: Option<Time>,
+    pub created_at: Time,
+    /// When a worker first claimed it.
+    pub started_at: Option<Time>,
+    pub ended_at: Option<Time>,
+}
+
+impl Run {
+    /// Why it failed or is retried: a model error code, as in `RATE_LIMITED`.
+    #[must_use]
+    pub fn error_code(&self) -> Option<&str> {
+        self.error.as_ref().map(|error| error.code.as_str())
+    }
+
+    /// The same for people.
+    #[must_use]
+    pub fn error_message(&self) -> Option<&str> {
+        self.error.as_ref()?.message.as_deref()
+    }
+
+    /// The run that opens under this id when this one has ended.
+    #[must_use]
+    pub fn followed_by(self, id: RunId) -> Self {
+        Self {
+            id,
+            status: RunStatus::Queued,
+            attempt: 0,
+            iterations: 0,
+            usage: Usage::default(),
+            cost: Some(Decimal::ZERO),
+            unpriced_calls: 0,
+            model: None,
+            error: None,
+            stop_reason: None,
+            cancel_requested: false,
+            cancelled_by: None,
+            retry_at: None,
+            waits_until: None,
+            started_at: None,
+            ended_at: None,
+            ..self
+        }
+    }
+}
+
+/// Why a run failed: `{"code": "RATE_LIMITED", "message": "openai: slow down (HTTP 429)"}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RunError {
+    /// A model error code, as in `RATE_LIMITED`.
+    pub code: String,
+    /// The error for people.
+    pub message: Option<String>,
+}
+
+/// A run of the list of all runs: the fields of the run, and what it belongs to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ListedRunResponse))]
+pub struct ListedRun {
+    #[serde(flatten)]
+    pub run: Run,
+    /// The kind of its agentable.
+    pub kind: String,
+    /// The title of its agentable.
+    pub title: String,
+    pub user_id: UserId,
+    /// The agent of its agentable; null: the default agent of the kind, or a team.
+    pub agent_id: Option<AgentId>,
+}
+
+/// Which runs; what is left out matches any.
+///
+/// ```json
+/// {"status": ["failed"], "kind": "goal", "error_code": "AUTHENTICATION_ERROR", "since": "2026-11-22T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = RunsFilter))]
+#[serde(deny_unknown_fields)]
+pub struct RunFilter {
+    /// With one of these statuses.
+    pub status: Option<Vec<RunStatus>>,
+    /// Of agentables of this kind.
+    pub kind: Option<String>,
+    /// Of agentables that this agent answers for.
+    pub agent_id: Option<AgentId>,
+    /// Of agentables of this user.
+    pub user_id: Option<UserId>,
+    /// With this error code.
+    pub error_code: Option<String>,
+    /// Of the group of errors with this fingerprint, as `GET /v1/errors` names it.
+    pub fingerprint: Option<String>,
+    /// Accepted at this time or later.
+    pub since: Option<Time>,
+    /// Accepted before this time.
+    pub until: Option<Time>,
+    /// Whether those to be cancelled are left out. Not for clients.
+    #[serde(skip)]
+    pub is_not_cancelled: bool,
 }

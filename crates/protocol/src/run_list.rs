@@ -1,53 +1,8 @@
 //! Runs of all agentables of a tenant, and what operators do with many of them.
 
-use houston_domain::id::{AgentId, RunId, UserId};
-use houston_domain::run::RunStatus;
+use houston_domain::id::RunId;
+pub use houston_domain::run::{ListedRun as ListedRunResponse, RunFilter as RunsFilter};
 use serde::{Deserialize, Serialize};
-
-use crate::run::RunResponse;
-use crate::time::Time;
-
-/// A run of the list of all runs: the fields of the run, and what it belongs to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ListedRunResponse {
-    #[serde(flatten)]
-    pub run: RunResponse,
-    /// The kind of its agentable.
-    pub kind: String,
-    /// The title of its agentable.
-    pub title: String,
-    pub user_id: UserId,
-    /// The agent of its agentable; null: the default agent of the kind, or a team.
-    pub agent_id: Option<AgentId>,
-}
-
-/// Which runs; what is left out matches any.
-///
-/// ```json
-/// {"status": ["failed"], "kind": "goal", "error_code": "AUTHENTICATION_ERROR", "since": "2026-11-22T09:00:00.000Z"}
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct RunsFilter {
-    /// With one of these statuses.
-    pub status: Option<Vec<RunStatus>>,
-    /// Of agentables of this kind.
-    pub kind: Option<String>,
-    /// Of agentables that this agent answers for.
-    pub agent_id: Option<AgentId>,
-    /// Of agentables of this user.
-    pub user_id: Option<UserId>,
-    /// With this error code.
-    pub error_code: Option<String>,
-    /// Of the group of errors with this fingerprint, as `GET /v1/errors` names it.
-    pub fingerprint: Option<String>,
-    /// Accepted at this time or later.
-    pub since: Option<Time>,
-    /// Accepted before this time.
-    pub until: Option<Time>,
-}
 
 /// Runs to be cancelled or tried again: by their ids, or those that a filter matches.
 ///

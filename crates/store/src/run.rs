@@ -30,87 +30,16 @@ pub mod task_result;
 pub mod tool_result;
 mod trace;
 
-use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, WorkerId};
-use houston_domain::model::Usage;
-use houston_domain::run::RunStatus;
+use houston_domain::owner::Owner;
+use houston_domain::run::{Run, RunError, RunStatus};
 use houston_domain::submission::Submission;
+use houston_domain::time::Time;
 use sqlx::types::Json;
 
 use crate::cost::{Cost, stored_usage};
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
-
-/// A run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Run {
-    /// The run's id.
-    pub id: RunId,
-    /// The `seq` of its first event: later runs have higher ones.
-    pub first_seq: i64,
-    /// The agentable it runs for.
-    pub agentable: AgentableId,
-    /// The kind of that agentable.
-    pub kind: String,
-    /// The current or final status.
-    pub status: RunStatus,
-    /// Number of attempts so far.
-    pub attempt: i32,
-    /// Number of model calls.
-    pub iterations: i32,
-    /// Tokens used.
-    pub usage: Usage,
-    /// Cost of its model calls.
-    pub cost: Cost,
-    /// The model it used last, as `provider/model`.
-    pub model: Option<String>,
-    /// The error code, if it failed.
-    pub error_code: Option<String>,
-    /// The error text for people.
-    pub error_message: Option<String>,
-    /// What cut off a run that is over: a stop rule, an error code, or who cancelled it. `None`: it completed.
-    pub stop_reason: Option<String>,
-    /// Whether a cancel was requested.
-    pub cancel_requested: bool,
-    /// Who requested it: `user`, a message (`interrupt`, `rollback`), or the health monitor's reason.
-    pub cancelled_by: Option<String>,
-    /// When the next attempt is due, if the run waits for one.
-    pub retry_at: Option<DateTime<Utc>>,
-    /// When it goes on by itself, if it waits for something else.
-    pub waits_until: Option<DateTime<Utc>>,
-    /// When it was accepted.
-    pub created_at: DateTime<Utc>,
-    /// When a worker first claimed it.
-    pub started_at: Option<DateTime<Utc>>,
-    /// When it ended.
-    pub ended_at: Option<DateTime<Utc>>,
-}
-
-impl Run {
-    /// The run that opens under this id when this one has ended.
-    #[must_use]
-    pub fn followed_by(self, id: RunId) -> Self {
-        Self {
-            id,
-            status: RunStatus::Queued,
-            attempt: 0,
-            iterations: 0,
-            usage: Usage::default(),
-            cost: Cost::NOTHING,
-            model: None,
-            error_code: None,
-            error_message: None,
-            stop_reason: None,
-            cancel_requested: false,
-            cancelled_by: None,
-            retry_at: None,
-            waits_until: None,
-            started_at: None,
-            ended_at: None,
-            ..self
-        }
-    }
-}
 
 /// Reads runs `r`, between the name of the query and the conditions.
 macro_rules! query_runs {
@@ -131,27 +60,28 @@ macro_rules! query_runs {
         .map(|r| {
         let status = RunStatus::from_name(&r.status).unwrap_or(RunStatus::Failed);
         let by = if r.cancelled_with_parent { Some("parent") } else { r.cancel_reason.as_deref() };
+        let (cost, message) = (Cost::of(r.cost, r.unpriced_calls), r.error_message);
         Run {
             stop_reason: status.stopped_by(r.error_code.as_deref(), by),
             first_seq: r.first_seq,
             id: RunId(r.id),
-            agentable: AgentableId(r.agentable_id),
-            kind: r.kind,
+            owner: Owner { kind: r.kind, id: AgentableId(r.agentable_id) },
             status,
             attempt: r.attempt,
             iterations: r.iterations,
             usage: stored_usage(&r.tokens),
-            cost: Cost::of(r.cost, r.unpriced_calls),
+            cost: cost.total,
+            unpriced_calls: cost.unpriced_calls,
             model: r.model,
-            error_code: r.error_code,
-            error_message: r.error_message,
+            // No run has a message without a code.
+            error: r.error_code.map(|code| RunError { code, message }),
             cancel_requested: r.cancel_seq.is_some(),
             cancelled_by: r.cancel_seq.map(|_| r.cancel_reason.unwrap_or_else(|| "user".to_owned())),
-            retry_at: r.next_attempt_at.filter(|_| status == RunStatus::Retrying),
-            waits_until: r.next_attempt_at.filter(|_| status == RunStatus::Waiting),
-            created_at: r.created_at,
-            started_at: r.started_at,
-            ended_at: r.ended_at,
+            retry_at: r.next_attempt_at.filter(|_| status == RunStatus::Retrying).map(Time),
+            waits_until: r.next_attempt_at.filter(|_| status == RunStatus::Waiting).map(Time),
+            created_at: Time(r.created_at),
+            started_at: r.started_at.map(Time),
+            ended_at: r.ended_at.map(Time),
         }
         })
     };

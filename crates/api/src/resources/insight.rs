@@ -66,11 +66,10 @@ endpoint! {
 
 async fn why_run(ctx: Ctx, Id(id): Id<RunId>) -> Result<impl IntoResponse> {
     let run = ctx.store().run(id).await?;
-    let facts = facts(&ctx, run.agentable, Lane::from(ctx.urgency(&run.kind))).await?;
-    let message =
-        run.error_message.as_deref().map(|text| if ctx.caller.reads_contents() { text } else { HIDDEN });
-    let error = run.error_code.as_deref().zip(message);
-    let public_id = run.agentable.public_id(&run.kind);
+    let facts = facts(&ctx, run.owner.id, Lane::from(ctx.urgency(&run.owner.kind))).await?;
+    let message = run.error_message().map(|text| if ctx.caller.reads_contents() { text } else { HIDDEN });
+    let error = run.error_code().zip(message);
+    let public_id = run.owner.id.public_id(&run.owner.kind);
     Ok(Json(WhyResponse::of_run(public_id, &facts, run.id, run.status, error)))
 }
 

@@ -304,6 +304,17 @@ impl Ctx {
     pub(crate) fn with_shard(&self, shard: Shard) -> Self {
         Self { app: self.app.with_shard(shard), caller: self.caller }
     }
+
+    /// Requests the cancellation of a run, and has it carried out. `false`: it had ended already.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn cancel_run(&self, run: RunId) -> houston_store::Result<bool> {
+        let Some((agentable, kind)) = self.store().cancel_run(run).await? else { return Ok(false) };
+        self.publish_cancel(agentable, run);
+        self.send_hint(agentable, self.urgency(&kind));
+        Ok(true)
+    }
 }
 
 impl Deref for Ctx {

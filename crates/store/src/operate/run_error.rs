@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use houston_domain::error_group::{FailedRun, Outcome, fingerprint_of};
 use houston_domain::id::RunId;
+use houston_domain::run::Run;
 
 use crate::error::Result;
 use crate::handle::TenantStore;
-use crate::run::Run;
 
 /// How many failed runs are read at most: the latest.
 pub const MOST: i64 = 10_000;
@@ -16,8 +16,8 @@ const CHARS: i32 = 600;
 
 /// The fingerprint of the group of errors that a run belongs to.
 pub(super) fn fingerprint(run: &Run) -> String {
-    let code = run.error_code.clone().unwrap_or_else(|| run.status.as_str().to_uppercase());
-    let message = run.error_message.as_deref().unwrap_or_default();
+    let code = run.error_code().map_or_else(|| run.status.as_str().to_uppercase(), str::to_owned);
+    let message = run.error_message().unwrap_or_default();
     let end = message.char_indices().nth(CHARS.unsigned_abs() as usize).map_or(message.len(), |(end, _)| end);
     fingerprint_of(&code, message.get(..end).unwrap_or_default())
 }

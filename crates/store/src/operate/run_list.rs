@@ -6,12 +6,11 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::id::{AgentId, RunId, UserId};
-use houston_domain::run::RunStatus;
+use houston_domain::run::{ListedRun, RunFilter, RunStatus};
 use uuid::Uuid;
 
 use crate::error::Result;
 use crate::handle::{Shared, TenantStore};
-use crate::run::Run;
 use crate::run_error;
 
 /// How many runs one statement reads at most, and how many statements a page needs at most.
@@ -24,55 +23,6 @@ const COMPARED: i64 = 1_000;
 const OLDER_ID: TimeDelta = TimeDelta::days(2);
 /// How far the clocks of two machines may differ.
 pub(super) const LATER_ID: TimeDelta = TimeDelta::minutes(10);
-
-/// Which runs; `None` matches any.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RunFilter {
-    /// With one of these statuses.
-    pub statuses: Option<Vec<RunStatus>>,
-    /// Of agentables of this kind.
-    pub kind: Option<String>,
-    /// Of agentables that this agent answers for.
-    pub agent: Option<AgentId>,
-    /// Of this user.
-    pub user: Option<UserId>,
-    /// With this error code.
-    pub error_code: Option<String>,
-    /// Of the group of errors with this fingerprint.
-    pub fingerprint: Option<String>,
-    /// Accepted at this time or later.
-    pub since: Option<DateTime<Utc>>,
-    /// Accepted before this time.
-    pub until: Option<DateTime<Utc>>,
-    /// Whether those to be cancelled are left out.
-    pub is_not_cancelled: bool,
-}
-
-impl RunFilter {
-    /// Whether only failed runs match.
-    fn is_of_failed(&self) -> bool {
-        let is_failed = |status: &RunStatus| matches!(status, RunStatus::Failed | RunStatus::DeadLettered);
-        self.statuses.as_ref().is_some_and(|statuses| statuses.iter().all(is_failed))
-    }
-
-    fn statuses(&self) -> Option<Vec<String>> {
-        let statuses = self.statuses.as_ref()?;
-        Some(statuses.iter().map(|status| status.as_str().to_owned()).collect())
-    }
-}
-
-/// A run of a list, with what it belongs to.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ListedRun {
-    /// The run.
-    pub run: Run,
-    /// The title of its agentable.
-    pub title: String,
-    /// The user of its agentable.
-    pub user: UserId,
-    /// The agent of its agentable, if it has one of its own.
-    pub agent: Option<AgentId>,
-}
 
 /// Some runs, newest first.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,10 +58,9 @@ impl TenantStore<'_> {
         // The rule that makes fingerprints of texts is not in SQL.
         // A run that is at work has the error of its attempt before, and is in no group.
         let grouped = [RunStatus::Failed, RunStatus::DeadLettered, RunStatus::Retrying];
-        let is_asked =
-            |status: &RunStatus| filter.statuses.as_ref().is_none_or(|asked| asked.contains(status));
-        let statuses = Some(grouped.into_iter().filter(is_asked).collect());
-        let filter = RunFilter { statuses, ..filter.clone() };
+        let is_asked = |status: &RunStatus| filter.status.as_ref().is_none_or(|asked| asked.contains(status));
+        let status = Some(grouped.into_iter().filter(is_asked).collect());
+        let filter = RunFilter { status, ..filter.clone() };
         let mut page = self.page_of_runs(&filter, before, COMPARED).await?;
         page.runs.retain(|listed| run_error::fingerprint(&listed.run) == *fingerprint);
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -126,7 +75,7 @@ impl TenantStore<'_> {
         let (mut found, mut next) = (Vec::new(), before);
         for _ in 0..READS {
             let left = limit - i64::try_from(found.len()).unwrap_or(limit);
-            let (some, end) = match filter.is_of_failed() {
+            let (some, end) = match is_of_failed(filter) {
                 true => self.failed_runs(filter, next, left).await?,
                 false => self.shared.scan_runs(self.tenant.0, filter, next, left).await?,
             };
@@ -142,7 +91,8 @@ impl TenantStore<'_> {
             // One that was erased meanwhile is left out.
             let nth = runs.iter().position(|run| Some(run.id.0) == id)?;
             let run = runs.swap_remove(nth);
-            Some(ListedRun { run, title: title?, user: UserId(user_id?), agent: agent_id.map(AgentId) })
+            let (kind, user_id, agent_id) = (run.owner.kind.clone(), UserId(user_id?), agent_id.map(AgentId));
+            Some(ListedRun { run, kind, title: title?, user_id, agent_id })
         });
         Ok(RunPage { runs: listed.collect(), next })
     }
@@ -153,7 +103,7 @@ impl TenantStore<'_> {
         before: Option<RunId>,
         limit: i64,
     ) -> Result<(Vec<Found>, Option<RunId>)> {
-        let statuses = filter.statuses();
+        let statuses = statuses(filter);
         let rows = sqlx::query_as!(
             Found,
             r#"-- store::run_list::failed
@@ -187,11 +137,11 @@ impl TenantStore<'_> {
             SCANNED,
             statuses.as_deref(),
             filter.kind.as_deref(),
-            filter.agent.map(|agent| agent.0),
-            filter.user.map(|user| user.0),
+            filter.agent_id.map(|agent| agent.0),
+            filter.user_id.map(|user| user.0),
             filter.error_code.as_deref(),
-            filter.since,
-            filter.until,
+            filter.since.map(|since| since.0),
+            filter.until.map(|until| until.0),
             limit + 1
         )
         .fetch_all(&self.pool)
@@ -210,7 +160,7 @@ impl Shared {
         before: Option<RunId>,
         limit: i64,
     ) -> Result<(Vec<Found>, Option<RunId>)> {
-        let statuses = filter.statuses();
+        let statuses = statuses(filter);
         let rows = sqlx::query_as!(
             Found,
             r#"-- store::run_list::scan
@@ -242,11 +192,11 @@ impl Shared {
             SCANNED,
             statuses.as_deref(),
             filter.kind.as_deref(),
-            filter.agent.map(|agent| agent.0),
-            filter.user.map(|user| user.0),
+            filter.agent_id.map(|agent| agent.0),
+            filter.user_id.map(|user| user.0),
             filter.error_code.as_deref(),
-            filter.since,
-            filter.until,
+            filter.since.map(|since| since.0),
+            filter.until.map(|until| until.0),
             limit + 1,
             filter.is_not_cancelled
         )
@@ -256,13 +206,23 @@ impl Shared {
     }
 }
 
+/// Whether only failed runs match.
+fn is_of_failed(filter: &RunFilter) -> bool {
+    let is_failed = |status: &RunStatus| matches!(status, RunStatus::Failed | RunStatus::DeadLettered);
+    filter.status.as_ref().is_some_and(|statuses| statuses.iter().all(is_failed))
+}
+
+fn statuses(filter: &RunFilter) -> Option<Vec<String>> {
+    Some(filter.status.as_ref()?.iter().map(|status| status.as_str().to_owned()).collect())
+}
+
 fn upper(filter: &RunFilter, before: Option<RunId>) -> Uuid {
-    let until = filter.until.map_or(Uuid::max(), |until| id_at(until + LATER_ID));
+    let until = filter.until.map_or(Uuid::max(), |until| id_at(until.0 + LATER_ID));
     before.map_or(until, |before| before.0.min(until))
 }
 
 fn lower(filter: &RunFilter) -> Uuid {
-    filter.since.map_or(Uuid::nil(), |since| id_at(since - OLDER_ID))
+    filter.since.map_or(Uuid::nil(), |since| id_at(since.0 - OLDER_ID))
 }
 
 /// Cuts what was found to the page, and says where the next one begins.

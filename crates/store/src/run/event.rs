@@ -15,7 +15,7 @@ use houston_domain::event::{Committed, Event, MessageBody};
 use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId};
 use houston_domain::model::Usage;
 use houston_domain::question::NewQuestion;
-use houston_domain::run::RunStatus;
+use houston_domain::run::{Run, RunStatus};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,7 +30,6 @@ use crate::handle::{ApiStore, TenantStore};
 use crate::message::{message_type, source};
 use crate::question::question_row;
 use crate::row_security::with_connection;
-use crate::run::Run;
 
 pub(crate) use position::only;
 pub use position::{AnyEvent, EventPage, EventPosition, InvalidPosition};
@@ -395,7 +394,7 @@ async fn outline(
                   order by e.seq limit $6)) as s
          order by s.is_run desc, s.seq"#,
         tenant,
-        run.agentable.0,
+        run.owner.id.0,
         run.id.0,
         run.first_seq,
         after,

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::event::{Committed, Event};
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::{CompressionId, RunId};
+use houston_domain::run::Run;
 use houston_domain::trace::record::{Committing, RecordedCall, RecordedEntry};
 use houston_domain::trace::{Compressed, Header, Trace, record};
 use serde::Serialize;
@@ -19,7 +20,6 @@ use crate::error::{Error, Result};
 use crate::event::Whole;
 use crate::handle::TenantStore;
 use crate::history::role;
-use crate::run::Run;
 
 /// Rows of one page.
 const PAGE: i64 = 200;
@@ -75,7 +75,7 @@ impl TenantStore<'_> {
         let calls = self.model_calls(run.id).await?.into_iter().map(recorded_call).collect();
         let compressed = earlier.filter(|_| replaced > 0);
         let compressed = compressed.map(|of| Compressed { entries: replaced, summary: of.summary });
-        let header = Header { cost: run.cost.total, position, compressed, ..header };
+        let header = Header { cost: run.cost, position, compressed, ..header };
         let plan = Vec::new();
         Ok(record::trace(Committing { header, history, events, calls, summaries, plan }))
     }
@@ -86,7 +86,7 @@ impl TenantStore<'_> {
         loop {
             let (page, most) = match whole {
                 Some(whole) => (self.event_outline(run, whole, (after, OUTLINE_PAGE)).await?, OUTLINE_PAGE),
-                None => (self.events_after(run.agentable, after, PAGE).await?, PAGE),
+                None => (self.events_after(run.owner.id, after, PAGE).await?, PAGE),
             };
             let is_last = is_last(page.len(), most);
             for event in page {
@@ -112,13 +112,13 @@ impl TenantStore<'_> {
     ) -> Result<SessionEntries> {
         let through = earlier.map_or(0, |of| of.through_position);
         let mut replaced = 0;
-        let sessions = self.sessions(run.agentable, None, i64::from(u16::MAX)).await?;
-        let before = sessions.iter().find(|session| *session.completed_at < run.created_at);
+        let sessions = self.sessions(run.owner.id, None, i64::from(u16::MAX)).await?;
+        let before = sessions.iter().find(|session| session.completed_at < run.created_at);
         let mut after = before.map_or(0, |session| session.last_position);
         let mut history: Vec<RecordedEntry> = Vec::new();
         let mut first = after + 1;
         loop {
-            let page = self.history(run.agentable, after, PAGE).await?;
+            let page = self.history(run.owner.id, after, PAGE).await?;
             let is_last = is_last(page.len(), PAGE);
             for placed in page {
                 after = placed.position;
@@ -143,14 +143,14 @@ impl TenantStore<'_> {
         let (mut own, mut earlier) = (HashMap::new(), None::<Compression>);
         let mut before = None;
         loop {
-            let page = self.compressions(run.agentable, before, PAGE).await?;
+            let page = self.compressions(run.owner.id, before, PAGE).await?;
             let is_last = is_last(page.len(), PAGE);
             for compression in page {
                 before = Some(compression.id);
                 if compression.run == run.id {
                     room.take(&compression.summary)?;
                     own.insert(compression.id, compression.summary);
-                } else if *compression.created_at < run.created_at && earlier.is_none() {
+                } else if compression.created_at < run.created_at && earlier.is_none() {
                     room.take(&compression.summary)?;
                     earlier = Some(compression);
                 }
@@ -200,7 +200,7 @@ impl TenantStore<'_> {
             true => self.summaries_of(&run, &mut room).await?.own,
             false => HashMap::new(),
         };
-        let header = Header { cost: run.cost.total, ..header };
+        let header = Header { cost: run.cost, ..header };
         let plan = Vec::new();
         Ok(record::trace(Committing { header, history, events, calls, summaries, plan }))
     }
@@ -241,7 +241,7 @@ impl TenantStore<'_> {
         }
         // Results have the arguments of their calls.
         if let Some((nth, position)) = before {
-            let found = self.history(run.agentable, position - 1, 1).await?.pop();
+            let found = self.history(run.owner.id, position - 1, 1).await?.pop();
             let found = found.filter(|found| found.position == position);
             if let Some((answer, found)) = history.get_mut(nth).zip(found) {
                 room.take(&found.entry)?;
@@ -288,10 +288,10 @@ impl TenantStore<'_> {
                                                order by s.number desc limit 1), 0)
              order by h.position limit $6"#,
             self.tenant.0,
-            run.agentable.0,
+            run.owner.id.0,
             run.id.0,
             after,
-            run.created_at,
+            run.created_at.0,
             OUTLINE_PAGE,
             since,
             until

@@ -41,8 +41,9 @@ impl TestStore {
 
     async fn costs(&self, run: houston_domain::id::RunId) -> [Cost; 3] {
         let store = &self.store;
+        let run = store.tenant(self.tenant).run(run).await.unwrap();
         [
-            store.tenant(self.tenant).run(run).await.unwrap().cost,
+            Cost { total: run.cost, unpriced_calls: run.unpriced_calls },
             store.tenant(self.tenant).agentable("goal", self.goal).await.unwrap().cost,
             store.tenant(self.tenant).user(self.user()).await.unwrap().cost,
         ]

@@ -87,7 +87,7 @@ async fn each_limit_ends_the_run_with_its_status_and_notice() {
     let posted = cluster.post(failing, "/sim fail=authentication_error").await;
     let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
-    assert_eq!(run.error_code.as_deref(), Some("AUTHENTICATION_ERROR"));
+    assert_eq!(run.error_code(), Some("AUTHENTICATION_ERROR"));
     assert_eq!(cluster.message(posted.id).await.status, Some(MessageStatus::Failed));
     worker.drain().await;
 }

@@ -130,7 +130,7 @@ async fn each_error_code_has_its_attempts_and_one_final_message() {
         let posted = cluster.post(goal, text).await;
         let run = cluster.wait_for_end(posted.run).await;
         assert_status(&run, RunStatus::Failed);
-        assert_eq!((run.error_code.as_deref(), run.attempt), (Some(code), attempts), "{code}");
+        assert_eq!((run.error_code(), run.attempt), (Some(code), attempts), "{code}");
         if let Some(server) = server {
             let asked = server.journal().calls();
             assert_eq!(asked, calls * usize::try_from(attempts).unwrap(), "{code}: calls");
@@ -172,7 +172,7 @@ async fn successful_retry_settles_the_error_message() {
     let posted = cluster.post(cluster.goal, "hello").await;
     let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
-    assert_eq!((run.attempt, server.journal().calls(), &run.error_code), (3, 7, &None));
+    assert_eq!((run.attempt, server.journal().calls(), run.error_code()), (3, 7, None));
     let told = errors(&cluster, cluster.goal).await;
     assert_eq!(told.len(), 1);
     assert_eq!(
@@ -279,7 +279,7 @@ async fn outage_causes_few_calls_and_uses_up_no_attempt() {
     for (_, posted) in &posts {
         eventually("the run meets the outage", || async {
             let run = cluster.requests().run(posted.run).await.ok()?;
-            run.error_code.is_some().then_some(())
+            run.error.is_some().then_some(())
         })
         .await;
     }

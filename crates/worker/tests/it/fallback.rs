@@ -151,8 +151,8 @@ async fn error_message_names_every_failed_model() {
     let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
     // The rate limit may pass, so it decides how often the run is retried.
-    assert_eq!((run.error_code.as_deref(), run.attempt), (Some("RATE_LIMITED"), 6));
-    let told = run.error_message.unwrap();
+    assert_eq!((run.error_code(), run.attempt), (Some("RATE_LIMITED"), 6));
+    let told = run.error_message().unwrap();
     assert!(
         told.contains("openai/scripted: RATE_LIMITED")
             && told.contains("groq/scripted: AUTHENTICATION_ERROR")
@@ -170,13 +170,9 @@ async fn conversation_too_long_for_the_model_is_not_sent() {
     let posted = cluster.post(cluster.goal, &"quite a lot to read ".repeat(6000)).await;
     let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
-    assert_eq!(
-        (run.error_code.as_deref(), run.attempt),
-        (Some("CONTEXT_LENGTH_EXCEEDED"), 1),
-        "and not retried"
-    );
+    assert_eq!((run.error_code(), run.attempt), (Some("CONTEXT_LENGTH_EXCEEDED"), 1), "and not retried");
     assert_eq!(server.journal().calls(), 1);
-    let told = run.error_message.unwrap();
+    let told = run.error_message().unwrap();
     assert!(told.contains("openai/scripted: skipped: the conversation has about"), "{told}");
     worker.drain().await;
 }

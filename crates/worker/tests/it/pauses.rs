@@ -86,7 +86,7 @@ async fn paused_run_ends_after_a_no() {
     let late = cluster.answers(question, json!({"decision": "continue"})).await;
     assert!(matches!(late, Answered::Closed(_)), "{late:?}");
     let run = cluster.wait_for_end(run).await;
-    assert_eq!((run.status, run.error_code.as_deref()), (RunStatus::Failed, Some(OVERSEER_STOPPED)));
+    assert_eq!((run.status, run.error_code()), (RunStatus::Failed, Some(OVERSEER_STOPPED)));
     cluster.history(cluster.goal).await;
     worker.drain().await;
 }
@@ -151,7 +151,7 @@ async fn stop_and_expiry_end_a_run_whose_budget_is_reached() {
             cluster.answers(question, json!({"decision": "stop"})).await;
         }
         let run = cluster.wait_for_end(posted.run).await;
-        assert_eq!(run.error_code.as_deref(), Some(BUDGET_EXCEEDED));
+        assert_eq!(run.error_code(), Some(BUDGET_EXCEEDED));
         let expected = if expires { QuestionState::Expired } else { QuestionState::Answered };
         assert_eq!(cluster.requests().question(question).await.unwrap().question.state, expected);
     }

@@ -88,7 +88,7 @@ async fn cost_of_a_run_is_the_sum_of_its_calls_over_workers() {
     assert!(run.attempt > 1);
 
     // The worker has given the run back: what it had asked for is not known to the other.
-    assert_eq!(run.cost, known("0.00105"));
+    assert_eq!((run.cost, run.unpriced_calls), (dollars("0.00105"), 0));
     let goal = cluster.requests().agentable("goal", cluster.goal).await.unwrap();
     assert_eq!(goal.cost, known("0.00105"));
     let (total, days) = cluster.requests().user_costs(goal.user, 5).await.unwrap();
@@ -144,7 +144,7 @@ async fn content_filter_is_reported_to_the_user_and_in_the_run() {
         let posted = cluster.post(goal, "hello").await;
         let run = cluster.wait_for_end(posted.run).await;
         assert_status(&run, RunStatus::Completed);
-        assert_eq!((run.attempt, run.error_code.as_deref()), (1, Some("CONTENT_FILTER")));
+        assert_eq!((run.attempt, run.error_code()), (1, Some("CONTENT_FILTER")));
         assert_eq!(run.stop_reason.as_deref(), Some("content_filter"));
         let shown = errors(&cluster, goal).await;
         assert_eq!(shown.len(), 1);
@@ -177,14 +177,14 @@ async fn budget_ends_a_run_before_the_call_that_might_exceed_it() {
     let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
     assert_eq!((server.journal().calls(), run.attempt, run.cost), (1, 1, known("0.052")));
-    assert_eq!(run.error_code.as_deref(), Some(BUDGET_EXCEEDED));
+    assert_eq!(run.error_code(), Some(BUDGET_EXCEEDED));
     assert_eq!(cluster.message(posted.id).await.status, Some(MessageStatus::Failed));
     let shown = errors(&cluster, cluster.goal).await;
     assert_eq!(shown.len(), 1);
     let gone = json!({"code": BUDGET_EXCEEDED, "retryable": false, "failed_permanently": true});
     assert_eq!(shown[0].metadata, gone);
     for part in ["for this run is $0.10", "$0.052 of it is spent", "budget.per_run"] {
-        let error = run.error_message.as_deref().unwrap();
+        let error = run.error_message().unwrap();
         assert!(error.contains(part), "for operators: {error}");
         assert!(!shown[0].content.contains(part), "not for users: {}", shown[0].content);
     }
@@ -212,8 +212,8 @@ async fn budgets_hold_per_user_and_day_and_per_agentable() {
             RunStatus::MessageSent,
         );
         let refused = cluster.wait_for_end(cluster.post(goal, "two").await.run).await;
-        assert_eq!((refused.error_code.as_deref(), refused.cost), (Some(BUDGET_EXCEEDED), Cost::NOTHING));
-        assert!(refused.error_message.unwrap().contains(told));
+        assert_eq!((refused.error_code(), refused.cost), (Some(BUDGET_EXCEEDED), Cost::NOTHING.total));
+        assert!(refused.error_message().unwrap().contains(told));
         assert_eq!(server.journal().calls(), asked + 1);
         // Other agentables are not affected.
         let other = cluster.new_goal().await;
@@ -243,8 +243,8 @@ async fn unpriced_model_has_unknown_cost_or_is_refused() {
 
     let refuses = worker(&cluster, &server, UNPRICED, Budget { refuse_unpriced: true, ..lax });
     let run = cluster.wait_for_end(cluster.post(cluster.goal, "hello").await.run).await;
-    assert_eq!((run.error_code.as_deref(), server.journal().calls()), (Some(BUDGET_EXCEEDED), 1));
-    assert!(run.error_message.unwrap().contains("refuse_unpriced"));
+    assert_eq!((run.error_code(), server.journal().calls()), (Some(BUDGET_EXCEEDED), 1));
+    assert!(run.error_message().unwrap().contains("refuse_unpriced"));
     refuses.drain().await;
 }
 
@@ -294,6 +294,6 @@ async fn unusable_answer_counts_towards_the_costs() {
     let worker = worker(&cluster, &server, PRICED, Budget::default());
     let run = cluster.wait_for_end(cluster.post(cluster.goal, "hello").await.run).await;
     assert_status(&run, RunStatus::MessageSent);
-    assert_eq!((run.attempt, run.cost), (2, known("0.2506")));
+    assert_eq!((run.attempt, run.cost), (2, dollars("0.2506")));
     worker.drain().await;
 }

@@ -107,7 +107,7 @@ async fn stuck_run_is_taken_once_and_ended_by_the_engine() {
     let worker = cluster.worker();
     let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
-    assert_eq!(run.error_code.as_deref(), Some("HEALTH_MONITOR_STUCK"));
+    assert_eq!(run.error_code(), Some("HEALTH_MONITOR_STUCK"));
     assert!(errors(&cluster, stuck).await[0].contains("health monitor stopped this"));
     let answered = eventually("the later message is answered", || async {
         let status = cluster.message(later.id).await.status;
@@ -133,7 +133,7 @@ async fn run_stuck_in_a_tool_is_ended_with_its_call_closed() {
     cluster.monitor().run_checks().await.unwrap();
     let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
-    assert_eq!(run.error_code.as_deref(), Some("HEALTH_MONITOR_STUCK"));
+    assert_eq!(run.error_code(), Some("HEALTH_MONITOR_STUCK"));
     let history = serde_json::to_string(&cluster.history(cluster.goal).await).unwrap();
     assert!(history.contains("outcome unknown"), "{history}");
     cluster.events(cluster.goal).await;
@@ -213,7 +213,7 @@ async fn task_whose_retry_is_due_for_too_long_is_given_up() {
     assert_eq!(reasons, ["expired", "", ""], "a task after a day, and not before it is due");
     let worker = cluster.worker();
     let run = cluster.wait_for_end(posts[0].1).await;
-    assert_eq!((run.status, run.error_code.as_deref()), (RunStatus::Failed, Some("HEALTH_MONITOR_EXPIRED")));
+    assert_eq!((run.status, run.error_code()), (RunStatus::Failed, Some("HEALTH_MONITOR_EXPIRED")));
     assert!(errors(&cluster, posts[0].0).await[0].contains("waited for its next attempt for too long"));
     assert_eq!(cluster.requests().run(posts[1].1).await.unwrap().status, RunStatus::Retrying);
     idler.deregister().await.unwrap();
@@ -285,7 +285,7 @@ async fn stale_tasks_and_goals_are_given_up_with_an_error() {
 
     let worker = cluster.worker();
     let done = cluster.wait_for_end(runs[0]).await;
-    assert_eq!((done.status, done.error_code.as_deref()), (RunStatus::Failed, Some("HEALTH_MONITOR_STALE")));
+    assert_eq!((done.status, done.error_code()), (RunStatus::Failed, Some("HEALTH_MONITOR_STALE")));
     assert_eq!(errors(&cluster, task).await.len(), 1);
     let thread = cluster.requests().messages(young, None, 100).await.unwrap();
     let told = thread.iter().filter(|thread| thread.source == Source::System);
@@ -293,10 +293,7 @@ async fn stale_tasks_and_goals_are_given_up_with_an_error() {
     assert_eq!(told.len(), 1, "what it worked for is told once: {told:?}");
     assert!(told[0].contains("status=\"failed\" reason=\"health_monitor_stale\""), "{told:?}");
     let failed = cluster.wait_for_end(runs[2]).await;
-    assert_eq!(
-        (failed.status, failed.error_code.as_deref()),
-        (RunStatus::Failed, Some("HEALTH_MONITOR_STALE"))
-    );
+    assert_eq!((failed.status, failed.error_code()), (RunStatus::Failed, Some("HEALTH_MONITOR_STALE")));
     assert!(errors(&cluster, old).await[0].contains("nothing happened for too long"));
     assert_status(&cluster.wait_for_end(runs[1]).await, RunStatus::MessageSent);
     let next = cluster.post(old, "hello again").await;

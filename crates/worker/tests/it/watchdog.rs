@@ -121,8 +121,8 @@ async fn endless_answer_is_cut_off_at_max_answer_bytes() {
     let posted = cluster.post(cluster.goal, "hello").await;
     let run = cluster.wait_for_end(posted.run).await;
     assert_eq!((run.status, run.attempt), (RunStatus::Failed, 3));
-    assert_eq!(run.error_code.as_deref(), Some("INVALID_RESPONSE"));
-    assert!(run.error_message.as_deref().unwrap().contains("longer than 1000 bytes"), "{run:?}");
+    assert_eq!(run.error_code(), Some("INVALID_RESPONSE"));
+    assert!(run.error_message().unwrap().contains("longer than 1000 bytes"), "{run:?}");
     assert!(cluster.agent_messages(cluster.goal).await.is_empty(), "none of it is kept");
     worker.drain().await;
 }

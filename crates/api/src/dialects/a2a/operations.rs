@@ -5,11 +5,10 @@ use std::time::Duration;
 use futures_util::future::{join_all, try_join_all};
 use houston_domain::id::{RunId, Shard, shard};
 use houston_domain::question::NewQuestion;
-use houston_domain::run::RunStatus;
+use houston_domain::run::{Run, RunStatus};
 use houston_domain::scope::Scope;
 use houston_protocol::a2a::{A2AError, GetTaskRequest, ListTasksRequest, ListTasksResponse, Task};
 use houston_store::client_thread::ThreadUser;
-use houston_store::run::Run;
 
 use super::error::Refusal;
 use super::stream::{Binding, StreamedTask, stream, task_only, wait};
@@ -82,7 +81,7 @@ impl Ask {
         let ctx = self.ctx(Scope::Read)?;
         let run: RunId = id.parse().map_err(|_| ApiError::NotFound { what: "run" })?;
         let run = ctx.with_shard(shard(run)).store().run(run).await?;
-        let public = run.agentable.public_id(&run.kind);
+        let public = run.owner.id.public_id(&run.owner.kind);
         let thread = find(&self.asker, &self.target, ("/id", &public)).await?;
         let thread = thread.ok_or(ApiError::NotFound { what: "run" })?;
         self.found(thread, run, None).await
@@ -98,7 +97,7 @@ impl Ask {
         let store = thread.ctx.store();
         let questions = match run.status {
             RunStatus::Waiting => {
-                let user = store.user_of_agentable(run.agentable).await?;
+                let user = store.user_of_agentable(run.owner.id).await?;
                 let open = store.open_questions(Some(user), None, None, 100).await?;
                 let own = open.into_iter().filter(|asked| asked.run == run.id);
                 own.map(|asked| asked.question.asked).collect()
@@ -108,7 +107,7 @@ impl Ask {
         let context = match context {
             Some(context) => context.to_owned(),
             None => {
-                let named = store.client_name_of_thread(run.agentable).await?;
+                let named = store.client_name_of_thread(run.owner.id).await?;
                 named.unwrap_or_else(|| thread.path.public_id())
             }
         };
@@ -186,15 +185,13 @@ impl Ask {
     pub(super) async fn cancel(&self, id: &str) -> Result<Task, Refusal> {
         self.ctx(Scope::Post)?;
         let found = self.find(id).await?;
-        let Thread { ctx, path } = &found.thread;
+        let ctx = &found.thread.ctx;
         ctx.streams.reserve(ctx.caller)?;
-        if ctx.store().cancel_run(found.run.id).await?.is_none() {
+        if !ctx.cancel_run(found.run.id).await? {
             let mut error = A2AError::task_not_cancelable(id);
             error.message = format!("{id} has ended as `{}`", found.run.status.as_str());
             return Err(error.into());
         }
-        ctx.publish_cancel(path.id, found.run.id);
-        ctx.send_hint(path.id, path.urgency);
         let (_, at) = found.task().await?;
         self.deadline.restart_after(CANCEL_WAIT);
         let at = (Position::after(at), true);

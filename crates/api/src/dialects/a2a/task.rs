@@ -4,13 +4,13 @@ use houston_domain::error_message::user_text;
 use houston_domain::event::{Committed, Event as Durable};
 use houston_domain::message::Source;
 use houston_domain::question::NewQuestion;
+use houston_domain::run::Run;
 pub(super) use houston_protocol::a2a::update::{
     TaskIds, artifact, artifact_update, failed, houston, input_required, message, state, status_update,
 };
 use houston_protocol::a2a::update::{is_rolled_back, part};
 use houston_protocol::a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use houston_protocol::agui::Interrupt;
-use houston_store::run::Run;
 use serde_json::json;
 
 use crate::events::stream::PAGE;
@@ -83,23 +83,20 @@ impl Written {
 
 /// The task of a run with these open questions.
 pub(super) fn task(run: &Run, ids: &TaskIds, questions: &[NewQuestion], written: Option<Written>) -> Task {
-    let at = run.ended_at.or(run.started_at).or(Some(run.created_at));
+    let at = Some(run.ended_at.or(run.started_at).unwrap_or(run.created_at).0);
     let status = match state(run.status, !questions.is_empty()) {
         TaskState::InputRequired => input_required(ids, questions.iter().map(Interrupt::from), None),
         TaskState::Failed => {
-            let text = run
-                .status
-                .notice()
-                .unwrap_or_else(|| user_text(run.error_code.as_deref().unwrap_or_default()));
+            let text = run.status.notice().unwrap_or_else(|| user_text(run.error_code().unwrap_or_default()));
             failed(ids, text, at)
         }
         state => TaskStatus { state, message: None, timestamp: at },
     };
     let is_truncated = written.as_ref().is_some_and(|written| written.is_truncated);
-    let mut metadata = json!({"status": run.status, "thread_id": run.agentable.public_id(&run.kind)});
+    let mut metadata = json!({"status": run.status, "thread_id": run.owner.id.public_id(&run.owner.kind)});
     let more = [
         ("stop_reason", json!(run.stop_reason)),
-        ("error_code", json!(run.error_code)),
+        ("error_code", json!(run.error_code())),
         ("truncated", json!(is_truncated.then_some(true))),
     ];
     for (name, value) in more.into_iter().filter(|(_, value)| !value.is_null()) {

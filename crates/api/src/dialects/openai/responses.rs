@@ -2,17 +2,15 @@
 //! its stream goes on.
 
 use axum::http::{HeaderValue, header};
-use houston_domain::agentable::Urgency;
 use houston_domain::event::{Committed, Event as Durable};
 use houston_domain::id::shard;
 use houston_domain::message::Source;
-use houston_domain::run::RunStatus;
+use houston_domain::run::{Run, RunStatus};
 use houston_protocol::openai::input::Input;
 use houston_protocol::openai::parameters::Endpoint;
 use houston_protocol::openai::request::CreateResponse;
 use houston_protocol::openai::response::{Status, list};
 use houston_protocol::openai::stored_item::StoredItem;
-use houston_store::run::Run;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -146,18 +144,12 @@ pub(super) async fn get(
 /// `POST /responses/{id}/cancel`.
 pub(super) async fn cancel(ctx: Ctx, Id(id): Id<ResponseId>) -> Result<Response> {
     let found = Found::new(&ctx, id).await?;
-    let (ctx, run) = (&found.ctx, id.run);
-    let asked = ctx.store().cancel_run(run).await?;
-    if let Some((agentable, kind)) = &asked {
-        let urgency = ctx.state.agent_types.get(kind).map_or(Urgency::Interactive, |kind| kind.urgency);
-        ctx.publish_cancel(*agentable, run);
-        ctx.send_hint(*agentable, urgency);
-    }
+    let is_asked = found.ctx.cancel_run(id.run).await?;
     let mut translator = found.read().await?;
-    if asked.is_some() && !translator.is_over() {
+    if is_asked && !translator.is_over() {
         // Nothing stops it any more.
         translator.status = Status::Cancelled;
-    } else if asked.is_none() && found.run.status != RunStatus::Cancelled {
+    } else if !is_asked && found.run.status != RunStatus::Cancelled {
         return Err(ApiError::InvalidState { status: found.run.status });
     }
     Ok(Json(translator.response()).into_response())
@@ -204,8 +196,8 @@ impl Found {
             Err(houston_store::Error::NotFound { .. }) => return Err(NOT_FOUND),
             run => run?,
         };
-        let path =
-            AgentablePath::of_kind(&ctx.state.agent_types, &run.kind, run.agentable).ok_or(NOT_FOUND)?;
+        let path = AgentablePath::of_kind(&ctx.state.agent_types, &run.owner.kind, run.owner.id);
+        let path = path.ok_or(NOT_FOUND)?;
         Ok(Self { ctx, path, run, id })
     }
 

@@ -4,13 +4,11 @@
 use std::sync::Arc;
 
 use houston_domain::id::{AgentableId, RunId, shard};
-use houston_domain::run::RunStatus;
+use houston_domain::run::{ListedRun, RunFilter, RunStatus};
 use houston_domain::scope::Scope;
 use houston_protocol::page::Page;
-use houston_protocol::run_list::{
-    ChangeRuns, ChangedRunsResponse, ListedRunResponse, RunsFilter, SkippedRun,
-};
-use houston_store::run_list::{ListedRun, RunFilter, RunPage};
+use houston_protocol::run_list::{ChangeRuns, ChangedRunsResponse, SkippedRun};
+use houston_store::run_list::RunPage;
 use houston_store::run_retry::{DOUBLE_TEXTING, Retry};
 use serde::Deserialize;
 use serde_json::json;
@@ -41,11 +39,11 @@ endpoint! {
         ("until" = Option<houston_protocol::time::Time>, Query, description = "Only runs that were accepted before."),
         Paged,
     ),
-    200 "A page of runs." [Page<ListedRunResponse>],
+    200 "A page of runs." [Page<houston_protocol::run_list::ListedRunResponse>],
 }
 
 async fn list(ctx: Ctx, Query(query): Query<FilterQuery>) -> Result<impl IntoResponse> {
-    let filter = stored(query.filter()?);
+    let filter = query.filter()?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let (limit, before) = (page.limit()?, page.id(List::AllRuns)?.map(RunId));
     let rows = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -85,19 +83,14 @@ fn merged(pages: Vec<RunPage>, limit: usize) -> RunPage {
     RunPage { runs, next }
 }
 
-fn listed(found: ListedRun, caller: Caller) -> ListedRunResponse {
-    let kind = found.run.kind.clone();
-    let mut run = response(found.run);
-    if let Some(error) = run.error.as_mut().filter(|_| !caller.reads_contents()) {
-        error.message = None;
+fn listed(mut found: ListedRun, caller: Caller) -> ListedRun {
+    if !caller.reads_contents() {
+        found.title.clear();
+        if let Some(error) = &mut found.run.error {
+            error.message = None;
+        }
     }
-    ListedRunResponse {
-        kind,
-        run,
-        title: if caller.reads_contents() { found.title } else { String::new() },
-        user_id: found.user,
-        agent_id: found.agent,
-    }
+    ListedRun { run: response(found.run), ..found }
 }
 
 /// The query of the list.
@@ -119,7 +112,7 @@ struct FilterQuery {
 impl FilterQuery {
     /// # Errors
     /// [`ApiError::InvalidRequest`] when a parameter cannot be read.
-    fn filter(&self) -> Result<RunsFilter> {
+    fn filter(&self) -> Result<RunFilter> {
         let read = |names: &str| names.split(',').map(status).collect::<Result<Vec<_>, _>>();
         let statuses = self.status.as_deref().map(read);
         for (name, given) in [("kind", &self.kind), ("error_code", &self.error_code)] {
@@ -128,7 +121,7 @@ impl FilterQuery {
         if self.fingerprint.as_deref().is_some_and(|given| !is_fingerprint(given)) {
             return Err(ApiError::parameter("fingerprint", NO_FINGERPRINT));
         }
-        Ok(RunsFilter {
+        Ok(RunFilter {
             status: statuses.transpose()?,
             kind: self.kind.clone(),
             agent_id: id("agent_id", self.agent_id.as_deref())?,
@@ -137,6 +130,7 @@ impl FilterQuery {
             fingerprint: self.fingerprint.clone(),
             since: time("since", self.since.as_deref())?.map(Time),
             until: time("until", self.until.as_deref())?.map(Time),
+            is_not_cancelled: false,
         })
     }
 }
@@ -156,21 +150,6 @@ fn status(name: &str) -> Result<RunStatus> {
     })
 }
 
-/// The filter of the store.
-fn stored(filter: RunsFilter) -> RunFilter {
-    RunFilter {
-        statuses: filter.status,
-        kind: filter.kind,
-        agent: filter.agent_id,
-        user: filter.user_id,
-        error_code: filter.error_code,
-        fingerprint: filter.fingerprint,
-        since: filter.since.map(|time| clamped(time.0)),
-        until: filter.until.map(|time| clamped(time.0)),
-        is_not_cancelled: false,
-    }
-}
-
 /// The most runs that one request changes: so it ends well within the time limit of requests.
 const MOST: usize = 100;
 /// The most pages of a filter that one request reads, and runs on a page when they are only counted.
@@ -186,15 +165,16 @@ enum Change {
 
 impl Change {
     /// The filter, without runs with which nothing could be done.
-    fn narrowed(self, mut filter: RunsFilter) -> RunFilter {
+    fn narrowed(self, filter: RunFilter) -> RunFilter {
         let possible: &[RunStatus] = match self {
             Self::Cancel => &[RunStatus::Queued, RunStatus::Running, RunStatus::Retrying, RunStatus::Waiting],
             Self::Retry => &[RunStatus::Retrying, RunStatus::Failed, RunStatus::DeadLettered],
         };
-        let asked = filter.status.take();
+        let asked = &filter.status;
         let is_asked = |status: &RunStatus| asked.as_ref().is_none_or(|asked| asked.contains(status));
-        filter.status = Some(possible.iter().copied().filter(is_asked).collect());
-        RunFilter { is_not_cancelled: true, ..stored(filter) }
+        let status = Some(possible.iter().copied().filter(is_asked).collect());
+        let [since, until] = [filter.since, filter.until].map(|time| time.map(|time| Time(clamped(time.0))));
+        RunFilter { status, since, until, is_not_cancelled: true, ..filter }
     }
 }
 
@@ -296,13 +276,8 @@ type Done = Result<(), &'static str>;
 /// Requests the cancellation of a run.
 async fn cancel_one(ctx: &Ctx, run: RunId) -> Result<Done> {
     let ctx = ctx.with_shard(shard(run.0));
-    match ctx.store().cancel_run(run).await {
-        Ok(Some((agentable, kind))) => {
-            ctx.publish_cancel(agentable, run);
-            ctx.send_hint(agentable, ctx.urgency(&kind));
-            Ok(Ok(()))
-        }
-        Ok(None) => Ok(Err("ended")),
+    match ctx.cancel_run(run).await {
+        Ok(is_asked) => Ok(if is_asked { Ok(()) } else { Err("ended") }),
         Err(houston_store::Error::NotFound { .. }) => Ok(Err("not_found")),
         Err(error) => Err(error.into()),
     }

@@ -12,24 +12,21 @@ use axum::Extension;
 use axum::body::Body;
 use axum::http::header;
 use chrono::{DateTime, Utc};
-use houston_domain::agentable::Urgency;
 use houston_domain::event::{Event, Live};
 use houston_domain::id::RunId;
 use houston_domain::model::Usage;
-use houston_domain::run::RunStatus;
+use houston_domain::run::{Run, RunStatus};
 use houston_domain::trace::{Header, Snapshot};
-use houston_protocol::run::{ModelCallResponse, ModelCallsResponse, RunError, RunResponse};
+use houston_protocol::run::{ModelCallResponse, ModelCallsResponse};
 use houston_queue::{Received, Subscription};
 use houston_store::Error;
 use houston_store::awaited::RunProgress;
 use houston_store::cost::StoredModelCall;
-use houston_store::run::Run;
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::admission;
 use crate::deadline::Deadline;
-use crate::request::agentable_path::Owner;
 use crate::request::prelude::*;
 use crate::request::query::{clamped, time};
 use crate::state::documents::{DocumentBody, DocumentPermit};
@@ -38,29 +35,9 @@ use crate::wiring::{ExplainError, ExplainTopic};
 
 pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, CALLS, TRACE, CANCEL];
 
-/// The response for a run.
-pub(crate) fn response(run: Run) -> RunResponse {
-    let message = run.error_message;
-    RunResponse {
-        id: run.id,
-        owner: Owner { kind: run.kind, id: run.agentable },
-        status: run.status,
-        attempt: run.attempt,
-        iterations: run.iterations,
-        usage: run.usage,
-        cost: run.cost.total.map(|cost| cost.normalize()),
-        unpriced_calls: run.cost.unpriced_calls,
-        model: run.model,
-        error: run.error_code.map(|code| RunError { code, message }),
-        stop_reason: run.stop_reason,
-        cancel_requested: run.cancel_requested,
-        cancelled_by: run.cancelled_by,
-        retry_at: run.retry_at.map(Time),
-        waits_until: run.waits_until.map(Time),
-        created_at: Time(run.created_at),
-        started_at: run.started_at.map(Time),
-        ended_at: run.ended_at.map(Time),
-    }
+/// The run as it is answered: how many digits its cost was computed with says nothing.
+pub(crate) fn response(run: Run) -> Run {
+    Run { cost: run.cost.map(|cost| cost.normalize()), ..run }
 }
 
 /// The longest wait, in seconds: proxies take longer silence for a broken connection.
@@ -229,14 +206,9 @@ endpoint! {
 }
 
 pub(crate) async fn cancel(ctx: Ctx, Id(id): Id<RunId>) -> Result<impl IntoResponse> {
-    let asked = ctx.store().cancel_run(id).await?;
-    if let Some((agentable, kind)) = &asked {
-        let urgency = ctx.state.agent_types.get(kind).map_or(Urgency::Interactive, |kind| kind.urgency);
-        ctx.publish_cancel(*agentable, id);
-        ctx.send_hint(*agentable, urgency);
-    }
+    let is_asked = ctx.cancel_run(id).await?;
     let run = ctx.store().run(id).await?;
-    if asked.is_none() && run.status != RunStatus::Cancelled {
+    if !is_asked && run.status != RunStatus::Cancelled {
         return Err(ApiError::InvalidState { status: run.status });
     }
     Ok((StatusCode::ACCEPTED, Json(response(run))))
@@ -322,9 +294,9 @@ async fn trace(
     let (contents, between) = (options.contents, options.between()?);
     let is_whole = contents && between.is_none();
     let run = ctx.store().run(id).await?;
-    let agentable = ctx.store().agentable(&run.kind, run.agentable).await?;
+    let agentable = ctx.store().agentable(&run.owner.kind, run.owner.id).await?;
     // The snapshot is made of the whole context of a run: an outline and a part do without.
-    let of_kind = ctx.state.agent_types.get(&run.kind).filter(|_| !is_whole).map(|kind| Snapshot {
+    let of_kind = ctx.state.agent_types.get(&run.owner.kind).filter(|_| !is_whole).map(|kind| Snapshot {
         conversational: kind.conversational,
         reply: kind.reply,
         driver: kind.driver.clone(),
@@ -340,7 +312,7 @@ async fn trace(
             ctx.offload.drive(async move { Ok(parse(explanation.await?)?) }).await?
         }
     };
-    let header = Header::of(id, &run.kind, snapshot, ctx.state.agents.overseer);
+    let header = Header::of(id, &run.owner.kind, snapshot, ctx.state.agents.overseer);
     let max_bytes = ctx.state.config.conversation.max_bytes;
     let permit = DocumentPermit::new(&ctx.documents, ctx.caller.tenant(), max_bytes).await?;
     let exporting = Arc::clone(&ctx.app);
