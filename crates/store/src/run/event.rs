@@ -416,7 +416,7 @@ async fn outline(
         let undecodable = |source| Error::Inconsistent {
             table: if row.is_run { "runs" } else { "events" },
             column: "data",
-            row: format!("{} {}", run.agentable, row.seq),
+            row: format!("{} {}", run.owner.id, row.seq),
             source,
         };
         if row.is_run {
