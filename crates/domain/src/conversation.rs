@@ -18,8 +18,7 @@
 //!   wrote so.
 //!
 //! # Change the format
-//! A field with a default may be added. Any other change needs a new [`Version`], and older versions must stay
-//! readable: see [`Conversation::upgraded`].
+//! A field with a default may be added. Any other change needs a new [`Version`].
 
 mod check;
 
@@ -66,9 +65,6 @@ pub struct Conversation {
     /// The entries the model saw, oldest first. Positions in it count from 1.
     #[serde(default)]
     pub history: Vec<HistoryEntry>,
-    /// Only in [`Version::One`], which has no sessions: how many of the first entries models no longer see.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closed_entries: Option<usize>,
     /// The [`digest`] of each history entry, in the same order. Documents written by hand leave them out; digests
     /// that are present are checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,18 +190,6 @@ impl Conversation {
         self
     }
 
-    /// This document in the version that is written. Entries that version 1 only counts as closed become one
-    /// session, whose summary is written after the import.
-    #[must_use]
-    pub fn upgraded(mut self) -> Self {
-        self.version = Version::WRITTEN;
-        let closed = self.closed_entries.take().unwrap_or(0).min(self.history.len());
-        if self.sessions.is_empty() && closed > 0 {
-            self.sessions.push(ClosedSession::pending(1, &self.history[..closed]));
-        }
-        self
-    }
-
     /// How many of the first entries belong to closed sessions: models no longer see them.
     #[must_use]
     pub fn closed_entry_count(&self) -> usize {
@@ -238,37 +222,23 @@ impl<'de> Deserialize<'de> for Format {
     }
 }
 
-/// The version of the format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// The version of the format. Deserialization fails for any other one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(into = "u32")]
-pub enum Version {
-    /// No sessions, compressions, results or questions; `closed_entries` instead.
-    One,
-    /// The current version, with all fields.
-    Two,
-}
-
-impl Version {
-    /// The version that exports write.
-    pub const WRITTEN: Self = Self::Two;
-}
+pub struct Version;
 
 impl From<Version> for u32 {
-    fn from(version: Version) -> Self {
-        match version {
-            Version::One => 1,
-            Version::Two => 2,
-        }
+    fn from(_: Version) -> Self {
+        2
     }
 }
 
 impl<'de> Deserialize<'de> for Version {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match u64::deserialize(deserializer)? {
-            1 => Ok(Self::One),
-            2 => Ok(Self::Two),
+            2 => Ok(Self),
             given => {
-                let detail = format!("unknown version {given}: versions 1 and 2 can be imported");
+                let detail = format!("unknown version {given}: only version 2 can be imported");
                 Err(serde::de::Error::custom(detail))
             }
         }
@@ -483,7 +453,6 @@ impl Conversation {
             tools,
             messages,
             history,
-            closed_entries,
             digests: _,
             notes,
             learnings,
@@ -496,7 +465,7 @@ impl Conversation {
             seal: _,
         } = self;
         let mut hash = Sha256::new();
-        feed(&mut hash, &[(version, kind, title, description, tools, closed_entries, untrusted)]);
+        feed(&mut hash, &[(version, kind, title, description, tools, (), untrusted)]);
         feed(&mut hash, messages);
         feed(&mut hash, history);
         feed(&mut hash, notes);

@@ -132,7 +132,7 @@ async fn parse_and_create(ctx: &Ctx, kind: &AgentType, received: ReceivedDocumen
     if let Some(names) = &conversation.tools {
         tools::check(ctx, &kind.kind, "/conversation/tools", names).await?;
     }
-    create(ctx, kind, user_id, (&conversation.upgraded(), Some(digest)), None, key).await
+    create(ctx, kind, user_id, (&conversation, Some(digest)), None, key).await
 }
 
 endpoint! {

@@ -205,7 +205,7 @@ async fn invalid_document_is_refused_and_changes_nothing() {
     type Change = fn(&mut Value);
     let cases: [(Change, &str, &str); 16] = [
         (|d| d["format"] = json!("openai.thread"), "/format", "houston.conversation"),
-        (|d| d["version"] = json!(3), "/version", "versions 1 and 2"),
+        (|d| d["version"] = json!(3), "/version", "only version 2"),
         (|d| d["surprise"] = json!(1), "/surprise", "unknown field"),
         (|d| d["kind"] = json!("project"), "/kind", "/v1/import/projects"),
         (|d| drop(d["history"].as_array_mut().unwrap().remove(0)), "/history/0", "begins with the model"),

@@ -172,7 +172,7 @@ async fn invalid_sessions_in_a_document_are_refused() {
     let test = ImportTest::start().await;
     let goal = test.goal_with_sessions().await;
     let exported = test.of(&goal, "export").await;
-    let cases: [(Change, &str, &str); 13] = [
+    let cases: [(Change, &str, &str); 11] = [
         (|d| d["sessions"][0]["first_position"] = json!(2), "/sessions/0/first_position", "first entry"),
         (
             |d| d["sessions"][1]["first_position"] = json!(3),
@@ -212,8 +212,6 @@ async fn invalid_sessions_in_a_document_are_refused() {
             "/results/0/id",
             "refers to it",
         ),
-        (|d| d["version"] = json!(1), "/sessions", "version 1"),
-        (|d| d["closed_entries"] = json!(3), "/closed_entries", "version 1"),
     ];
     let before = rows(&test.houston);
     for (nth, (change, pointer, words)) in cases.into_iter().enumerate() {
@@ -229,15 +227,17 @@ async fn invalid_sessions_in_a_document_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn import_of_older_format_summarises_closed_entries() {
+async fn import_summarises_a_pending_session() {
     let test = ImportTest::start().await;
     let goal = test.goal_with_sessions().await;
-    let mut old = test.of(&goal, "export").await;
-    let fields = old.as_object_mut().unwrap();
-    fields.retain(|name, _| !["sessions", "compressions", "results"].contains(&name.as_str()));
-    fields.insert("version".to_owned(), json!(1));
-    fields.insert("closed_entries".to_owned(), json!(3));
-    let copy = test.import_ok(&goal, &old).await;
+    let mut document = test.of(&goal, "export").await;
+    document.as_object_mut().unwrap().remove("results");
+    let sessions = document["sessions"].as_array_mut().unwrap();
+    sessions.truncate(1);
+    let session = sessions[0].as_object_mut().unwrap();
+    session.retain(|name, _| !["summary", "message_count", "token_count"].contains(&name.as_str()));
+    session.extend([("pending".to_owned(), json!(true)), ("summary_source".to_owned(), json!("extract"))]);
+    let copy = test.import_ok(&goal, &document).await;
     let [session] = &wait_for_summaries(&test.houston, &copy, 1).await[..] else { panic!("one session") };
     assert_eq!(
         (&session["last_position"], &session["summary"]),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Datelike, Utc};
 use serde_json::{Map, Value};
 
-use super::{ClosedSession, Conversation, HistoryEntry, MAX_SUMMARY_BYTES, SummarySource, Version, digest};
+use super::{ClosedSession, Conversation, HistoryEntry, MAX_SUMMARY_BYTES, SummarySource, digest};
 use crate::agentable::{MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS as MAX_AGENTABLE_TITLE_CHARS};
 use crate::history::{Block, Fault, RawBlock, Role, validate_complete};
 use crate::knowledge::{KnowledgeLimits, MAX_DOCUMENT_BYTES, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS};
@@ -55,7 +55,6 @@ impl Conversation {
             return Err(changed);
         }
         turns?;
-        self.check_version()?;
         self.check_sessions()?;
         self.check_compressions()?;
         self.check_results()?;
@@ -72,23 +71,6 @@ impl Conversation {
         check_count("/notes", self.notes.len(), limits.max_notes)?;
         check_count("/learnings", self.learnings.len(), limits.max_learnings)?;
         self.check_file_counts(&limits.files)
-    }
-
-    /// Checks that the document has no field that its version does not have.
-    fn check_version(&self) -> Checked {
-        if self.version != Version::One {
-            let detail = "is only allowed in version 1: list the closed `sessions` instead";
-            return self.closed_entries.map_or(Ok(()), |_| invalid("/closed_entries", detail));
-        }
-        let counts = [
-            ("/sessions", self.sessions.len()),
-            ("/compressions", self.compressions.len()),
-            ("/results", self.results.len()),
-            ("/questions", self.questions.len()),
-            ("/files", self.files.len()),
-        ];
-        let detail = "is not allowed in a document of version 1: leave it out, or set `version` to 2";
-        counts.iter().find(|(_, count)| *count > 0).map_or(Ok(()), |(pointer, _)| invalid(*pointer, detail))
     }
 
     fn check_messages(&self) -> Checked {
@@ -112,19 +94,10 @@ impl Conversation {
         Ok(())
     }
 
-    /// Checks that a provider accepts the history, as a whole and in the part that models still see.
+    /// Checks that a provider accepts the history.
     fn check_turns(&self) -> Checked {
-        let entries = &self.history;
-        let closed = self.closed_entries.unwrap_or(0);
-        let Some(open) = entries.get(closed..) else {
-            let detail = format!("is {closed}, but the history has only {} entries", entries.len());
-            return invalid("/closed_entries", detail);
-        };
-        let faulty = |fault: crate::history::Fault, begin: usize| {
-            invalid(format!("/history/{}", begin + fault.index()), fault.to_string())
-        };
-        validate_complete(entries).or_else(|fault| faulty(fault, 0))?;
-        validate_complete(open).or_else(|fault| faulty(fault, closed))
+        validate_complete(&self.history)
+            .or_else(|fault| invalid(format!("/history/{}", fault.index()), fault.to_string()))
     }
 
     fn check_digests(&self) -> Checked {
@@ -610,7 +583,7 @@ mod question_tests {
     #[test]
     fn errors_name_the_question_and_its_field() {
         type Change = fn(&mut Conversation);
-        let cases: [(Change, &str); 9] = [
+        let cases: [(Change, &str); 8] = [
             (|c| c.questions[0].state = QuestionState::Open, "/questions/0/state"),
             (|c| c.questions[0].answer = None, "/questions/0/answer"),
             (|c| c.questions[0].state = QuestionState::Expired, "/questions/0/answer"),
@@ -625,7 +598,6 @@ mod question_tests {
                 |c| c.questions[1].approval.as_mut().unwrap().input = json!("\0"),
                 "/questions/1/approval/input",
             ),
-            (|c| c.version = crate::conversation::Version::One, "/questions"),
         ];
         for (change, pointer) in cases {
             let mut document = asked();

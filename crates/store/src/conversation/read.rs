@@ -122,14 +122,13 @@ impl TenantStore<'_> {
         let compressions = reader.compressions(&positions).await?;
         let mut conversation = Conversation {
             format: Format,
-            version: Version::WRITTEN,
+            version: Version,
             kind: agentable.kind.clone(),
             title: agentable.title.clone(),
             description: agentable.description.clone(),
             tools: agentable.tools.clone(),
             messages,
             history,
-            closed_entries: None,
             digests: None,
             notes,
             learnings,

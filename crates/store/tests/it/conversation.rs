@@ -244,14 +244,13 @@ pub(crate) fn conversation() -> impl Strategy<Value = Conversation> {
         let results = past.results(&mut history);
         let without_digests = Conversation {
             format: Format,
-            version: Version::WRITTEN,
+            version: Version,
             kind: "goal".to_owned(),
             title: "Tokyo".to_owned(),
             description: String::new(),
             tools: Some(vec!["create_note".to_owned()]),
             messages,
             history,
-            closed_entries: None,
             digests: None,
             notes: items.iter().map(note).collect(),
             learnings: items.iter().map(learning).collect(),

@@ -43,35 +43,14 @@ fn exported_documents_round_trip() {
     assert_eq!(document.check(), Ok(()));
     let text = serde_json::to_string(&document).unwrap();
     assert_eq!(serde_json::from_str::<Conversation>(&text).unwrap(), document);
-    assert_eq!((Format, Version::WRITTEN), (document.format, document.version));
-    assert_eq!(document.clone().upgraded(), document, "this is the newest version");
+    assert_eq!((Format, Version), (document.format, document.version));
 }
 
 #[test]
-fn closed_entries_of_version_1_become_a_session() {
-    let mut document = exported();
-    (document.version, document.closed_entries) = (Version::One, Some(4));
-    assert_eq!(document.check(), Ok(()));
-    let upgraded = document.clone().upgraded();
-    assert_eq!(upgraded.check(), Ok(()));
-    let [session] = &upgraded.sessions[..] else { panic!("{upgraded:#?}") };
-    assert_eq!((session.first_position, session.last_position, session.pending), (1, 4, true));
-    assert_eq!(
-        (upgraded.version, upgraded.closed_entries, upgraded.closed_entry_count()),
-        (Version::Two, None, 4)
-    );
-    document.closed_entries = Some(0);
-    assert_eq!(document.clone().upgraded().sessions, []);
-    document.sessions = upgraded.sessions;
-    let message = document.check().unwrap_err().to_string();
-    assert!(message.starts_with("/sessions: ") && message.contains("version 1"), "{message}");
-}
-
-#[test]
-fn unknown_format_or_version_names_the_supported_ones() {
+fn unknown_format_or_version_names_the_supported_one() {
     for (field, given, words) in [
         ("format", json!("openai.thread"), ["openai.thread", "houston.conversation"]),
-        ("version", json!(3), ["version 3", "versions 1 and 2"]),
+        ("version", json!(3), ["version 3", "only version 2"]),
     ] {
         let mut document = serde_json::to_value(exported()).unwrap();
         document[field] = given;
@@ -83,16 +62,13 @@ fn unknown_format_or_version_names_the_supported_ones() {
 #[test]
 fn errors_name_the_entry_a_provider_would_refuse() {
     type Change = fn(&mut Conversation);
-    let cases: [(Change, &str, &str); 10] = [
+    let cases: [(Change, &str, &str); 7] = [
         (|c| drop(c.history.remove(0)), "/history/0", "begins with the model"),
         (|c| drop(c.history.remove(2)), "/history/2", "in a row"),
         (|c| drop(c.history[2].content.pop()), "/history/2", "no result"),
         (|c| c.history.truncate(2), "/history/1", "no result"),
         (|c| drop(c.history.remove(4)), "/history/4", "in a row"),
         (|c| c.history[3].content.clear(), "/history/3", "is empty"),
-        (|c| (c.version, c.closed_entries) = (Version::One, Some(3)), "/history/3", "begins with the model"),
-        (|c| (c.version, c.closed_entries) = (Version::One, Some(7)), "/closed_entries", "6 entries"),
-        (|c| c.closed_entries = Some(4), "/closed_entries", "version 1"),
         (|c| c.title = " ".into(), "/title", "empty"),
     ];
     for (change, pointer, words) in cases {
