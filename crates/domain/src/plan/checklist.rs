@@ -99,8 +99,10 @@ pub struct Heading<'h> {
 /// The checklist of a plan.
 #[must_use]
 pub fn checklist(document: &Document, states: &States, heading: Heading<'_>) -> Checklist {
-    let mut steps = Vec::new();
-    lines(&document.steps, "", 0, states, heading, &mut steps);
+    // A loop is one line, so none of its turns is listed, and each dot is a step into a container.
+    let listed = listed(document, |_| 0).into_iter();
+    let steps: Vec<Line> =
+        listed.map(|(path, step)| line(step, &path, path.matches('.').count(), states, heading)).collect();
     Checklist {
         plan_id: heading.plan_id.map(str::to_owned),
         version: heading.version,
@@ -109,25 +111,6 @@ pub fn checklist(document: &Document, states: &States, heading: Heading<'_>) -> 
         done: steps.iter().filter(|line| line.is_done()).count(),
         of: steps.iter().filter(|line| is_work(&line.kind)).count(),
         steps,
-    }
-}
-
-fn lines(
-    steps: &[Step],
-    prefix: &str,
-    depth: usize,
-    states: &States,
-    heading: Heading<'_>,
-    out: &mut Vec<Line>,
-) {
-    for step in steps {
-        let path = format!("{prefix}{}", step.id);
-        out.push(line(step, &path, depth, states, heading));
-        if !matches!(step.action, Action::Loop { .. }) {
-            for list in step.lists() {
-                lines(list, &format!("{path}."), depth + 1, states, heading, out);
-            }
-        }
     }
 }
 

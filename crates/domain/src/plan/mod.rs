@@ -43,8 +43,8 @@ pub use resolve::{MAX_RESULT, Resolved, kept, resolve, step};
 pub use schema::{model_schema, request_schema};
 pub(crate) use state::status;
 pub use state::{
-    Advance, Attempt, ChangedStep, End, Failure, Given, Listing, PlanChanges, PlanEnd, State, States, Status,
-    advance, advance_from, answer, fail, fail_attempt, succeed,
+    Advance, ChangedStep, End, Failure, Given, Listing, PlanChanges, PlanEnd, State, States, Status, advance,
+    advance_from, answer, fail, succeed,
 };
 
 pub use crate::storable::size;

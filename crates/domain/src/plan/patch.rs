@@ -30,12 +30,6 @@ pub enum Patched {
         document: Box<Document>,
         /// The states of its steps: what failed is superseded.
         states: States,
-        /// Paths of the steps that are gone.
-        removed: Vec<String>,
-        /// Paths of the new steps.
-        added: Vec<String>,
-        /// Paths of steps that had been skipped because of a failure, and now wait for what replaces it.
-        revived: Vec<String>,
     },
     /// The plan fails, for this reason.
     GivenUp(String),
@@ -97,7 +91,7 @@ pub fn patch(
     let failures = failures(&old, states);
     let mut states = states.clone();
     states.forget(|path| read.remove.iter().any(|gone| is_inside(path, gone)));
-    let revived = revive(&new, &mut states);
+    revive(&new, &mut states);
     check_new(fresh, &new, &states, &failures, offer, &mut problems);
     let (count, most) = (count(&new.steps), offer.steps.max(count(&old.steps)));
     if problems.is_empty() && count > most {
@@ -111,8 +105,7 @@ pub fn patch(
     for path in states.paths(|_, state| is_lost(state) && !state.superseded) {
         states.of(&path).superseded = true;
     }
-    let added = fresh.iter().map(|step| step.id.clone()).collect();
-    Ok(Patched::Changed { document: Box::new(new), json, states, removed: read.remove, added, revived })
+    Ok(Patched::Changed { document: Box::new(new), json, states })
 }
 
 /// The steps, and those inside them.
@@ -123,8 +116,7 @@ fn count(steps: &[Step]) -> usize {
 }
 
 /// Makes those steps pending again that had been skipped because of a failure and no longer wait for one.
-fn revive(document: &Document, states: &mut States) -> Vec<String> {
-    let mut revived = Vec::new();
+fn revive(document: &Document, states: &mut States) {
     loop {
         let is_lost = |id: &String| {
             let step = document.steps.iter().find(|step| step.id == *id);
@@ -138,9 +130,8 @@ fn revive(document: &Document, states: &mut States) -> Vec<String> {
             .steps
             .iter()
             .find(|step| was_left_out(states, &step.id) && !step.after.iter().any(is_lost));
-        let Some(step) = next else { return revived };
+        let Some(step) = next else { return };
         states.forget(|path| is_inside(path, &step.id));
-        revived.push(step.id.clone());
     }
 }
 

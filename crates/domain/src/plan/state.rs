@@ -17,7 +17,6 @@ use super::resolve::{outermost, visible};
 use crate::id::{AgentableId, QuestionId};
 use crate::names::names;
 use crate::task::NewTask;
-use crate::tool_call::EffectClass;
 
 names! {
     /// Status of a step.
@@ -455,36 +454,12 @@ const RETRYABLE: [&str; 4] = ["TIMEOUT", "IO_ERROR", "RATE_LIMITED", "NETWORK_ER
 const MAX_MS: u64 = 60_000;
 
 impl Retry {
-    /// No repetition.
-    pub const NEVER: Self = Self { max: 0, base_ms: 1_000 };
     /// What a model, an executor, or a tool without an effect is repeated.
     pub const TWICE: Self = Self { max: 2, base_ms: 1_000 };
-
-    /// The default for a tool of this class. What acted outside Houston may have succeeded, so it is not repeated.
-    #[must_use]
-    pub fn of(class: EffectClass) -> Self {
-        match class {
-            EffectClass::Read | EffectClass::Idempotent => Self::TWICE,
-            EffectClass::Checkable | EffectClass::Effect => Self::NEVER,
-        }
-    }
-}
-
-/// Circumstances of a failed attempt.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Attempt {
-    /// The current time.
-    pub now: DateTime<Utc>,
-    /// A random number from 0 to 1.
-    pub jitter: f64,
-    /// Repetitions of a step whose document says nothing about them.
-    pub retry: Retry,
-    /// How long the other side asked to wait.
-    pub retry_after: Option<TimeDelta>,
 }
 
 /// Records the failure of a running step: it is repeated, or has failed. `jitter` is a random number from 0 to 1. A tool is
-/// not repeated unless its step says so, as its class is not in the document: see [`fail_attempt`].
+/// not repeated unless its step says so: what acted outside Houston may have succeeded, and its class is not in the document.
 /// Returns false, and changes nothing, if it does not run.
 pub fn fail(
     step: &Step,
@@ -494,26 +469,18 @@ pub fn fail(
     now: DateTime<Utc>,
     jitter: f64,
 ) -> bool {
-    let is_tool = matches!(step.action, Action::Tool { .. });
-    let retry = if is_tool { Retry::NEVER } else { Retry::TWICE };
-    fail_attempt(step, states, path, error, Attempt { now, jitter, retry, retry_after: None })
-}
-
-/// Records the failure of a running step, as [`fail`] does, with the defaults of the caller.
-pub fn fail_attempt(step: &Step, states: &mut States, path: &str, error: Failure, attempt: Attempt) -> bool {
     let Some(state) = states.get_mut(path).filter(|state| state.status == Status::Running) else {
         return false;
     };
-    let retry = step.retry.unwrap_or(attempt.retry);
+    let unless_said = (!matches!(step.action, Action::Tool { .. })).then_some(Retry::TWICE);
+    let retry = step.retry.or(unless_said).filter(|retry| state.attempt <= retry.max);
     state.due = None;
-    if RETRYABLE.contains(&error.code.as_str()) && state.attempt <= retry.max {
+    state.status = Status::Failed;
+    if let Some(retry) = retry.filter(|_| RETRYABLE.contains(&error.code.as_str())) {
         let doubled = retry.base_ms.saturating_mul(1 << state.attempt.saturating_sub(1).min(6));
-        let ms = doubled.min(MAX_MS) as f64 * attempt.jitter.clamp(0.0, 1.0);
-        let delay = TimeDelta::milliseconds(ms as i64).max(attempt.retry_after.unwrap_or_default());
-        state.due = Some(attempt.now + delay);
+        let ms = doubled.min(MAX_MS) as f64 * jitter.clamp(0.0, 1.0);
+        state.due = Some(now + TimeDelta::milliseconds(ms as i64));
         state.status = Status::Retrying;
-    } else {
-        state.status = Status::Failed;
     }
     state.error = Some(error);
     true

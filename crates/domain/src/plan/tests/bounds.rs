@@ -77,46 +77,29 @@ fn repetitions_wait_longer_each_time() {
     let mut states = States::new();
     let start = DateTime::UNIX_EPOCH;
     let error = |code: &str| Failure { code: code.to_owned(), message: "x".to_owned() };
-    let attempt = |now, jitter, after: i64| Attempt {
-        now,
-        jitter,
-        retry: Retry::of(EffectClass::Read),
-        retry_after: Some(TimeDelta::seconds(after)),
-    };
     let mut now = start;
     let mut delays = Vec::new();
-    for (jitter, after) in [(1.0, 0), (0.5, 0), (1.0, 0), (0.0, 90), (1.0, 0)] {
+    for jitter in [1.0, 0.5, 1.0, 0.0, 1.0] {
         advance(&document, &mut states, &given(now));
-        assert!(fail_attempt(
-            &document.steps[0],
-            &mut states,
-            "a",
-            error("RATE_LIMITED"),
-            attempt(now, jitter, after)
-        ));
+        assert!(fail(&document.steps[0], &mut states, "a", error("RATE_LIMITED"), now, jitter));
         let due = states["a"].due.unwrap();
         delays.push((due - now).num_seconds());
         now = due;
     }
-    assert_eq!(delays, [20, 20, 60, 90, 60]);
+    assert_eq!(delays, [20, 20, 60, 0, 60]);
     advance(&document, &mut states, &given(now));
-    assert!(fail_attempt(&document.steps[0], &mut states, "a", error("TIMEOUT"), attempt(now, 1.0, 0)));
+    assert!(fail(&document.steps[0], &mut states, "a", error("TIMEOUT"), now, 1.0));
     assert_eq!((states["a"].status, states["a"].attempt), (Status::Failed, 6));
-    // Without a line in the document, the class decides; what cannot get better is not repeated.
+    // Without a line in the document, a tool is not repeated; what cannot get better is not either.
     for (retry, code, status) in [
-        (Retry::of(EffectClass::Effect), "TIMEOUT", Status::Failed),
-        (Retry::TWICE, "NOT_FOUND", Status::Failed),
-        (Retry::of(EffectClass::Idempotent), "IO_ERROR", Status::Retrying),
+        (None, "TIMEOUT", Status::Failed),
+        (Some(Retry::TWICE), "NOT_FOUND", Status::Failed),
+        (Some(Retry::TWICE), "IO_ERROR", Status::Retrying),
     ] {
         let mut states = States::new();
         advance(&document, &mut states, &given(start));
-        assert!(fail_attempt(
-            &document.steps[1],
-            &mut states,
-            "b",
-            error(code),
-            Attempt { retry, ..attempt(start, 1.0, 0) }
-        ));
+        let step = Step { retry, ..document.steps[1].clone() };
+        assert!(fail(&step, &mut states, "b", error(code), start, 1.0));
         assert_eq!(states["b"].status, status, "{code}");
     }
 }

@@ -20,9 +20,6 @@ use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 use crate::setup::guards::shown;
 
-/// Repetitions of a read or idempotent call, unless its step says otherwise.
-const RETRY: Retry = Retry { max: 2, base_ms: 1_000 };
-
 /// Why a plan fails whose run kills its workers.
 pub(super) fn given_up() -> Failure {
     Failure {
@@ -218,7 +215,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if let Action::Tool { tool, .. } = &step.action
             && self.tools.is_retried(tool)
         {
-            step.retry.get_or_insert(RETRY);
+            step.retry.get_or_insert(Retry::TWICE);
         }
         let jitter = self.journal.services.random_fraction();
         fail(&step, &mut graph.states, path, failure, self.journal.now(), jitter);
