@@ -9,24 +9,10 @@ use crate::agentable::Urgency;
 pub struct KindWork {
     /// The kind.
     pub kind: String,
-    /// Agentables that could be claimed now, if their user and a worker have a free slot.
-    pub queued: i64,
-    /// Those of them whose users have a free slot.
-    pub claimable: i64,
     /// Since when the oldest of the queued waits.
     pub oldest: Option<DateTime<Utc>>,
-    /// Agentables whose next attempt is due later.
-    pub retrying: i64,
-    /// Agentables that a limit of tokens has put off.
-    pub put_off: i64,
-    /// Runs that workers hold.
-    pub running: i64,
-    /// Those of them whose worker is dead: they are not at work until another one takes them over.
-    pub orphaned: i64,
-    /// Agentables with an open question.
-    pub asking: i64,
-    /// Whether more waits than was counted.
-    pub is_capped: bool,
+    /// How much it is; without the age of the oldest, which depends on when one looks.
+    pub work: LaneWork,
 }
 
 /// The work of one lane.
@@ -62,29 +48,17 @@ impl LaneWork {
         urgency_of: impl Fn(&str) -> Option<Urgency>,
         now: DateTime<Utc>,
     ) -> Self {
-        kinds.into_iter().fold(Self::default(), |lane, work| match urgency_of(&work.kind) {
-            found if found.unwrap_or_default() == urgency => lane.and(work, now),
+        kinds.into_iter().fold(Self::default(), |lane, of| match urgency_of(&of.kind) {
+            found if found.unwrap_or_default() == urgency => {
+                let oldest_age_s = of.oldest.map_or(0, |oldest| (now - oldest).num_seconds().max(0));
+                lane.with(Self { oldest_age_s, ..of.work })
+            }
             None => {
-                let (running, orphaned) = (lane.running + work.running, lane.orphaned + work.orphaned);
+                let (running, orphaned) = (lane.running + of.work.running, lane.orphaned + of.work.orphaned);
                 Self { running, orphaned, ..lane }
             }
             Some(_) => lane,
         })
-    }
-
-    fn and(self, work: &KindWork, now: DateTime<Utc>) -> Self {
-        let age = work.oldest.map_or(0, |oldest| (now - oldest).num_seconds().max(0));
-        Self {
-            queued: self.queued + work.queued,
-            claimable: self.claimable + work.claimable,
-            oldest_age_s: self.oldest_age_s.max(age),
-            retrying: self.retrying + work.retrying,
-            put_off: self.put_off + work.put_off,
-            running: self.running + work.running,
-            orphaned: self.orphaned + work.orphaned,
-            asking: self.asking + work.asking,
-            is_capped: self.is_capped || work.is_capped,
-        }
     }
 
     /// The work of two cells together.
@@ -113,15 +87,15 @@ mod tests {
     fn work(kind: &str, queued: i64, oldest_s: i64) -> KindWork {
         KindWork {
             kind: kind.to_owned(),
-            queued,
-            claimable: queued - 1,
             oldest: Some(DateTime::UNIX_EPOCH + TimeDelta::seconds(oldest_s)),
-            retrying: 1,
-            put_off: 0,
-            running: 2,
-            orphaned: 1,
-            asking: 0,
-            is_capped: false,
+            work: LaneWork {
+                queued,
+                claimable: queued - 1,
+                retrying: 1,
+                running: 2,
+                orphaned: 1,
+                ..LaneWork::default()
+            },
         }
     }
 

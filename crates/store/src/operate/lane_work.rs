@@ -5,7 +5,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::TenantId;
-use houston_domain::lane_work::KindWork;
+use houston_domain::lane_work::{KindWork, LaneWork};
 
 use crate::error::Result;
 use crate::handle::{ApiStore, OperatorStore, Shared, TenantStore};
@@ -83,18 +83,18 @@ impl Shared {
         let at = rows.first().map(|row| row.at).unwrap_or_default();
         let is_capped = rows.first().is_some_and(|row| row.awake >= MOST);
         let kinds = rows.into_iter().filter_map(|row| {
-            Some(KindWork {
-                kind: row.kind?,
+            let work = LaneWork {
                 queued: row.queued,
                 claimable: row.claimable,
-                oldest: row.oldest,
+                oldest_age_s: 0,
                 retrying: row.retrying,
                 put_off: row.put_off,
                 running: row.running,
                 orphaned: row.orphaned,
                 asking: row.asking,
                 is_capped,
-            })
+            };
+            Some(KindWork { kind: row.kind?, oldest: row.oldest, work })
         });
         Ok(Work { at, kinds: kinds.collect() })
     }

@@ -234,7 +234,7 @@ async fn waiting(store: &Store) -> Result<Finding> {
     let work = store.operator().work().await?;
     let workers = store.operator().list_workers().await?;
     let claiming = workers.iter().filter(|worker| worker.claims()).count();
-    let queued: i64 = work.kinds.iter().map(|kind| kind.queued).sum();
+    let queued: i64 = work.kinds.iter().map(|kind| kind.work.queued).sum();
     let oldest = work.kinds.iter().filter_map(|kind: &KindWork| kind.oldest).min();
     let age = oldest.map_or_else(TimeDelta::zero, |oldest| work.at - oldest);
     let detail = format!(
