@@ -40,6 +40,17 @@ pub enum InvalidRegex {
     Syntax(String),
 }
 
+impl From<regex::Error> for InvalidRegex {
+    fn from(error: regex::Error) -> Self {
+        if let regex::Error::CompiledTooBig(_) = error {
+            return Self::TooLarge;
+        }
+        // The last line is the error; those before it point at its position.
+        let text = error.to_string();
+        Self::Syntax(text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned())
+    }
+}
+
 /// The text was not searched, because that may take more work than was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("matching it takes too much work for a text of this length: repeat fewer things, or fewer times")]
@@ -91,15 +102,7 @@ impl BoundedRegex {
         syntax: syntax::Config,
         bytes: usize,
     ) -> Result<Self, InvalidRegex> {
-        let regex = compiled.map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => InvalidRegex::TooLarge,
-            error => {
-                // The last line is the error; those before it point at its position.
-                let reason = error.to_string();
-                let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                InvalidRegex::Syntax(reason.to_owned())
-            }
-        })?;
+        let regex = compiled?;
         let automaton = DFA::builder()
             .syntax(syntax)
             .thompson(thompson::Config::new().which_captures(WhichCaptures::None).nfa_size_limit(Some(bytes)))

@@ -5,6 +5,7 @@ use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::answering::Output;
+use crate::bounded_regex::InvalidRegex;
 use crate::id::{AgentId, TeamId};
 use crate::names::names;
 use crate::setting::{positive, settings};
@@ -156,12 +157,9 @@ pub enum InvalidCondition {
         /// The name of the field.
         field: &'static str,
     },
-    /// It is not a regular expression, or its compiled form is too large.
-    #[error("`regex` is not a valid regular expression: {reason}")]
-    Regex {
-        /// The error of the regex compiler.
-        reason: String,
-    },
+    /// Its regular expression cannot be used.
+    #[error("`regex` {0}")]
+    Regex(#[from] InvalidRegex),
 }
 
 impl InvalidCondition {
@@ -171,7 +169,7 @@ impl InvalidCondition {
         match self {
             Self::Empty => None,
             Self::Length { field } => Some(field),
-            Self::Regex { .. } => Some("regex"),
+            Self::Regex(_) => Some("regex"),
         }
     }
 }
@@ -214,20 +212,14 @@ impl Condition {
     }
 }
 
-fn compile(pattern: &str, most_bytes: usize) -> Result<Regex, InvalidCondition> {
+fn compile(pattern: &str, most_bytes: usize) -> Result<Regex, InvalidRegex> {
     let built = RegexBuilder::new(pattern)
         .case_insensitive(true)
         .size_limit(most_bytes)
         .dfa_size_limit(most_bytes)
         .nest_limit(MAX_REGEX_DEPTH)
         .build();
-    built.map_err(|error| {
-        // The last line is the error; those before it point at its position.
-        let message = error.to_string();
-        let reason =
-            message.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
-        InvalidCondition::Regex { reason }
-    })
+    Ok(built?)
 }
 
 /// A message in the forms that conditions read.
@@ -362,8 +354,8 @@ mod tests {
             ("{}", None, "contains, prefix, regex, longer_than"),
             (r#"{"contains": ""}"#, Some("contains"), "1 to 500"),
             (r#"{"regex": "(a"}"#, Some("regex"), "unclosed group"),
-            (r#"{"regex": "(?=a)"}"#, Some("regex"), "look-around"),
-            (&huge, Some("regex"), "size limit"),
+            (r#"{"regex": "(?=a)"}"#, Some("regex"), "Look-around"),
+            (&huge, Some("regex"), "too large"),
         ] {
             let error =
                 serde_json::from_str::<Condition>(when).unwrap().check(&RuleLimits::default()).unwrap_err();

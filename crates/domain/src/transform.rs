@@ -10,6 +10,7 @@ use regex::{Captures, Regex, RegexBuilder};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use crate::bounded_regex::InvalidRegex;
 use crate::names::names;
 
 /// Maximum length of a text, in bytes.
@@ -182,16 +183,7 @@ fn compile(pattern: &str) -> Result<Regex, String> {
         return Err(format!("`pattern` has {length} characters; at most {MAX_PATTERN_CHARS} are allowed"));
     }
     let compiled = RegexBuilder::new(pattern).size_limit(COMPILED_BYTES).nest_limit(50).build();
-    compiled.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => {
-            "`pattern` is too large once compiled: repeat fewer things, or fewer times".to_owned()
-        }
-        error => {
-            let reason = error.to_string();
-            let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            format!("`pattern` is no regular expression: {reason}. Look-around and back-references do not exist here")
-        }
-    })
+    compiled.map_err(|error| format!("`pattern` {}", InvalidRegex::from(error)))
 }
 
 fn test_pattern(pattern: &str, text: &str) -> Result<String, String> {
