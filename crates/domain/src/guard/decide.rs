@@ -234,8 +234,8 @@ impl Trace {
         why: impl FnOnce() -> String,
     ) {
         if let Some(steps) = &mut self.0 {
-            let name = layer.map(|layer| layer.name().to_owned());
-            steps.push(StepTaken { step, layer: layer.map(Layer::kind), name, outcome, why: why() });
+            let name = layer.map(|layer| layer.name.clone());
+            steps.push(StepTaken { step, layer: layer.map(|layer| layer.kind), name, outcome, why: why() });
         }
     }
 }
@@ -411,7 +411,7 @@ impl<'a> Judge<'a> {
         why: String,
     ) -> Checked {
         self.trace.note(step, layer, Outcome::Deny, || why.clone());
-        Err(Box::new(denied(layer.map(Layer::kind), rule.into(), code, why)))
+        Err(Box::new(denied(layer.map(|layer| layer.kind), rule.into(), code, why)))
     }
 
     pub(super) fn refuse(
@@ -435,7 +435,7 @@ impl<'a> Judge<'a> {
         self.trace.note(step, layer, Outcome::Ask, || why.clone());
         // What destroys something is asked about each time.
         let lasting = lasting && self.risk != Risk::Destructive;
-        self.asks.push(Question { layer: layer.map(Layer::kind), rule: rule.into(), why, lasting });
+        self.asks.push(Question { layer: layer.map(|layer| layer.kind), rule: rule.into(), why, lasting });
     }
 
     /// The questions that no grant answers, as a verdict.
@@ -459,10 +459,8 @@ impl<'a> Judge<'a> {
             return allowed(None, format!("grant: {}", grant.tool()));
         }
         match self.lifted.first() {
-            Some((nth, label)) => {
-                allowed(self.layers.get(*nth).map(|layer| layer.kind()), (*label).to_owned())
-            }
-            None => allowed(Some(top.kind()), format!("profile: {}", self.risk.as_str())),
+            Some((nth, label)) => allowed(self.layers.get(*nth).map(|layer| layer.kind), (*label).to_owned()),
+            None => allowed(Some(top.kind), format!("profile: {}", self.risk.as_str())),
         }
     }
 
@@ -480,7 +478,7 @@ impl<'a> Judge<'a> {
             let why = format!("{why}: this needs a person's yes, and no person takes part in this run");
             self.trace.note(Step::Unattended, Some(layer), Outcome::Deny, || why.clone());
             let rule = format!("unattended: {}", by.rule);
-            return denied(Some(layer.kind()), rule, ToolErrorCode::PermissionDenied, why);
+            return denied(Some(layer.kind), rule, ToolErrorCode::PermissionDenied, why);
         }
         let lasting = asks.iter().all(|ask| ask.lasting);
         Verdict {

@@ -42,8 +42,10 @@ names! {
 /// Compiled settings. Compile them once per version of the settings, and share them in an `Arc`.
 #[derive(Debug, Clone)]
 pub struct Layer {
-    kind: LayerKind,
-    name: String,
+    /// Whose settings it has.
+    pub kind: LayerKind,
+    /// Whose settings it has, for people.
+    pub name: String,
     pub(super) level: Option<Level>,
     pub(super) categories: Option<Vec<Category>>,
     pub(super) paths: Patterns,
@@ -51,7 +53,8 @@ pub struct Layer {
     pub(super) sensitive: Patterns,
     pub(super) denied: Patterns,
     pub(super) allowed: Patterns,
-    autonomy: Option<Autonomy>,
+    /// How much agents do without asking, at most. `None`: it says nothing.
+    pub autonomy: Option<Autonomy>,
     pub(super) intents: Intents,
     pub(super) unattended: Unattended,
     pub(super) profile: ProfileTable,
@@ -110,24 +113,6 @@ impl Layer {
             rules,
             tools: compile_tools(kind, &settings.tools)?,
         })
-    }
-
-    /// Whose settings it has.
-    #[must_use]
-    pub fn kind(&self) -> LayerKind {
-        self.kind
-    }
-
-    /// Whose settings it has, for people.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// How much agents do without asking, at most. `None`: it says nothing.
-    #[must_use]
-    pub fn autonomy(&self) -> Option<Autonomy> {
-        self.autonomy
     }
 
     /// What it says of a tool's facts.

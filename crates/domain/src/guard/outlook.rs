@@ -103,7 +103,7 @@ mod tests {
             layer(LayerKind::User, "denied = [\"*\"]"),
         ];
         let (usual, reply) = (ToolFacts::default(), ToolFacts { reply: true, ..ToolFacts::default() });
-        let off = |layers, tool, facts| switched_off(layers, tool, facts).map(Layer::kind);
+        let off = |layers, tool, facts| switched_off(layers, tool, facts).map(|layer| layer.kind);
         assert_eq!(off(&layers, "github__add", &usual), Some(LayerKind::Tenant));
         assert_eq!(off(&layers, "create_note", &usual), Some(LayerKind::User));
         assert_eq!(off(&layers[..1], "create_note", &usual), None, "it may still be refused, by its level");

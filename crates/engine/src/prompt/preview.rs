@@ -281,7 +281,7 @@ fn reason(next: &NextRun, name: &str, offered: bool) -> String {
     if let Some(facts) = next.setup.off.get(name)
         && let Some(layer) = switched_off(&next.setup.guards, name, facts)
     {
-        return format!("named {source}, but switched off by the guards of the {}", layer.kind());
+        return format!("named {source}, but switched off by the guards of the {}", layer.kind);
     }
     if next.context.setting.tools.as_ref().is_some_and(|tools| !tools.iter().any(|tool| tool == name)) {
         return format!("named {source}, but not under its own `tools`: switched off for it alone");

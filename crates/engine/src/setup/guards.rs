@@ -89,7 +89,7 @@ pub(crate) fn of_agent(guards: &GuardSettings) -> StoredGuards {
 
 /// The setup without the tools that its guards switch off, and with the least autonomy that they allow.
 pub(super) fn without_switched_off(mut setup: Setup) -> Setup {
-    let autonomy = setup.guards.iter().filter_map(|layer| layer.autonomy()).min();
+    let autonomy = setup.guards.iter().filter_map(|layer| layer.autonomy).min();
     setup.agent_type.autonomy =
         autonomy.map_or(setup.agent_type.autonomy, |most| most.min(setup.agent_type.autonomy));
     let facts = |tool: &SharedTool| {
