@@ -21,9 +21,17 @@ pub struct Checkpoint {
     pub earlier: Vec<(Called, ToolResponse)>,
     /// The messages after it, one list for each time that the run read some.
     pub messages: VecDeque<Vec<String>>,
-    history: Vec<Entry>,
-    own: usize,
-    compressed: Option<(usize, Entry)>,
+    past: Past,
+}
+
+/// The history of a run, from the lines of its record.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Past {
+    /// The whole history of the session, and how many of its entries the run wrote.
+    pub(super) history: Vec<Entry>,
+    pub(super) own: usize,
+    /// How many entries, from the first, the last compression replaced, and by what.
+    pub(super) compressed: Option<(usize, Entry)>,
 }
 
 /// The trace has no entry at this position.
@@ -48,11 +56,11 @@ impl Trace {
         if let Some(given) = position.filter(|given| !(first..=last).contains(given)) {
             return Err(InvalidPosition { given, first, last });
         }
-        let mut reading = Reading::of(&self.header);
+        let mut past = Past::of(&self.header);
         let mut rest = self.lines.len();
         for (at, line) in self.lines.iter().enumerate() {
             let begins = match position {
-                Some(position) => reading.next_position() > position,
+                Some(position) => past.next_position(&self.header) > position,
                 None => matches!(line, Line::Answer { .. }),
             };
             // What belongs to the entry before is still read: events say nothing here, a compression does.
@@ -60,16 +68,27 @@ impl Trace {
                 rest = at;
                 break;
             }
-            reading.read(line);
+            past.read(line);
         }
-        let (_, rest) = self.lines.split_at(rest);
-        let mut checkpoint = reading.checkpoint;
-        checkpoint.add_rest(rest);
-        checkpoint.rest = Way::of_lines(rest);
+        let (before, after) = self.lines.split_at(rest);
+        let mut rest = Way::of_lines(after);
         if position.is_none() {
-            checkpoint.rest.cost = checkpoint.rest.cost.or(self.header.cost);
+            rest.cost = rest.cost.or(self.header.cost);
         }
-        Ok(checkpoint)
+        let calls = |lines: &[Line]| lines.iter().filter_map(called).collect();
+        let messages = after.iter().filter_map(|line| match line {
+            Line::Message { content, .. } => {
+                Some(content.iter().filter_map(Block::read).map(str::to_owned).collect())
+            }
+            _ => None,
+        });
+        Ok(Checkpoint {
+            rest,
+            calls: calls(after),
+            earlier: calls(before),
+            messages: messages.collect(),
+            past,
+        })
     }
 
     /// What the model was sent for its answer `nth` (the first one is 1): entries from before the run and of the run, with a
@@ -79,9 +98,9 @@ impl Trace {
     pub fn history_before_answer(&self, nth: usize) -> Option<Vec<Entry>> {
         let mut answers = (0..).zip(&self.lines).filter(|(_, line)| matches!(line, Line::Answer { .. }));
         let (at, _) = answers.nth(nth.checked_sub(1)?)?;
-        let mut reading = Reading::of(&self.header);
-        self.lines[..at].iter().for_each(|line| reading.read(line));
-        let Checkpoint { mut history, compressed, .. } = reading.checkpoint;
+        let mut past = Past::of(&self.header);
+        self.lines[..at].iter().for_each(|line| past.read(line));
+        let Past { mut history, compressed, .. } = past;
         if let Some((entries, summary)) = compressed {
             history.splice(..entries.min(history.len()), [summary]);
         }
@@ -109,28 +128,14 @@ impl Checkpoint {
     /// The run, going on from here.
     #[must_use]
     pub fn run(&self, policy: RunPolicy, header: &Header, now: DateTime<Utc>) -> AgentRun {
-        let mut run = AgentRun::resume(policy, self.history.clone(), self.own, now).overseen(header.overseer);
-        if let Some((entries, summary)) = &self.compressed {
-            run.replace_prefix_with_summary(*entries, summary.clone());
-        }
-        run
+        self.past.run(policy, header, now)
     }
+}
 
-    fn add_rest(&mut self, lines: &[Line]) {
-        for line in lines {
-            match line {
-                Line::Message { content, .. } => {
-                    let texts = content.iter().filter_map(Block::read).map(str::to_owned);
-                    self.messages.push_back(texts.collect());
-                }
-                Line::Tool { name, input, response, .. } => {
-                    let call = Called { name: name.clone(), input: input.clone() };
-                    self.calls.push((call, response.clone()));
-                }
-                _ => {}
-            }
-        }
-    }
+/// A call, with what it was answered.
+fn called(line: &Line) -> Option<(Called, ToolResponse)> {
+    let Line::Tool { name, input, response, .. } = line else { return None };
+    Some((Called { name: name.clone(), input: input.clone() }, response.clone()))
 }
 
 /// The entry in the place of those that were compressed.
@@ -138,49 +143,44 @@ fn summary(text: &str) -> Entry {
     Entry::user(vec![Block::text(text)])
 }
 
-/// The lines up to the checkpoint.
-struct Reading {
-    first: i64,
-    checkpoint: Checkpoint,
-}
-
-impl Reading {
+impl Past {
     fn of(header: &Header) -> Self {
-        let checkpoint = Checkpoint {
-            rest: Way::default(),
-            calls: Vec::new(),
-            earlier: Vec::new(),
-            messages: VecDeque::new(),
-            history: Vec::new(),
-            own: 0,
-            compressed: header.compressed.as_ref().map(|of| (of.entries, summary(&of.summary))),
-        };
-        Self { first: header.position, checkpoint }
+        let compressed = header.compressed.as_ref().map(|of| (of.entries, summary(&of.summary)));
+        Self { compressed, ..Self::default() }
     }
 
     /// The position of the entry that comes next.
-    fn next_position(&self) -> i64 {
-        self.first.saturating_add(i64::try_from(self.checkpoint.history.len()).unwrap_or(i64::MAX))
+    pub(super) fn next_position(&self, header: &Header) -> i64 {
+        header.position.saturating_add(i64::try_from(self.history.len()).unwrap_or(i64::MAX))
     }
 
-    fn read(&mut self, line: &Line) {
-        let to = &mut self.checkpoint;
+    /// The run, going on from here.
+    pub(super) fn run(&self, policy: RunPolicy, header: &Header, now: DateTime<Utc>) -> AgentRun {
+        let mut run = AgentRun::resume(policy, self.history.clone(), self.own, now).overseen(header.overseer);
+        if let Some((entries, summary)) = &self.compressed {
+            run.replace_prefix_with_summary(*entries, summary.clone());
+        }
+        run
+    }
+
+    /// Adds an entry that the run wrote.
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.history.push(entry);
+        self.own += 1;
+    }
+
+    pub(super) fn read(&mut self, line: &Line) {
         match line {
-            Line::Before(entry) => to.history.push(entry.clone()),
+            Line::Before(entry) => self.history.push(entry.clone()),
             Line::Message { content, .. } | Line::Results { content, .. } => {
-                to.history.push(Entry::user(content.clone()));
-                to.own += 1;
+                self.push(Entry::user(content.clone()));
             }
             Line::Answer { content, .. } if !content.is_empty() => {
-                to.history.push(Entry::assistant(content.clone()));
-                to.own += 1;
-            }
-            Line::Tool { name, input, response, .. } => {
-                let call = Called { name: name.clone(), input: input.clone() };
-                to.earlier.push((call, response.clone()));
+                self.push(Entry::assistant(content.clone()));
             }
             Line::Compressed { summary, remaining, .. } => {
-                to.compressed = Some((to.history.len().saturating_sub(*remaining), self::summary(summary)));
+                let replaced = self.history.len().saturating_sub(*remaining);
+                self.compressed = Some((replaced, self::summary(summary)));
             }
             _ => {}
         }

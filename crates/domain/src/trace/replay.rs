@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::checkpoint::Past;
 use super::{Line, Trace, plan};
 use crate::agent::AgentRun;
 use crate::agent::Next;
@@ -109,11 +110,7 @@ pub fn replay_from(trace: &Trace, position: Option<i64>) -> Result<Replayed, Box
 struct Replay<'t> {
     trace: &'t Trace,
     run: Option<AgentRun>,
-    /// The whole history of the session, and how many of its entries the run wrote.
-    history: Vec<Entry>,
-    own: usize,
-    /// How many entries, from the first, the last compression replaced, and by what.
-    compressed: Option<(usize, Entry)>,
+    past: Past,
     /// Pauses that were asked about, and where counts start anew.
     pauses: Vec<(QuestionId, Signal, u64)>,
     anew: Vec<(Signal, u64)>,
@@ -140,9 +137,7 @@ impl<'t> Replay<'t> {
         Self {
             trace,
             run: None,
-            history: Vec::new(),
-            own: 0,
-            compressed: None,
+            past: Past::default(),
             pauses: Vec::new(),
             anew: Vec::new(),
             responses: Vec::new(),
@@ -168,11 +163,7 @@ impl<'t> Replay<'t> {
     /// The run as an attempt starts it.
     fn resumed(&self) -> AgentRun {
         let header = &self.trace.header;
-        let mut run = AgentRun::resume(header.policy(), self.history.clone(), self.own, self.started)
-            .overseen(header.overseer);
-        if let Some((entries, summary)) = &self.compressed {
-            run.replace_prefix_with_summary(*entries, summary.clone());
-        }
+        let mut run = self.past.run(header.policy(), header, self.started);
         self.anew.iter().for_each(|(signal, at)| run.start_anew(*signal, *at));
         run
     }
@@ -198,7 +189,7 @@ impl<'t> Replay<'t> {
             Event::AttemptStarted { .. } => {
                 self.started = at;
                 self.now = at;
-                self.copied += self.history.len();
+                self.copied += self.past.history.len();
                 if self.copied > MAX_COPIED {
                     let text = format!("at most {MAX_COPIED} entries are copied by attempts");
                     return Err(self.differs("size", Value::Null, json!(text)));
@@ -234,16 +225,17 @@ impl<'t> Replay<'t> {
             return Ok(());
         }
         match line {
-            Line::Before(entry) => self.history.push(entry.clone()),
+            Line::Before(_) => self.past.read(line),
             Line::Message { content, .. } => self.message(content)?,
             Line::Answer { content, stop, .. } => self.answer(content, *stop)?,
             Line::Tool { call_id, response, name, .. } => self.tool(call_id, name, response)?,
             Line::Results { content, .. } => self.results(content)?,
-            Line::Compressed { summary, remaining, .. } => {
-                let summary = Entry::user(vec![Block::text(summary.clone())]);
-                self.compressed = Some((self.history.len().saturating_sub(*remaining), summary.clone()));
+            Line::Compressed { remaining, .. } => {
+                self.past.read(line);
                 let entries = self.run().history().len().saturating_sub(*remaining);
-                self.run().replace_prefix_with_summary(entries, summary);
+                if let Some((_, summary)) = self.past.compressed.clone() {
+                    self.run().replace_prefix_with_summary(entries, summary);
+                }
             }
             Line::Event { .. } | Line::Plan(_) | Line::Step(_) | Line::Advance(_) => {}
         }
@@ -253,25 +245,21 @@ impl<'t> Replay<'t> {
 
     /// Takes a line of the part that is not replayed.
     fn is_taken(&mut self, line: &Line) -> bool {
-        let entries = i64::try_from(self.history.len()).unwrap_or(i64::MAX);
-        if self.run.is_some() || self.trace.header.position.saturating_add(entries) > self.taken {
+        if self.run.is_some() || self.past.next_position(&self.trace.header) > self.taken {
             return false;
         }
-        let entry = match line {
-            Line::Message { content, .. } | Line::Results { content, .. } => Entry::user(content.clone()),
-            Line::Answer { content, .. } if content.is_empty() => return true,
-            Line::Answer { content, .. } => Entry::assistant(content.clone()),
-            Line::Tool { .. } => return true,
-            Line::Compressed { summary, remaining, .. } => {
-                let summary = Entry::user(vec![Block::text(summary.clone())]);
-                self.compressed = Some((self.history.len().saturating_sub(*remaining), summary));
-                return true;
-            }
-            _ => return false,
-        };
-        self.history.push(entry);
-        self.own += 1;
-        true
+        let is_replayed = matches!(
+            line,
+            Line::Message { .. }
+                | Line::Results { .. }
+                | Line::Answer { .. }
+                | Line::Tool { .. }
+                | Line::Compressed { .. }
+        );
+        if is_replayed {
+            self.past.read(line);
+        }
+        is_replayed
     }
 
     fn push(&mut self, recorded: &[Block], entry: Entry) -> Result<(), Box<Difference>> {
@@ -282,8 +270,7 @@ impl<'t> Replay<'t> {
                 None => self.differs("entry", json!(recorded), json!(entry.content)),
             });
         }
-        self.history.push(entry);
-        self.own += 1;
+        self.past.push(entry);
         self.entries += 1;
         Ok(())
     }
@@ -344,7 +331,7 @@ impl<'t> Replay<'t> {
         let responses = std::mem::take(&mut self.responses);
         let next = self.next();
         if let Some(text) = last_result(content).filter(|text| note::removed(text).len() < text.len()) {
-            self.copied += self.history.len();
+            self.copied += self.past.history.len();
             let alone = self.run().clone().on_tools(responses.clone());
             let ours = alone.as_ref().and_then(|alone| last_result(&alone.content));
             if let Some(warning) = ours.and_then(|ours| note::added(text, ours)) {
@@ -409,7 +396,7 @@ impl Replay<'_> {
     fn end(&mut self, at: DateTime<Utc>, event: &Event) -> Result<RunStatus, Box<Difference>> {
         let Event::RunFinished { status, .. } = event else { return Ok(RunStatus::Failed) };
         self.events += 1;
-        if self.iterations == 0 && self.run.is_none() && self.own == 0 {
+        if self.iterations == 0 && self.run.is_none() && self.past.own == 0 {
             return Ok(*status);
         }
         // A clock ends a run while it waits for its model; everything else ends it at its last entry.
