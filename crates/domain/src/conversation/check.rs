@@ -32,6 +32,11 @@ fn invalid(pointer: impl Into<String>, detail: impl Into<String>) -> Checked {
     Err(Invalid { pointer: pointer.into(), detail: detail.into() })
 }
 
+/// Nothing if it `holds`, else the error.
+fn require(holds: bool, pointer: impl Into<String>, detail: &str) -> Checked {
+    if holds { Ok(()) } else { invalid(pointer, detail) }
+}
+
 impl Conversation {
     /// Checks that the document can be stored, and that its conversation can continue.
     ///
@@ -81,15 +86,11 @@ impl Conversation {
             text(&at("/content"), &message.content, most)?;
             check_metadata(&at("/metadata"), &message.metadata)?;
             time(&at("/created_at"), message.created_at)?;
-            if of_user && message.content.trim().is_empty() {
-                return invalid(at("/content"), "must not be empty in a message of the user");
-            }
-            if message.message_type == MessageType::Tool && message.source != Source::Agent {
-                return invalid(
-                    at("/message_type"),
-                    "must be `text`: only messages of the agent can be tool cells",
-                );
-            }
+            let has_content = !of_user || !message.content.trim().is_empty();
+            require(has_content, at("/content"), "must not be empty in a message of the user")?;
+            let may_be_cell = message.message_type != MessageType::Tool || message.source == Source::Agent;
+            let detail = "must be `text`: only messages of the agent can be tool cells";
+            require(may_be_cell, at("/message_type"), detail)?;
         }
         Ok(())
     }
@@ -123,9 +124,7 @@ impl Conversation {
         for (index, note) in self.notes.iter().enumerate() {
             let at = |field: &str| format!("/notes/{index}{field}");
             line(&at("/title"), &note.title, MAX_TITLE_CHARS)?;
-            if note.title.contains(['\n', '\r']) {
-                return invalid(at("/title"), "must be one line");
-            }
+            require(!note.title.contains(['\n', '\r']), at("/title"), "must be one line")?;
             non_blank_text(&at("/content"), &note.content, MAX_DOCUMENT_BYTES)?;
             time(&at("/created_at"), note.created_at)?;
             time(&at("/updated_at"), note.updated_at)?;
@@ -156,18 +155,14 @@ fn check_entry(index: usize, entry: &HistoryEntry) -> Checked {
         let at = |field: &str| at(format!("/content/{nth}{field}"));
         let raw = match block {
             Block::Text { text, raw } => {
-                if text.is_empty() {
-                    return invalid(at("/text"), "must not be empty");
-                }
+                require(!text.is_empty(), at("/text"), "must not be empty")?;
                 raw.as_ref()
             }
             Block::ToolUse { id, name, input, raw } => {
-                if id.is_empty() || name.is_empty() {
-                    return invalid(at(""), "a tool call needs an `id` and a `name`");
-                }
-                if !input.is_object() {
-                    return invalid(at("/input"), "must be an object: the arguments of the tool call");
-                }
+                let is_named = !id.is_empty() && !name.is_empty();
+                require(is_named, at(""), "a tool call needs an `id` and a `name`")?;
+                let detail = "must be an object: the arguments of the tool call";
+                require(input.is_object(), at("/input"), detail)?;
                 raw.as_ref()
             }
             Block::ToolResult { .. } | Block::Image(_) | Block::Document(_) => None,
@@ -184,12 +179,9 @@ fn check_entry(index: usize, entry: &HistoryEntry) -> Checked {
 
 /// Checks that a provider's block may be sent back to that provider.
 fn check_raw(pointer: &str, role: Role, raw: &RawBlock) -> Checked {
-    if role == Role::User {
-        return invalid(pointer, "is only allowed in entries of the assistant: leave it out");
-    }
-    if serde_json::from_str::<serde::de::IgnoredAny>(&raw.json).is_err() {
-        return invalid(format!("{pointer}/json"), "must be the text of one JSON value");
-    }
+    require(role != Role::User, pointer, "is only allowed in entries of the assistant: leave it out")?;
+    let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&raw.json).is_ok();
+    require(is_json, format!("{pointer}/json"), "must be the text of one JSON value")?;
     raw.check().or_else(|detail| invalid(format!("{pointer}/json"), detail))
 }
 
@@ -201,9 +193,7 @@ fn check_count(pointer: &str, count: usize, most: u32) -> Checked {
 }
 
 fn line(pointer: &str, line: &str, most_chars: usize) -> Checked {
-    if line.trim().is_empty() {
-        return invalid(pointer, "must not be empty");
-    }
+    require(!line.trim().is_empty(), pointer, "must not be empty")?;
     if line.chars().count() > most_chars {
         return invalid(pointer, format!("must have at most {most_chars} characters"));
     }
@@ -212,9 +202,7 @@ fn line(pointer: &str, line: &str, most_chars: usize) -> Checked {
 
 /// Checks a text that must not be blank.
 fn non_blank_text(pointer: &str, content: &str, most_bytes: usize) -> Checked {
-    if content.trim().is_empty() {
-        return invalid(pointer, "must not be empty");
-    }
+    require(!content.trim().is_empty(), pointer, "must not be empty")?;
     text(pointer, content, most_bytes)
 }
 
@@ -222,10 +210,7 @@ fn text(pointer: &str, text: &str, most_bytes: usize) -> Checked {
     if text.len() > most_bytes {
         return invalid(pointer, format!("has {} bytes; at most {most_bytes} are allowed", text.len()));
     }
-    if text.contains('\0') {
-        return invalid(pointer, "must not contain the character U+0000, which cannot be stored");
-    }
-    Ok(())
+    require(!text.contains('\0'), pointer, UNSTORABLE)
 }
 
 /// Checks that Postgres can store every character, all but U+0000, and that the value can be read again.
@@ -233,21 +218,17 @@ fn storable(pointer: &str, value: &Value) -> Checked {
     if !is_shallow(value, MAX_LEVELS + BLOCK_LEVELS) {
         return invalid(pointer, format!("must have at most {MAX_LEVELS} lists and objects in each other"));
     }
-    if !is_storable(value) {
-        return invalid(pointer, "must not contain the character U+0000, which cannot be stored");
-    }
-    Ok(())
+    require(is_storable(value), pointer, UNSTORABLE)
 }
+
+const UNSTORABLE: &str = "must not contain the character U+0000, which cannot be stored";
 
 /// Lists and objects of a block around the input of a call.
 const BLOCK_LEVELS: usize = 4;
 
 /// Checks that Postgres can store the year.
 fn time(pointer: &str, time: DateTime<Utc>) -> Checked {
-    if (1970..=9999).contains(&time.year()) {
-        return Ok(());
-    }
-    invalid(pointer, "must be between the years 1970 and 9999")
+    require((1970..=9999).contains(&time.year()), pointer, "must be between the years 1970 and 9999")
 }
 
 /// Maximum length of a model's name, in characters.
@@ -408,25 +389,14 @@ fn not_alone(at: &impl Fn(&str) -> String, session: &ClosedSession, fault: &Faul
 fn check_summary(at: &impl Fn(&str) -> String, session: &ClosedSession, entries: &[HistoryEntry]) -> Checked {
     text(&at("summary"), &session.summary, MAX_SUMMARY_BYTES)?;
     if session.pending {
-        if session.summary_source == SummarySource::Model {
-            return invalid(
-                at("summary_source"),
-                "is `model`, but must be `extract` while the summary is `pending`",
-            );
-        }
+        let detail = "is `model`, but must be `extract` while the summary is `pending`";
+        require(session.summary_source != SummarySource::Model, at("summary_source"), detail)?;
         let detail = "is written together with the summary: leave it out, or set `pending` to false";
-        return match (session.message_count, session.token_count) {
-            (None, None) => Ok(()),
-            (Some(_), _) => invalid(at("message_count"), detail),
-            (None, Some(_)) => invalid(at("token_count"), detail),
-        };
+        require(session.message_count.is_none(), at("message_count"), detail)?;
+        return require(session.token_count.is_none(), at("token_count"), detail);
     }
-    if session.summary.trim().is_empty() {
-        return invalid(
-            at("summary"),
-            "must not be empty unless `pending` is true: then a summary is written after the import",
-        );
-    }
+    let detail = "must not be empty unless `pending` is true: then a summary is written after the import";
+    require(!session.summary.trim().is_empty(), at("summary"), detail)?;
     let missing = "is missing: it is required unless `pending` is true";
     let Some(messages) = session.message_count else { return invalid(at("message_count"), missing) };
     let Some(tokens) = session.token_count else { return invalid(at("token_count"), missing) };
@@ -449,15 +419,9 @@ fn check_times(
 ) -> Checked {
     time(&at("started_at"), session.started_at)?;
     time(&at("completed_at"), session.completed_at)?;
-    if session.completed_at < session.started_at {
-        return invalid(at("completed_at"), "is before `started_at`");
-    }
-    match before {
-        Some(before) if session.started_at < before.completed_at => {
-            invalid(at("started_at"), "is before `completed_at` of the session before it")
-        }
-        _ => Ok(()),
-    }
+    require(session.completed_at >= session.started_at, at("completed_at"), "is before `started_at`")?;
+    let follows = before.is_none_or(|before| session.started_at >= before.completed_at);
+    require(follows, at("started_at"), "is before `completed_at` of the session before it")
 }
 
 fn check_at_most(pointer: &str, count: u64, most: u64) -> Checked {
@@ -477,27 +441,21 @@ impl Conversation {
             ] {
                 value.as_ref().map_or(Ok(()), |value| storable(&at(field), value))?;
             }
-            if question.state == QuestionState::Open {
-                return invalid(at("state"), "must not be `open`: no run of the import waits for an answer");
-            }
+            let detail = "must not be `open`: no run of the import waits for an answer";
+            require(question.state != QuestionState::Open, at("state"), detail)?;
             if let Some(approval) = &question.approval {
-                if question.kind != QuestionKind::Approval || question.subject.is_none() {
-                    let reason =
-                        "is only allowed if `kind` is `approval` and `subject` is the id of the call";
-                    return invalid(at("approval"), reason);
-                }
+                let has_call = question.kind == QuestionKind::Approval && question.subject.is_some();
+                let detail = "is only allowed if `kind` is `approval` and `subject` is the id of the call";
+                require(has_call, at("approval"), detail)?;
                 text(&at("approval/tool"), &approval.tool, usize::MAX)?;
                 text(&at("approval/why"), &approval.why, usize::MAX)?;
                 storable(&at("approval/input"), &approval.input)?;
             }
             let is_answered = question.state == QuestionState::Answered;
-            if is_answered != question.answer.is_some() {
-                return invalid(at("answer"), "must be there if `state` is `answered`, and only then");
-            }
+            let detail = "must be there if `state` is `answered`, and only then";
+            require(is_answered == question.answer.is_some(), at("answer"), detail)?;
             if let Some(name) = &question.answered_by {
-                if !is_answered {
-                    return invalid(at("answered_by"), "is only allowed if `state` is `answered`");
-                }
+                require(is_answered, at("answered_by"), "is only allowed if `state` is `answered`")?;
                 line(&at("answered_by"), name, MAX_ANSWERED_BY_CHARS)?;
             }
             question.expires_at.map_or(Ok(()), |expires_at| time(&at("expires_at"), expires_at))?;
@@ -522,9 +480,7 @@ impl Conversation {
             if path.as_str() != file.path {
                 return invalid(at("/path"), format!("must be written `{path}`"));
             }
-            if !files.insert(file.path.as_str()) {
-                return invalid(at("/path"), "is the path of an earlier file, too");
-            }
+            require(files.insert(file.path.as_str()), at("/path"), "is the path of an earlier file, too")?;
             text(&at("/content"), &file.content, MAX_FILE_BYTES)?;
             time(&at("/created_at"), file.created_at)?;
             time(&at("/updated_at"), file.updated_at)?;
