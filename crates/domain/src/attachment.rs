@@ -20,6 +20,7 @@ use crate::id::{AttachmentId, UserId};
 pub use crate::image::with_lines as with_references;
 use crate::image::{ImageType, id_of, referenced};
 use crate::setting::settings;
+use crate::visible::is_hidden;
 
 /// Bytes of a file at most.
 pub const MAX_ATTACHMENT_BYTES: usize = 20_000_000;
@@ -61,15 +62,10 @@ impl AttachmentHash {
 #[must_use]
 pub fn file_name(given: &str) -> Option<String> {
     let last = given.rsplit(['/', '\\']).next().unwrap_or(given);
-    let kept = last.chars().filter(|of| !of.is_control() && !"[]()<>`\"".contains(*of) && !is_invisible(*of));
+    let kept = last.chars().filter(|of| !of.is_control() && !"[]()<>`\"".contains(*of) && !is_hidden(*of));
     let name: String = kept.take(MAX_NAME_CHARS).collect();
     let name = name.trim().trim_matches('.').trim();
     (!name.is_empty()).then(|| name.to_owned())
-}
-
-/// Characters that change how the text around them is displayed, or that cannot be seen.
-fn is_invisible(character: char) -> bool {
-    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// The line by which a text refers to a file.

@@ -29,11 +29,10 @@ impl<'a> Judge<'a> {
         let requiring = self.layers.iter().find(|layer| layer.intents == Intents::Required);
         match (requiring, self.situation.intent) {
             (Some(layer), None) => {
-                let tool = self.call.tool;
+                let (tool, risk) = (self.call.tool, self.risk);
                 let why = format!(
-                    "say what this call is for, then call again: write <intent tool=\"{tool}\" \
-                     risk=\"{}\">why</intent> before it",
-                    self.risk.as_str()
+                    "say what this call is for, then call again: write <intent tool=\"{tool}\" risk=\"{risk}\">why</intent> \
+                     before it"
                 );
                 self.deny(Step::Intent, Some(layer), "intents", ToolErrorCode::LlmAssistRequired, why)
             }
@@ -67,14 +66,10 @@ impl<'a> Judge<'a> {
         }
         if let Some(most) = layer.level {
             if most < level {
-                let why = format!(
-                    "{tool} needs the level {}; the highest here is {}",
-                    level.as_str(),
-                    most.as_str()
-                );
+                let why = format!("{tool} needs the level {level}; the highest here is {most}");
                 return self.refuse(Step::Level, layer, "level", why);
             }
-            self.pass(Step::Level, Some(layer), || format!("{} ≤ {}", level.as_str(), most.as_str()));
+            self.pass(Step::Level, Some(layer), || format!("{level} ≤ {most}"));
         }
         if let Some(categories) = &layer.categories {
             if !categories.contains(&category) {
