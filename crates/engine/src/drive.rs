@@ -176,7 +176,7 @@ impl Engine {
         match driven {
             Ok(Ok(Driven { outcome, wants_title })) => {
                 if wants_title {
-                    self.titles().request(agentable);
+                    self.titles.request(agentable);
                 }
                 Ok(outcome)
             }

@@ -38,8 +38,10 @@ pub struct Engine {
     pub(crate) store: RunStore,
     pub(crate) services: Services,
     pub(crate) trial: Trial,
-    titles: Titles,
-    sessions: Sessions,
+    /// The titles of agentables whose runs have ended.
+    pub titles: Titles,
+    /// The sessions that have been quiet for long.
+    pub sessions: Sessions,
 }
 
 /// What [`Engine::new`] needs.
@@ -129,18 +131,6 @@ impl Engine {
     #[must_use]
     pub fn live(&self) -> &LiveRuns {
         &self.services.live
-    }
-
-    /// The titles of agentables whose runs have ended.
-    #[must_use]
-    pub fn titles(&self) -> &Titles {
-        &self.titles
-    }
-
-    /// The sessions that have been quiet for long.
-    #[must_use]
-    pub fn sessions(&self) -> &Sessions {
-        &self.sessions
     }
 
     /// The setups of all kinds, sorted by kind.

@@ -87,9 +87,7 @@ const JOBS: &[Job] = &[
     Job {
         name: "search for missing titles",
         who: Who::Each,
-        when: When::Every(|jobs| {
-            Some(Duration::from_secs(jobs.worker.engine.titles().config().sweep_s.max(1)))
-        }),
+        when: When::Every(|jobs| Some(Duration::from_secs(jobs.worker.engine.titles.config.sweep_s.max(1)))),
         run: |jobs, _| Box::pin(write_titles(jobs)),
     },
     Job {
@@ -237,7 +235,7 @@ fn archive_period(jobs: &Jobs) -> Option<Duration> {
 
 /// Sessions in which nothing has happened for a while.
 async fn close_sessions(jobs: &Jobs) -> Result {
-    match jobs.worker.engine.sessions().close_quiet().await? {
+    match jobs.worker.engine.sessions.close_quiet().await? {
         0 => {}
         closed => tracing::debug!(closed, "closed sessions"),
     }
@@ -247,13 +245,13 @@ async fn close_sessions(jobs: &Jobs) -> Result {
 /// Summaries of closed sessions, without a pause while more are waiting.
 async fn write_summaries(jobs: &Jobs) -> Result {
     let at_once = jobs.worker.background.archiving.settings.summaries_at_once;
-    let taken = jobs.worker.engine.sessions().write_summaries(&jobs.stop).await?;
+    let taken = jobs.worker.engine.sessions.write_summaries(&jobs.stop).await?;
     Ok(Again::after_batch(taken, at_once.into(), Duration::ZERO))
 }
 
 /// Titles that were requested of workers that died; see [`crate::titles`].
 async fn write_titles(jobs: &Jobs) -> Result {
-    jobs.worker.engine.titles().write(None, &jobs.stop).await?;
+    jobs.worker.engine.titles.write(None, &jobs.stop).await?;
     Ok(Again::Later)
 }
 

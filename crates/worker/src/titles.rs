@@ -10,8 +10,8 @@ use crate::worker::Worker;
 
 /// Writes titles that are requested in this process, until stopped.
 pub(crate) async fn write_requested(worker: Arc<Worker>, stop: CancellationToken) {
-    let titles = worker.engine.titles();
-    let at_once = usize::try_from(titles.config().batch).unwrap_or(1).max(1);
+    let titles = &worker.engine.titles;
+    let at_once = usize::try_from(titles.config.batch).unwrap_or(1).max(1);
     while let Some(requested) = stop.run_until_cancelled(titles.requested()).await {
         let write = async |agentable| {
             if let Err(error) = titles.write(Some(agentable), &stop).await {

@@ -35,7 +35,8 @@ const FALLBACK_TITLE: &str = "Conversation";
 pub struct Titles {
     writer: Writer,
     bus: DeltaBus,
-    config: TitleConfig,
+    /// The settings for titles.
+    pub config: TitleConfig,
     requested: Mutex<Vec<AgentableId>>,
     added: Notify,
 }
@@ -61,12 +62,6 @@ impl Titles {
             }
             self.added.notified().await;
         }
-    }
-
-    /// The settings for titles.
-    #[must_use]
-    pub fn config(&self) -> TitleConfig {
-        self.config
     }
 
     /// Writes the title of `agentable`, or of up to a batch of those whose worker died. Returns how many titles were set. When
