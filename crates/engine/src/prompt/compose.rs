@@ -15,7 +15,7 @@ use houston_tools::{Offer, Situation, Skills};
 use serde::{Deserialize, Serialize};
 
 use super::sections::{
-    Destination, SYSTEM_CONTEXT, Section, Stability, added, aim, automation, autonomy, base, capabilities,
+    SYSTEM_CONTEXT, Section, Stability, added, aim, automation, autonomy, base, capabilities,
     custom_instructions, earlier, frame_mark, knowledge, profile, skills as of_skills, time, tools,
     workspace,
 };
@@ -210,7 +210,8 @@ impl Prompt {
     /// stable for its session. Providers may cache all of them.
     #[must_use]
     pub fn parts(&self) -> Vec<SystemPart> {
-        let system: Vec<&RenderedSection> = self.of(Destination::System).collect();
+        let is_system = |section: &&RenderedSection| section.stability != Stability::Changing;
+        let system: Vec<&RenderedSection> = self.sections.iter().filter(is_system).collect();
         // Only the base: the kind's other sections come after those of the user.
         let shared = usize::from(system.first().is_some_and(|section| section.name == "base"));
         let (shared, own) = system.split_at(shared);
@@ -226,12 +227,9 @@ impl Prompt {
     /// The system context, sent after the history: the changing sections in one element. `None` when there are none.
     #[must_use]
     pub fn system_context(&self) -> Option<String> {
-        let text: String = self.of(Destination::SystemContext).map(|section| section.text.as_str()).collect();
+        let changing = self.sections.iter().filter(|section| section.stability == Stability::Changing);
+        let text: String = changing.map(|section| section.text.as_str()).collect();
         (!text.trim().is_empty()).then(|| self.mark.frame(SYSTEM_CONTEXT, &text) + "\n")
-    }
-
-    fn of(&self, destination: Destination) -> impl Iterator<Item = &RenderedSection> {
-        self.sections.iter().filter(move |section| section.stability.destination() == destination)
     }
 }
 

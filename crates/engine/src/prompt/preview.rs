@@ -180,7 +180,7 @@ fn preview_of(next: &NextRun, config: &ContextConfig, agentable: &Agentable, pro
     let sections = prompt.sections.iter().map(|section| SectionPreview {
         name: section.name.to_owned(),
         stable_for: section.stability.as_str().to_owned(),
-        sent: section.stability.destination().as_str().to_owned(),
+        sent: section.stability.sent().to_owned(),
         chars: section.text.chars().count(),
         tokens: tokens::estimate(&section.text),
     });

@@ -64,30 +64,11 @@ impl Stability {
         }
     }
 
-    /// Where sections of this stability are sent.
+    /// Where sections of this stability are sent: in the system prompt, before the history, or in the system context, after it,
+    /// where changes do not invalidate the provider's cache.
     #[must_use]
-    pub fn destination(self) -> Destination {
-        if self == Self::Changing { Destination::SystemContext } else { Destination::System }
-    }
-}
-
-/// Where a section is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Destination {
-    /// In the system prompt, before the history.
-    System,
-    /// In the system context, after the history: changes there do not invalidate the provider's cache.
-    SystemContext,
-}
-
-impl Destination {
-    /// The name in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::SystemContext => SYSTEM_CONTEXT,
-        }
+    pub fn sent(self) -> &'static str {
+        if self == Self::Changing { SYSTEM_CONTEXT } else { "system" }
     }
 }
 
