@@ -83,11 +83,6 @@ pub struct PromptSection {
 }
 
 impl RunSetup {
-    pub(crate) fn new(run: RunInfo, model: Arc<dyn Model>, tools: &[String]) -> Self {
-        let (role, guidelines) = (String::new(), String::new());
-        Self { run, model, tools: tools.to_vec(), role, guidelines, sections: Vec::new() }
-    }
-
     /// Adds a section to the prompt.
     pub fn add_section(&mut self, name: impl Into<String>, text: impl Into<String>) {
         self.sections.push(PromptSection { name: name.into(), text: text.into() });

@@ -137,8 +137,11 @@ impl Setups {
 fn before(setup: &Setup, run: RunInfo) -> RunSetup {
     let Setup { agent_type, model, .. } = setup;
     RunSetup {
+        run,
+        model: Arc::clone(model),
+        tools: agent_type.tools.clone(),
         role: agent_type.prompt.role.clone(),
         guidelines: agent_type.prompt.guidelines.clone(),
-        ..RunSetup::new(run, Arc::clone(model), &agent_type.tools)
+        sections: Vec::new(),
     }
 }
