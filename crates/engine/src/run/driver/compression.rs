@@ -247,16 +247,12 @@ async fn write<S: RunStorage>(
     journal: &Journal<'_, S>,
     new: &NewCompression,
 ) -> Result<S::Transaction, Interrupted> {
-    journal.retrying(|_| try_write(journal, new)).await
-}
-
-async fn try_write<S: RunStorage>(
-    journal: &Journal<'_, S>,
-    new: &NewCompression,
-) -> houston_store::Result<S::Transaction> {
-    let mut rows = journal.begin().await?;
-    rows.compress(journal.owner, new).await?;
-    Ok(rows)
+    let write = |_| async move {
+        let mut rows = journal.begin().await?;
+        rows.compress(journal.owner, new).await?;
+        Ok(rows)
+    };
+    journal.retrying(write).await
 }
 
 /// Asks the model that summarises. `None` when there is none or the call fails: the caller uses an extract.

@@ -58,7 +58,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             user: owner.user,
             agentable,
             run,
-            attempt: self.attempt.number,
+            attempt: self.claimed.attempt,
             now: journal.now(),
             history: self.run.history(),
             own_entries: self.run.own_entries(),

@@ -152,7 +152,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Before a run ends that may have killed its workers: the runs that died with it are not to blame, or it will
     /// never be known.
     pub(super) async fn acquit_others(&self) -> Result<(), Interrupted> {
-        if self.attempt.deaths > 0 {
+        if self.claimed.deaths > 0 {
             let agentable = self.journal.agentable();
             self.journal.of_postgres(|store| store.acquit_others(agentable)).await?;
         }
@@ -258,7 +258,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         self.journal.span.failed(error.code.as_str());
         let (now, services) = (self.journal.now(), self.journal.services);
         let since = self.journal.error.as_ref().and_then(ErrorMessage::since).unwrap_or(now);
-        let run = FailedRun { failed: self.attempt.failed, since, now };
+        let run = FailedRun { failed: self.claimed.failed_attempts, since, now };
         match services.config.delayed.next_attempt(error, &run, services.random_fraction()) {
             Some(planned) => self.wait(error, planned, since).await,
             None => self.fail_for_good(error).await,
@@ -275,7 +275,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         tracing::warn!(%error, retry_at = %at, counts, "the model failed; the run is retried later");
         let of = self.journal.services.config.delayed.attempts(error);
         // More failures than attempts are possible only while the breaker is open, which uses up none.
-        let attempt = (self.attempt.failed + 1).min(of);
+        let attempt = (self.claimed.failed_attempts + 1).min(of);
         let retry = PendingRetry { attempt, of, retry_at: at, since };
         let mut step = self.journal.next_step();
         show_error(&mut step, &ErrorMessage::waiting(self.journal.run(), error, &retry, &self.journal.hung));
@@ -309,7 +309,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Gives up a message whose workers died too often: it becomes a dead letter.
     pub(super) async fn dead_letter(&mut self) -> Result<DriveOutcome, Interrupted> {
-        let (deaths, claims) = (self.attempt.deaths, self.attempt.claims);
+        let (deaths, claims) = (self.claimed.deaths, self.claimed.claims);
         tracing::error!(run = %self.journal.run(), deaths, claims, "message given up");
         self.journal.span.failed("DEAD_LETTERED");
         self.acquit_others().await?;

@@ -11,29 +11,28 @@ use houston_domain::client_offer::ClientOffer;
 use houston_domain::compression;
 use houston_domain::event::Event;
 use houston_domain::history::Role;
-use houston_domain::local_time::parse_zone;
 use houston_domain::model_policy::Latency;
+use houston_store::claim::ClaimedRun;
 use houston_store::cost::Cost;
 use houston_store::record::Owner;
 use houston_store::run_context::RunContext;
 
+use super::RunDriver;
 use super::compression::Sizes;
 use super::oversight::Oversight;
 use super::routing::{AnsweringAgent, answering_agent};
-use super::{Attempt, RunDriver};
 use crate::config::{ContextConfig, TitleConfig};
 use crate::error::Interrupted;
 use crate::hook::{PromptSection, RunInfo};
 use crate::live::{LiveRun, Registration};
 use crate::prompt::analysis::analysis;
-use crate::prompt::compose::{compose, offers, skills};
+use crate::prompt::compose::{compose, offers};
 use crate::run::journal::Journal;
 use crate::run::model_turn::ModelTurn;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::ToolRunner;
 use crate::setup::Setup;
 use crate::setup::client::with_state;
-use crate::setup::guards::Taint;
 
 /// What follows from the run's context.
 struct Loaded {
@@ -48,21 +47,21 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
     /// `kind` is the setup of the agentable's kind, `context` what was read with the claim.
     pub(super) async fn load(
         mut journal: Journal<'e, S>,
-        attempt: Box<Attempt>,
+        claimed: Box<ClaimedRun>,
         registration: Registration,
         kind: Arc<Setup>,
         context: Option<Box<RunContext>>,
     ) -> Result<Self, Interrupted> {
-        let loaded = load(&mut journal, &attempt, &registration.live, kind, context).await?;
+        let loaded = load(&mut journal, &claimed, &registration.live, kind, context).await?;
         let Loaded { setup, answered_by, model, tools, run } = loaded;
-        let wants_title = attempt.title.is_empty() && setup.agent_type.titles;
+        let wants_title = claimed.title.is_empty() && setup.agent_type.titles;
         let sizes = Sizes::default();
         let mut driver = Self {
             journal,
             model,
             tools,
             run,
-            attempt,
+            claimed,
             registration,
             setup,
             answered_by,
@@ -84,15 +83,15 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
         if let Some(open) = open {
             journal.next_message = open.message;
         }
-        let kind = self.journal.services.setup(&self.attempt.kind).unwrap_or(&self.setup).clone();
-        self.attempt.submission = self.model.take_submission();
-        let loaded = load(&mut self.journal, &self.attempt, &self.registration.live, kind, None).await?;
+        let kind = self.journal.services.setup(&self.claimed.kind).unwrap_or(&self.setup).clone();
+        self.claimed.submission = self.model.frame.submission.take();
+        let loaded = load(&mut self.journal, &self.claimed, &self.registration.live, kind, None).await?;
         let Loaded { setup, answered_by, model, tools, run } = loaded;
         (self.setup, self.answered_by, self.model, self.tools, self.run) =
             (setup, answered_by, model, tools, run);
         self.sizes = Sizes::default();
         // Where counts start anew is not in the history.
-        self.oversight.may_have_asked |= self.attempt.number > 1;
+        self.oversight.may_have_asked |= self.claimed.attempt > 1;
         self.oversight.has_looked = false;
         // An iteration stays open until all of its tools have returned.
         let tools_open = matches!(self.run.next(self.journal.now()), Next::CallTools(_));
@@ -131,7 +130,7 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
 
 async fn load<S: RunStorage>(
     journal: &mut Journal<'_, S>,
-    attempt: &Attempt,
+    claimed: &ClaimedRun,
     live: &Arc<LiveRun>,
     kind: Arc<Setup>,
     context: Option<Box<RunContext>>,
@@ -143,12 +142,12 @@ async fn load<S: RunStorage>(
         None => journal.retrying(|storage| storage.context(agentable, run, *notes, limits)).await?,
     };
     let entries = context.run_entries;
-    let submission = attempt.submission.clone().filter(|submission| submission.entries == entries);
+    let submission = claimed.submission.clone().filter(|submission| submission.entries == entries);
     if let Some(submission) = &submission {
         context.client.clone_from(&submission.offer);
     }
-    let (answered_by, setup) = answering_agent(journal, attempt, &context, kind).await?;
-    if attempt.number > 1 {
+    let (answered_by, setup) = answering_agent(journal, claimed, &context, kind).await?;
+    if claimed.attempt > 1 {
         let cost = journal.of_postgres(|store| store.cost_of_run(run).map_ok(Some)).await?;
         journal.set_cost(cost.unwrap_or(Cost::NOTHING));
     }
@@ -156,7 +155,7 @@ async fn load<S: RunStorage>(
     journal.signals.watchdog = journal.claimed_at() + Duration::from_secs(most);
     let Owner { tenant, user, .. } = journal.owner;
     let info =
-        || RunInfo { tenant, user, agentable, kind: attempt.kind.clone(), run, attempt: attempt.number };
+        || RunInfo { tenant, user, agentable, kind: claimed.kind.clone(), run, attempt: claimed.attempt };
     let setup = journal.services.setups.hooked(setup, info);
     let read = |tenant, summary| journal.of_postgres(move |store| store.tool_source(tenant, summary));
     let sources = journal.services.setups.own_tools_for(&setup, &context, read).await?;
@@ -171,7 +170,7 @@ async fn load<S: RunStorage>(
             with_state(setup, &declared, state.as_ref())
         }
     };
-    let mut tools = tool_runner(&setup, &context);
+    let mut tools = Box::new(ToolRunner::new(Arc::clone(&setup), &context));
     if reads_state {
         // Front ends have written it.
         tools.read_untrusted();
@@ -190,18 +189,10 @@ async fn load<S: RunStorage>(
     let is_patient = setup.agent_type.model_policy.latency.is_some_and(Latency::is_patient);
     let offer = context.client.clone().filter(|_| is_patient);
     let mut loaded =
-        loaded(journal, attempt, Arc::clone(live), (context, pauses), answered_by, (setup, tools));
+        loaded(journal, claimed, Arc::clone(live), (context, pauses), answered_by, (setup, tools));
     loaded.model.frame.offer = offer;
-    if let Some(submission) = submission {
-        loaded.model.await_submitted(*submission);
-    }
+    loaded.model.frame.submission = submission;
     Ok(loaded)
-}
-
-fn tool_runner(setup: &Arc<Setup>, context: &RunContext) -> Box<ToolRunner> {
-    let (zone, taint) = (parse_zone(&context.user.time_zone), Taint::at_start(context, setup));
-    let (offers, skills) = (offers(setup, context), skills(setup, context));
-    Box::new(ToolRunner::new(Arc::clone(setup), offers, skills, context.has_results, taint, zone))
 }
 
 /// The setup with what the message is about. That it is something else than before is said once.
@@ -227,7 +218,7 @@ fn with_section(setup: &Setup, more: impl IntoIterator<Item = PromptSection>) ->
 
 fn loaded<S: RunStorage>(
     journal: &mut Journal<'_, S>,
-    Attempt { title, description, .. }: &Attempt,
+    ClaimedRun { title, description, .. }: &ClaimedRun,
     live: Arc<LiveRun>,
     (context, pauses): (RunContext, Vec<u32>),
     answered_by: AnsweringAgent,

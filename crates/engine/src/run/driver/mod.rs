@@ -23,7 +23,6 @@ use houston_domain::agent::Next;
 use houston_domain::event::Event;
 use houston_domain::run::RunStatus;
 use houston_domain::step::Step;
-use houston_domain::submission::Submission;
 use houston_queue::Lane;
 use houston_spans::Span;
 use houston_store::claim::ClaimedRun;
@@ -86,66 +85,9 @@ pub(crate) struct Driven {
     pub(crate) wants_title: bool,
 }
 
-/// What the claim says about the agentable and this attempt.
-struct Attempt {
-    kind: String,
-    title: String,
-    description: String,
-    /// Number of this attempt, from 1.
-    number: i32,
-    /// Consecutive deaths of workers, and consecutive claims, without a committed step.
-    deaths: i32,
-    claims: i32,
-    /// Whether the claim found that the run kills its workers.
-    is_given_up: bool,
-    /// Failed attempts so far.
-    failed: i32,
-    /// Whether the run waited before this attempt, or another worker lost it.
-    was_left: bool,
-    /// The model call that the run has submitted last.
-    submission: Option<Box<Submission>>,
-}
-
-impl Attempt {
-    fn of(claimed: ClaimedRun) -> Self {
-        let ClaimedRun {
-            kind,
-            title,
-            description,
-            attempt,
-            deaths,
-            claims,
-            is_given_up,
-            failed_attempts,
-            event,
-            submission,
-            ..
-        } = claimed;
-        let was_left =
-            matches!(event.event, Event::AttemptStarted { takeover, resumed, .. } if takeover || resumed);
-        Self {
-            kind,
-            title,
-            description,
-            number: attempt,
-            deaths,
-            claims,
-            is_given_up,
-            failed: failed_attempts,
-            was_left,
-            submission,
-        }
-    }
-
-    /// Attempts that ended since the last committed step without one of their own: their workers died, or lost the run.
-    fn lost(&self) -> i32 {
-        self.deaths.max(self.claims - 1)
-    }
-
-    /// Whether the message is to be given up: the run kills its workers, or too many of them lost it.
-    fn must_be_given_up(&self, config: &Config) -> bool {
-        self.is_given_up || self.claims > config.max_claims
-    }
+/// Whether the message is to be given up: the run kills its workers, or too many of them lost it.
+fn must_be_given_up(claimed: &ClaimedRun, config: &Config) -> bool {
+    claimed.is_given_up || claimed.claims > config.max_claims
 }
 
 /// One claimed run while this worker drives it.
@@ -155,7 +97,7 @@ pub(crate) struct RunDriver<'e, S> {
     tools: Box<ToolRunner>,
     run: AgentRun,
     /// Boxed: it is read at the beginning and the end, and the future of the run waits in between.
-    attempt: Box<Attempt>,
+    claimed: Box<ClaimedRun>,
     registration: Registration,
     /// The setup of the agent that answers, limited to what this run may do.
     setup: Arc<Setup>,
@@ -240,8 +182,7 @@ async fn start<'e, S: RunStorage>(
     let context = claimed.context.take();
     match services.setup(&claimed.kind).cloned() {
         Some(kind) => {
-            let attempt = Box::new(Attempt::of(claimed));
-            let driver = RunDriver::load(journal, attempt, registration, kind, context).await?;
+            let driver = RunDriver::load(journal, Box::new(claimed), registration, kind, context).await?;
             Ok(Started::Driving(driver))
         }
         None => ending::refuse_unknown_kind(journal, &claimed.kind, context).await.map(Started::Refused),
@@ -323,7 +264,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// What precedes the first step of an attempt.
     async fn begin(&mut self) -> Flow {
         self.book_lost_calls();
-        if self.attempt.must_be_given_up(&self.journal.services.config) {
+        if must_be_given_up(&self.claimed, &self.journal.services.config) {
             return self.give_up().await.map(ControlFlow::Break);
         }
         if let Some(reason) = self.answered_by.unavailable.take() {
@@ -333,21 +274,28 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Ok(ControlFlow::Continue(()));
         }
         // Messages posted after a cancel request are for the next run.
-        let reads = self.attempt.number > 1 && !self.journal.signals.is_cancelled();
+        let reads = self.claimed.attempt > 1 && !self.journal.signals.is_cancelled();
         if !matches!(self.run.next(self.journal.now()), Next::CallTools(_)) {
             // A run with open calls waited for those, if it waited.
-            self.oversight.may_have_asked = self.attempt.was_left;
-            if self.model.submission().is_some() {
+            let was_left = matches!(self.claimed.event.event,
+                Event::AttemptStarted { takeover, resumed, .. } if takeover || resumed);
+            self.oversight.may_have_asked = was_left;
+            if self.model.frame.submission.is_some() {
                 return Ok(ControlFlow::Continue(()));
             }
             if reads {
                 self.read_messages().await?;
             }
-            if self.attempt.was_left {
+            if was_left {
                 return self.wait_for_plans().await;
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Attempts that ended since the last committed step without one of their own: their workers died, or lost the run.
+    fn lost_attempts(&self) -> i32 {
+        self.claimed.deaths.max(self.claimed.claims - 1)
     }
 
     /// Workers have lost the run since the last commit while the model was to be called: its provider may have begun to answer each of
@@ -355,8 +303,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// comes later have sent nothing.
     fn book_lost_calls(&mut self) {
         let is_calling = matches!(self.setup.drive, Drive::ModelLoop);
-        let has_asked = self.model.submission().is_none();
-        if self.attempt.lost() == 0
+        let has_asked = self.model.frame.submission.is_none();
+        if self.lost_attempts() == 0
             || !is_calling
             || !has_asked
             || self.run.next(self.journal.now()) != Next::CallModel
@@ -364,7 +312,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return;
         }
         let tokens = self.model.estimate(self.run.history(), self.tools.offer());
-        for _ in 0..self.attempt.lost() {
+        for _ in 0..self.lost_attempts() {
             self.journal.ledger.enter_lost(self.setup.model.description(), tokens);
         }
     }

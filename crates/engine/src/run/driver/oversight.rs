@@ -76,7 +76,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Whether the limit that ends the run now may be lifted: people may have let it go on since, before this attempt.
     pub(super) fn may_be_lifted(&self, next: &AgentNext) -> bool {
-        *next == AgentNext::Done(RunStatus::SameTool) && self.attempt.number > 1 && !self.oversight.has_looked
+        *next == AgentNext::Done(RunStatus::SameTool)
+            && self.claimed.attempt > 1
+            && !self.oversight.has_looked
     }
 
     /// Whether the overseer has found something that stops the run. Of what no turn shows the model is

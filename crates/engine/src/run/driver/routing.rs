@@ -16,11 +16,12 @@ use houston_domain::inner_call::inner_call;
 use houston_domain::storable::storable;
 use houston_domain::team::{RoutedBy, RouterKind};
 use houston_llm::{Answer, AnswerSchema, Request, SystemPart, call, metered};
+use houston_store::claim::ClaimedRun;
 use houston_store::run_context::RunContext;
 use houston_store::serving::{Serving, ServingAgent, ServingTeam};
 use serde_json::{Value, json};
 
-use super::Attempt;
+use super::must_be_given_up;
 use crate::config::TeamsConfig;
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
@@ -64,7 +65,7 @@ impl AnsweringAgent {
 /// agentable's kind.
 pub(super) async fn answering_agent<S: RunStorage>(
     journal: &mut Journal<'_, S>,
-    attempt: &Attempt,
+    claimed: &ClaimedRun,
     context: &RunContext,
     kind: Arc<Setup>,
 ) -> Result<(AnsweringAgent, Arc<Setup>), Interrupted> {
@@ -78,7 +79,7 @@ pub(super) async fn answering_agent<S: RunStorage>(
         }
         Serving::Agent(agent) => (AnsweringAgent::default(), &**agent),
         Serving::Routed(agent) => (AnsweringAgent::routed_to(agent), &**agent),
-        Serving::Team(team) => match Box::pin(route(journal, attempt, &kind, team, context)).await? {
+        Serving::Team(team) => match Box::pin(route(journal, claimed, &kind, team, context)).await? {
             Some(agent) => (AnsweringAgent::routed_to(agent), agent),
             None => {
                 let reason = format!(
@@ -105,47 +106,35 @@ struct Pick<'t> {
     reason: String,
 }
 
-/// Result of asking a router's model.
-enum RouterAnswer<'t> {
-    Picked(&'t ServingAgent, String),
-    /// The call failed, or the answer names no agent of the team. Contains the reason.
-    Failed(String),
-    /// The run is ending or handed over; the worker that continues it picks.
-    Stopped,
-}
-
 /// Picks and commits the agent of `team` that answers. `None` when all are disabled. `setup` is that of the kind.
 async fn route<'t, S: RunStorage>(
     journal: &mut Journal<'_, S>,
-    attempt: &Attempt,
+    claimed: &ClaimedRun,
     setup: &Setup,
     team: &'t ServingTeam,
     context: &RunContext,
 ) -> Result<Option<&'t ServingAgent>, Interrupted> {
     let Some(fallback) = team.fallback() else { return Ok(None) };
     let is_over = journal.signals.is_cancelled() || journal.signals.is_draining();
-    if is_over || attempt.must_be_given_up(&journal.services.config) {
+    if is_over || must_be_given_up(claimed, &journal.services.config) {
         return Ok(Some(fallback));
     }
     let message = message(context, journal.services.config.teams.message_chars);
-    let default = |reason| Pick { agent: fallback, by: RoutedBy::Default, reason };
-    let pick = match team.router.by {
+    let picked = match team.router.by {
         RouterKind::Rules => {
             let picked = pin!(by_rules(journal.services, journal.owner.tenant, team, message));
-            match journal.signals.until_stopped(picked).await? {
-                Ok(picked) => picked.unwrap_or_else(default),
-                Err(_) => return Ok(Some(fallback)),
-            }
+            journal.signals.until_stopped(picked).await?.ok()
         }
-        RouterKind::Model => match by_model(journal, setup, team, &message, context).await? {
-            RouterAnswer::Picked(agent, reason) => Pick { agent, by: RoutedBy::Model, reason },
-            RouterAnswer::Failed(reason) => {
-                tracing::warn!(team = %team.id, reason, "the router's model picked no agent");
-                default(reason)
-            }
-            RouterAnswer::Stopped => return Ok(Some(fallback)),
-        },
+        RouterKind::Model => by_model(journal, setup, team, &message, context).await?,
     };
+    // The run is ending or handed over; the worker that continues it picks.
+    let Some(picked) = picked else { return Ok(Some(fallback)) };
+    let pick = picked.unwrap_or_else(|reason| {
+        if team.router.by == RouterKind::Model {
+            tracing::warn!(team = %team.id, reason, "the router's model picked no agent");
+        }
+        Pick { agent: fallback, by: RoutedBy::Default, reason }
+    });
     commit_pick(journal, team, &pick).await?;
     Ok(Some(pick.agent))
 }
@@ -170,17 +159,19 @@ async fn by_rules<'t>(
     Ok(Pick { agent, by: RoutedBy::Rule, reason: format!("rule {} holds", index + 1) })
 }
 
-/// Picks by the router's model.
+/// Picks by the router's model. `None`: the run is ending or handed over. The reason why none is picked, if the call failed, or the
+/// answer names no agent of the team.
 async fn by_model<'t, S: RunStorage>(
     journal: &mut Journal<'_, S>,
     setup: &Setup,
     team: &'t ServingTeam,
     message: &str,
     context: &RunContext,
-) -> Result<RouterAnswer<'t>, Interrupted> {
+) -> Result<Option<Result<Pick<'t>, String>>, Interrupted> {
     let able: Vec<&ServingAgent> = team.agents.iter().filter(|agent| agent.enabled).collect();
     if let [only] = able[..] {
-        return Ok(RouterAnswer::Picked(only, "no other agent may answer".to_owned()));
+        let reason = "no other agent may answer".to_owned();
+        return Ok(Some(Ok(Pick { agent: only, by: RoutedBy::Model, reason })));
     }
     let model = metered(journal.services.setups.model_of(ROUTING).await);
     let names: Vec<&str> = able.iter().map(|agent| agent.name.as_str()).collect();
@@ -206,34 +197,30 @@ async fn by_model<'t, S: RunStorage>(
     // What people have added is for the answer: the default agent gives it.
     let next = (tokens, setup.policy.limits.max_output_tokens);
     if check_budget(journal, setup, next, &Raises::default()).await?.over.is_some() {
-        return Ok(RouterAnswer::Failed("a budget is reached".to_owned()));
+        return Ok(Some(Err("a budget is reached".to_owned())));
     }
     let answer = tokio::select! {
         biased;
         () = journal.signals.lost() => return Err(Interrupted::Lost),
-        () = journal.signals.cancel().cancelled() => return Ok(RouterAnswer::Stopped),
-        () = journal.signals.draining() => return Ok(RouterAnswer::Stopped),
+        () = journal.signals.cancel().cancelled() => return Ok(None),
+        () = journal.signals.draining() => return Ok(None),
         () = tokio::time::sleep(Duration::from_millis(config.timeout_ms)) => {
-            return Ok(RouterAnswer::Failed(format!("the model took longer than {} ms", config.timeout_ms)));
+            return Ok(Some(Err(format!("the model took longer than {} ms", config.timeout_ms))));
         }
         answer = call(&*model, &request) => answer,
     };
-    Ok(match answer {
-        Ok(answer) => read_pick(answer, &able),
-        Err(error) => RouterAnswer::Failed(error.to_string()),
-    })
+    Ok(Some(answer.map_err(|error| error.to_string()).and_then(|answer| read_pick(answer, &able))))
 }
 
 /// Reads the picked agent from the answer.
-fn read_pick<'t>(answer: Answer, able: &[&'t ServingAgent]) -> RouterAnswer<'t> {
+fn read_pick<'t>(answer: Answer, able: &[&'t ServingAgent]) -> Result<Pick<'t>, String> {
     let said = answer.value.unwrap_or_default();
     let named = said["agent"].as_str().unwrap_or_default();
     let mut reason: String = said["reason"].as_str().unwrap_or_default().chars().take(REASON_CHARS).collect();
     storable(&mut reason);
-    match able.iter().find(|agent| agent.name == named) {
-        Some(agent) => RouterAnswer::Picked(agent, reason),
-        None => RouterAnswer::Failed("the model named no agent of the team".to_owned()),
-    }
+    let agent = able.iter().find(|agent| agent.name == named);
+    let agent = agent.ok_or_else(|| "the model named no agent of the team".to_owned())?;
+    Ok(Pick { agent, by: RoutedBy::Model, reason })
 }
 
 /// Commits the pick as an event of the run, where the next attempt finds it.

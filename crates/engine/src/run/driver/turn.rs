@@ -14,7 +14,7 @@ use houston_domain::message::RESULT;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, Usage};
 use houston_domain::run::RunStatus;
 use houston_domain::step::{RunTransition, Step};
-use houston_domain::submission::SubmittedCall;
+use houston_domain::submission::{Submission, SubmittedCall};
 use houston_domain::tool_call::ToolCall;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -59,7 +59,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Box::pin(self.wait_for(None, Vec::new())).await;
         }
         // What was submitted is fetched, whatever the request would be now.
-        let tokens = match self.model.submission() {
+        let tokens = match &self.model.frame.submission {
             Some(submission) => submission.input_tokens,
             None => match Box::pin(self.before_call()).await? {
                 Ok(tokens) => tokens,
@@ -380,23 +380,23 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Waits for the answer of a call, which the provider has accepted now or before. `input_tokens`: those of its request.
     async fn wait_for_submitted(&mut self, call: SubmittedCall, input_tokens: u64) -> Flow {
         let (run, agentable, now) = (self.journal.run(), self.journal.agentable(), self.journal.now());
-        let submission = match self.model.take_submission() {
-            Some(known) if known.call == call => *known,
+        let submission = match self.model.frame.submission.take() {
+            Some(known) if known.call == call => known,
             _ => {
-                let of = (now, self.run.own_entries());
-                let submission = self.model.submitted(call, of, input_tokens);
+                let (entries, offer) = (self.run.own_entries(), self.model.frame.offer.clone());
+                let submission = Box::new(Submission { call, at: now, input_tokens, entries, offer });
                 self.journal.retrying(|storage| storage.keep_submission(run, &submission)).await?;
                 submission
             }
         };
         if submission.is_overdue(now) {
-            self.model.await_submitted(submission);
+            self.model.frame.submission = Some(submission);
             self.withdraw_submitted().await;
             return self.ask_without_submitting();
         }
         let unread = self.journal.retrying(|storage| storage.unread(agentable)).await?.count;
         let held = Held::until(submission.look_at(now), unread);
-        self.model.await_submitted(submission);
+        self.model.frame.submission = Some(submission);
         let step = self.journal.next_step();
         self.await_answers(step, held, None).await
     }
@@ -411,7 +411,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// The run ends, or goes on without the answer: the provider is told so, and what it was sent counts as used, since it may have
     /// answered.
     pub(super) async fn withdraw_submitted(&mut self) {
-        let Some(submission) = self.model.take_submission() else { return };
+        let Some(submission) = self.model.frame.submission.take() else { return };
         let models = self.setup.model.candidates();
         let asked = models.into_iter().find(|model| model.to_string() == submission.call.model);
         let asked = asked.unwrap_or(self.setup.model.description());

@@ -102,12 +102,6 @@ impl Attachments {
         Self { limits, images, takes, ..Self::default() }
     }
 
-    /// The history was replaced: what was found in it is searched again.
-    pub(super) fn forget(&mut self) {
-        self.searched = 0;
-        self.mentions.clear();
-    }
-
     /// Searches entries that were added. Returns whether files must be read.
     pub(super) fn search(&mut self, history: &[Entry]) -> bool {
         search(history, &mut self.searched, &mut self.mentions, references, MAX_REFERENCES);
@@ -217,35 +211,35 @@ async fn read_one<S: RunStorage>(
         AttachmentType::Text => limits.max_text_bytes,
         AttachmentType::Image(_) | AttachmentType::Pdf => file.bytes,
     };
-    let away = |why: &str| Block::text(described(file.id, &file.name, file.kind, file.bytes, why));
+    let line = |why: &str| described(file.id, &file.name, file.kind, file.bytes, why);
     // A PDF whose text is stored is not read for it again.
     if let (Share::AsText, Some((text, is_cut))) = (share, &file.text) {
         return Ok(Block::text(fenced(file.id, &file.name, text, *is_cut)));
     }
     let bytes = journal.of_postgres(|store| read_bytes(store, tenant, file, most)).await?;
-    let Some(bytes) = bytes else { return Ok(away("It cannot be read now.")) };
+    let Some(bytes) = bytes else { return Ok(Block::text(line("It cannot be read now."))) };
     Ok(match (file.kind, file.header) {
         (AttachmentType::Image(_), Some(header)) => {
-            let unseen = described(file.id, &file.name, file.kind, file.bytes, "You cannot see it.");
-            let base64 = to_base64(&bytes).into();
+            let (base64, unseen) = (to_base64(&bytes).into(), line("You cannot see it."));
             Block::Image(SentImage { id: ImageId(file.id.0), header, base64, unseen })
         }
-        (AttachmentType::Image(_), None) => away("It cannot be sent to you."),
+        (AttachmentType::Image(_), None) => Block::text(line("It cannot be sent to you.")),
         (AttachmentType::Text, _) => {
             let is_cut = bytes.len() > most || file.bytes > bytes.len();
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(most)]);
             Block::text(fenced(file.id, &file.name, text.trim_end_matches('\u{fffd}'), is_cut))
         }
-        (AttachmentType::Pdf, _) if share == Share::Whole && takes.all_documents => {
-            Block::Document(document(file, &bytes, away_text(file)))
-        }
         (AttachmentType::Pdf, _) => {
-            let text = pdf_text(journal, file, &bytes, limits.max_text_bytes).await?;
-            if share == Share::Whole {
-                Block::Document(document(file, &bytes, text))
+            let unread = if share == Share::Whole && takes.all_documents {
+                line("You cannot read it.")
             } else {
-                Block::text(text)
+                pdf_text(journal, file, &bytes, limits.max_text_bytes).await?
+            };
+            if share != Share::Whole {
+                return Ok(Block::text(unread));
             }
+            let (name, base64) = (file.name.clone(), to_base64(&bytes).into());
+            Block::Document(SentDocument { id: file.id, name, base64, unread })
         }
     })
 }
@@ -272,14 +266,6 @@ async fn read_bytes(
         }
     }
     Ok(Some(bytes))
-}
-
-fn document(file: &StoredAttachment, bytes: &[u8], unread: String) -> SentDocument {
-    SentDocument { id: file.id, name: file.name.clone(), base64: to_base64(bytes).into(), unread }
-}
-
-fn away_text(file: &StoredAttachment) -> String {
-    described(file.id, &file.name, file.kind, file.bytes, "You cannot read it.")
 }
 
 /// The text of a PDF between fences, or a line that says why there is none. It is stored, so that it is read once.
@@ -332,12 +318,6 @@ pub(super) struct Images {
 impl Images {
     pub(super) fn new(limits: ContextImages, are_seen: bool) -> Self {
         Self { limits, are_seen, ..Self::default() }
-    }
-
-    /// The history was replaced: what was found in it is searched again.
-    pub(super) fn forget(&mut self) {
-        self.searched = 0;
-        self.mentions.clear();
     }
 
     /// Searches entries that were added. Returns whether images must be read.
@@ -442,7 +422,7 @@ mod tests {
         let plain = [Entry::user(vec![Block::text("hi")]), Entry::assistant(vec![Block::text("ho")])];
         assert!(!images.search(&plain));
         assert_eq!(images.insertions().count(), 0);
-        images.forget();
+        images.search(&[]);
 
         let post = |text: &str, ids: &[u128]| {
             Entry::user(vec![

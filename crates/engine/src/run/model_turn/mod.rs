@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use houston_domain::attachment::ContextAttachments;
 use houston_domain::budget::Raises;
 use houston_domain::budget::{BudgetScope, OverBudget};
@@ -22,7 +21,7 @@ use houston_domain::image::ContextImages;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
 use houston_domain::submission::{Submission, SubmittedCall};
 use houston_llm::{
-    ContextBudget, Deferred, Description, Ledger, Request, Submitting, SystemPart, more_room, tokens, used_up,
+    ContextBudget, Deferred, Description, Request, Submitting, SystemPart, more_room, tokens, used_up,
 };
 use houston_tools::{FINDING_TOOLS, Offer};
 use rust_decimal::Decimal;
@@ -80,30 +79,14 @@ pub(crate) struct Frame {
     pub(crate) raises: Raises,
     /// The limit of an answer that is asked for again, because thinking has used up the first one.
     more: Option<u32>,
-    /// The call whose answer is waited for.
-    submission: Option<Box<Submission>>,
+    /// The call whose answer is waited for: the next call fetches it.
+    pub(crate) submission: Option<Box<Submission>>,
     /// Whether the last answer was that of a submitted call.
     pub(crate) has_fetched: bool,
     /// Whether a call that was submitted has got no answer: it is made as usual now.
     hurries: bool,
     /// What the client offers the run, if its calls may be submitted: kept with such a call.
     pub(crate) offer: Option<Box<ClientOffer>>,
-}
-
-/// What one call is made with besides the history.
-#[derive(Clone, Copy)]
-struct Asking<'c> {
-    offer: &'c Offer,
-    /// See [`Request::avoid`].
-    avoid: &'c [String],
-    /// See [`Request::waited_ms`].
-    waited_ms: &'c AtomicU64,
-}
-
-impl<'c> Asking<'c> {
-    fn of(self, request: Request<'c>) -> Request<'c> {
-        Request { avoid: self.avoid, waited_ms: Some(self.waited_ms), ..request }
-    }
 }
 
 /// How often one answer is let go on after its provider has paused it.
@@ -139,31 +122,6 @@ impl ModelTurn {
         let frame = Box::new(Frame { system, system_context, cache_key, pauses, ..Frame::default() });
         let is_answered_by_text = false;
         Self { setup, live, frame, answering, budget, images, attachments, inert: false, is_answered_by_text }
-    }
-
-    /// A call that the provider has accepted, as it is remembered.
-    pub(crate) fn submitted(
-        &self,
-        call: SubmittedCall,
-        (at, entries): (DateTime<Utc>, usize),
-        input_tokens: u64,
-    ) -> Submission {
-        Submission { call, at, input_tokens, entries, offer: self.frame.offer.clone() }
-    }
-
-    /// The call whose answer is waited for.
-    pub(crate) fn submission(&self) -> Option<&Submission> {
-        self.frame.submission.as_deref()
-    }
-
-    /// The next call fetches the answer of this one.
-    pub(crate) fn await_submitted(&mut self, submission: Submission) {
-        self.frame.submission = Some(Box::new(submission));
-    }
-
-    /// The call whose answer is not waited for any more.
-    pub(crate) fn take_submission(&mut self) -> Option<Box<Submission>> {
-        self.frame.submission.take()
     }
 
     /// What was submitted gets no answer: the next call is made as usual.
@@ -256,8 +214,8 @@ impl ModelTurn {
     /// Forgets what the provider counted, because the history was compressed.
     pub(crate) fn forget_counts(&mut self) {
         self.budget = ContextBudget::default();
-        self.images.forget();
-        self.attachments.forget();
+        // An empty history refers to no files: the next one is searched from its beginning.
+        self.must_read_files(&[]);
     }
 
     fn request<'r>(
@@ -334,8 +292,14 @@ impl ModelTurn {
         let waited_ms = AtomicU64::new(0);
         let outcome = loop {
             let outcome = {
-                let asking = Asking { offer, avoid: &journal.hung, waited_ms: &waited_ms };
-                let call = self.stream(history, asking, tokens, bounds, &mut answerer, &journal.ledger);
+                let history = self.with_files(history);
+                let request = Request {
+                    avoid: &journal.hung,
+                    waited_ms: Some(&waited_ms),
+                    ledger: Some(&journal.ledger),
+                    ..self.request(&history, offer, Some(tokens))
+                };
+                let call = self.stream(&request, bounds, &mut answerer);
                 let call = pin!(call.instrument(span.clone()));
                 journal.signals.until_stopped(call).await?
             };
@@ -431,22 +395,16 @@ impl ModelTurn {
 
     async fn stream(
         &self,
-        history: &[Entry],
-        asking: Asking<'_>,
-        tokens: u64,
+        request: &Request<'_>,
         bounds: Bounds,
         answerer: &mut Answerer,
-        ledger: &Ledger,
     ) -> Result<Read, ModelError> {
-        let history = &*self.with_files(history);
-        let request = asking.of(self.request(history, asking.offer, Some(tokens)));
-        let request = Request { ledger: Some(ledger), ..request };
-        let stream = self.setup.model.stream(&request).await?;
+        let stream = self.setup.model.stream(request).await?;
         let mut read = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
         if let Read::Answer(answer) = &mut read
             && answer.stop == StopReason::Paused
         {
-            Box::pin(self.go_on(&request, answer, bounds, answerer)).await?;
+            Box::pin(self.go_on(request, answer, bounds, answerer)).await?;
         }
         Ok(read)
     }

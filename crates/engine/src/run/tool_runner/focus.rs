@@ -71,7 +71,8 @@ impl ToolRunner {
         focus: &Focus,
     ) -> Said {
         let Some(tool) = reader(self.offer(), provider) else { return Said::NoTool };
-        let call = call(provider, focus);
+        let input = json!({ provider.argument.clone(): focus.id });
+        let call = ToolCall { id: "focus".to_owned(), name: provider.tool.clone(), input, malformed: None };
         let judged = self.judge(journal, &call, None, &[], &[]);
         let Judgement::Allow = judged.judgement else { return Said::Failed };
         let now = |answer: Option<String>| answer.map_or(Said::Failed, |answer| Said::Answer(answer, 0));
@@ -94,7 +95,9 @@ impl ToolRunner {
         work: BoxFuture<'static, ToolResponse>,
         timeout: Duration,
     ) -> Said {
-        let key = key(&journal.owner, tool, focus);
+        let Owner { tenant, user, .. } = journal.owner;
+        let Focus { kind, id, .. } = focus.clone();
+        let key = CacheKey { tenant, user, kind, id, tool: tool.to_owned() };
         let fresh = Duration::from_secs(journal.services.config.context.focus.fresh_s);
         let cache = journal.context_cache();
         let said = match &cache {
@@ -173,16 +176,6 @@ async fn read<S: RunStorage>(journal: &Journal<'_, S>, record: &dyn Record) -> O
 
 fn answer_of(response: &ToolResponse) -> Option<String> {
     response.is_success().then(|| response.text().to_owned())
-}
-
-fn key(owner: &Owner, tool: &str, focus: &Focus) -> CacheKey {
-    let Focus { kind, id, .. } = focus.clone();
-    CacheKey { tenant: owner.tenant, user: owner.user, kind, id, tool: tool.to_owned() }
-}
-
-fn call(provider: &ContextProvider, focus: &Focus) -> ToolCall {
-    let input = json!({ provider.argument.clone(): focus.id });
-    ToolCall { id: "focus".to_owned(), name: provider.tool.clone(), input, malformed: None }
 }
 
 fn add_ids(value: &Value, ids: &mut Vec<String>) {

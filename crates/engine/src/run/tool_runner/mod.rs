@@ -21,11 +21,14 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use chrono_tz::Tz;
 use houston_domain::budget::Raises;
+use houston_domain::local_time::parse_zone;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolResponse};
+use houston_store::run_context::RunContext;
 use houston_tools::{CallContext, Offer, Skills, TaskKind};
 use rust_decimal::Decimal;
 
 use self::resume::Committed;
+use crate::prompt::compose::{offers, skills};
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 use crate::setup::Setup;
@@ -69,29 +72,20 @@ pub(crate) struct ToolRunner {
 }
 
 impl ToolRunner {
-    pub(crate) fn new(
-        setup: Arc<Setup>,
-        [offer, offer_with_results]: [Offer; 2],
-        skills: Option<Skills>,
-        has_results: bool,
-        taint: Taint,
-        zone: Tz,
-    ) -> Self {
-        let skills = skills.map(Arc::new);
-        let recorded = Committed::default();
-        let (raises, reserved, task_kinds) = (Raises::default(), Vec::new(), OnceLock::new());
+    pub(crate) fn new(setup: Arc<Setup>, context: &RunContext) -> Self {
+        let [offer, offer_with_results] = offers(&setup, context);
         Self {
-            setup,
             offer,
             offer_with_results,
-            has_results,
-            skills,
-            taint,
-            zone,
-            recorded,
-            raises,
-            reserved,
-            task_kinds,
+            has_results: context.has_results,
+            skills: skills(&setup, context).map(Arc::new),
+            taint: Taint::at_start(context, &setup),
+            zone: parse_zone(&context.user.time_zone),
+            setup,
+            recorded: Committed::default(),
+            raises: Raises::default(),
+            reserved: Vec::new(),
+            task_kinds: OnceLock::new(),
             written: Vec::new(),
         }
     }

@@ -133,7 +133,19 @@ async fn write<S: RunStorage>(
     journal: &Journal<'_, S>,
     records: &[PendingRecord],
 ) -> Result<(S::Transaction, Responses), Interrupted> {
-    journal.retrying(|_| try_write(journal, records)).await
+    let limits = limits(journal);
+    let write = |_| async move {
+        let mut rows = journal.begin().await?;
+        let mut responses = Responses::with_capacity(records.len());
+        for PendingRecord { call, ids, record, note, untrusted, traceparent } in records {
+            rows.set_traceparent(traceparent.as_deref());
+            let owner = Owner { untrusted: *untrusted, ..journal.owner };
+            let response = rows.record(owner, *ids, limits, &**record).await?;
+            responses.push((call.clone(), cut(journal, noted(response, note.as_deref()))));
+        }
+        Ok((rows, responses))
+    };
+    journal.retrying(write).await
 }
 
 /// What the records would change. Nothing is written.
@@ -141,19 +153,15 @@ pub(super) async fn previews<S: RunStorage>(
     journal: &Journal<'_, S>,
     records: &[&PendingRecord],
 ) -> Result<Vec<Option<String>>, Interrupted> {
-    journal.retrying(|_| try_preview(journal, records)).await
-}
-
-async fn try_preview<S: RunStorage>(
-    journal: &Journal<'_, S>,
-    records: &[&PendingRecord],
-) -> houston_store::Result<Vec<Option<String>>> {
-    let mut rows = journal.begin().await?;
-    let mut previews = Vec::with_capacity(records.len());
-    for PendingRecord { ids, record, .. } in records {
-        previews.push(rows.preview(journal.owner, *ids, limits(journal), &**record).await?);
-    }
-    Ok(previews)
+    let preview = |_| async move {
+        let mut rows = journal.begin().await?;
+        let mut previews = Vec::with_capacity(records.len());
+        for PendingRecord { ids, record, .. } in records {
+            previews.push(rows.preview(journal.owner, *ids, limits(journal), &**record).await?);
+        }
+        Ok(previews)
+    };
+    journal.retrying(preview).await
 }
 
 /// What a record reads; what it writes is not kept.
@@ -169,22 +177,6 @@ fn limits<S: RunStorage>(journal: &Journal<'_, S>) -> RecordLimits {
     let config = &journal.services.config;
     let page_bytes = config.context.results.page_bytes;
     RecordLimits { tasks: config.tasks, reach: config.reach, check_ins: config.check_ins, page_bytes }
-}
-
-async fn try_write<S: RunStorage>(
-    journal: &Journal<'_, S>,
-    records: &[PendingRecord],
-) -> houston_store::Result<(S::Transaction, Responses)> {
-    let limits = limits(journal);
-    let mut rows = journal.begin().await?;
-    let mut responses = Responses::with_capacity(records.len());
-    for PendingRecord { call, ids, record, note, untrusted, traceparent } in records {
-        rows.set_traceparent(traceparent.as_deref());
-        let owner = Owner { untrusted: *untrusted, ..journal.owner };
-        let response = rows.record(owner, *ids, limits, &**record).await?;
-        responses.push((call.clone(), cut(journal, noted(response, note.as_deref()))));
-    }
-    Ok((rows, responses))
 }
 
 /// For each response, whether the call succeeded.

@@ -7,7 +7,6 @@ use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::LearningId;
 use houston_domain::tool_call::ToolErrorCode;
 use houston_store::history::CommittedIntent;
-use houston_store::run_context::RunContext;
 use houston_tools::{CheckOutcome, Tool as _};
 use serde_json::json;
 use tokio::time::Instant;
@@ -32,8 +31,7 @@ impl Turn {
         let executed = tools.iter().map(|tool| Arc::clone(&tool.executed)).collect();
         let process = Process::new(ScriptedModel::new([]), tools);
         let setup = process.setup();
-        let offers = [setup.offer.clone(), setup.offer_with_results.clone()];
-        let tools = ToolRunner::new(setup, offers, None, false, Taint::default(), Tz::UTC);
+        let tools = ToolRunner::new(setup, &RunContext::default());
         Self { process, tools, calls, executed }
     }
 

@@ -45,7 +45,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         };
         let limits = self.journal.services.config.plans;
         let has_planner = !self.setup.model.description().simulated;
-        let id = agentable.public_id(&self.attempt.kind);
+        let id = agentable.public_id(&self.claimed.kind);
         let json = stored.document.to_string();
         let graph = if json.len() <= SMALL_BYTES {
             Graph::new(id, stored, &json, (limits, has_planner))
@@ -119,7 +119,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// A worker has lost the run while a model was asked for the step: how much it wrote is not known, so the next commit counts what it
     /// was sent.
     fn book_lost_call(&self, graph: &Graph, path: &str) {
-        if self.attempt.lost() > 0
+        if self.lost_attempts() > 0
             && let Some((.., Work::Llm { prompt, .. })) =
                 graph.begun.works.iter().rfind(|(of, ..)| of == path)
         {
