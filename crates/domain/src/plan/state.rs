@@ -54,7 +54,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(super) fn new(code: &str, message: impl Into<String>) -> Self {
+    /// A failure with this code and sentence.
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into() }
     }
 }

@@ -20,14 +20,6 @@ use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 use crate::setup::guards::shown;
 
-/// Why a plan fails whose run kills its workers.
-pub(super) fn given_up() -> Failure {
-    Failure {
-        code: "DEAD_LETTERED".to_owned(),
-        message: "its workers died too often while they drove it".to_owned(),
-    }
-}
-
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Ends the plan. Continues if its run does, because something arrived.
     pub(super) async fn end_plan(&mut self, graph: &mut Graph, works: &mut Works, end: End) -> Flow {
@@ -113,8 +105,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 self.close_graph(graph, &End::Cancelled);
                 self.cancel().await
             } else {
-                let message = "the plan took longer than it may".to_owned();
-                self.close_graph(graph, &End::Failed(Failure { code: "TIMEOUT".to_owned(), message }));
+                let failure = Failure::new("TIMEOUT", "the plan took longer than it may");
+                self.close_graph(graph, &End::Failed(failure));
                 self.end(status).await
             };
             match ended {
@@ -150,7 +142,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
 pub(super) fn failure_of(graph: &Graph, path: &str) -> Failure {
     let error = graph.states.get(path).and_then(|state| state.error.clone());
-    error.unwrap_or_else(|| Failure { code: "STEP_FAILED".to_owned(), message: format!("`{path}` failed") })
+    error.unwrap_or_else(|| Failure::new("STEP_FAILED", format!("`{path}` failed")))
 }
 
 /// A call of a tool or a model that has finished.
@@ -170,42 +162,36 @@ pub(super) enum Returned {
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Records what a call has returned. What comes too late is not kept.
     pub(super) fn record_finished(&mut self, graph: &mut Graph, finished: Finished) {
-        let Finished { path, attempt, returned } = finished;
         let is_expected = graph
             .states
-            .get(&path)
-            .is_some_and(|state| state.status == Status::Running && state.attempt == attempt);
+            .get(&finished.path)
+            .is_some_and(|state| state.status == Status::Running && state.attempt == finished.attempt);
         if !is_expected {
             return;
         }
-        let result = Finished { path: path.clone(), attempt, returned: returned.clone() };
-        graph.begun.results.push(result);
-        match returned {
-            Returned::Tool(response) => self.record_response(graph, &path, response),
-            Returned::Llm(Ok(value)) => {
-                graph.succeed(&path, value);
-            }
-            Returned::Llm(Err(failure)) => self.record_failure(graph, &path, failure),
+        graph.begun.results.push(finished.clone());
+        match finished.returned {
+            Returned::Tool(response) => self.record_response(graph, &finished.path, response),
+            Returned::Llm(result) => self.record_result(graph, &finished.path, result),
         }
     }
 
     /// Records the response of a tool.
     pub(super) fn record_response(&mut self, graph: &mut Graph, path: &str, response: ToolResponse) {
-        match self.tools.step_response(&self.journal, response) {
-            ToolResponse::Success { observation } => {
-                graph.succeed(path, value_of(observation));
-            }
+        let result = match self.tools.step_response(&self.journal, response) {
+            ToolResponse::Success { observation } => Ok(value_of(observation)),
             ToolResponse::Failure { error, .. } if error == ToolResponse::outcome_unknown().text() => {
-                self.record_failure(
-                    graph,
-                    path,
-                    Failure { code: "OUTCOME_UNKNOWN".to_owned(), message: error },
-                );
+                Err(Failure::new("OUTCOME_UNKNOWN", error))
             }
-            ToolResponse::Failure { error, code } => {
-                let failure = Failure { code: code.as_str().to_owned(), message: error };
-                self.record_failure(graph, path, failure);
-            }
+            ToolResponse::Failure { error, code } => Err(Failure::new(code.as_str(), error)),
+        };
+        self.record_result(graph, path, result);
+    }
+
+    fn record_result(&self, graph: &mut Graph, path: &str, result: Result<Value, Failure>) {
+        match result {
+            Ok(value) => graph.succeed(path, value),
+            Err(failure) => self.record_failure(graph, path, failure),
         }
     }
 
@@ -235,26 +221,16 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         if let Some((code, message)) = outcome.error {
             let failure = match is_overdue && code == "CANCELLED" {
-                true => Failure { code: "TIMEOUT".to_owned(), message: "took longer than it may".to_owned() },
+                true => Failure::new("TIMEOUT", "took longer than it may"),
                 false => Failure { code, message },
             };
             return self.record_failure(graph, path, failure);
         }
-        let schema = match graph.step(path).map(|step| &step.action) {
-            Some(Action::Task { schema, .. }) => schema.clone(),
-            _ => None,
+        let result = match graph.step(path).map(|step| &step.action) {
+            Some(Action::Task { schema: Some(schema), .. }) => matching(&outcome.text, schema),
+            _ => Ok(Value::String(outcome.text)),
         };
-        match schema {
-            None => {
-                graph.succeed(path, Value::String(outcome.text));
-            }
-            Some(schema) => match matching(&outcome.text, &schema) {
-                Ok(value) => {
-                    graph.succeed(path, value);
-                }
-                Err(failure) => self.record_failure(graph, path, failure),
-            },
-        }
+        self.record_result(graph, path, result);
     }
 
     /// Records that a question was closed. Returns whether a person has decided about a call, which goes on then.
@@ -270,8 +246,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 answer(&mut graph.states, path, value);
             }
             None => {
-                let message = "there was no answer in time".to_owned();
-                let failure = Failure { code: "TIMEOUT".to_owned(), message };
+                let failure = Failure::new("TIMEOUT", "there was no answer in time");
                 if let Some(state) = graph.states.get_mut(path) {
                     (state.status, state.error, state.due) = (Status::Failed, Some(failure), None);
                 }
@@ -289,7 +264,7 @@ fn value_of(text: String) -> Value {
 
 /// The JSON in a text, if it matches the schema.
 fn matching(text: &str, schema: &Value) -> Result<Value, Failure> {
-    let failure = |message: String| Failure { code: "VALIDATION_ERROR".to_owned(), message };
+    let failure = |message: String| Failure::new("VALIDATION_ERROR", message);
     let trimmed = text.trim().trim_start_matches("```json").trim_matches('`').trim();
     let value: Value =
         serde_json::from_str(trimmed).map_err(|error| failure(format!("the result is not JSON: {error}")))?;

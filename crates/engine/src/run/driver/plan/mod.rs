@@ -21,7 +21,7 @@ use futures_util::future::{AbortHandle, Aborted, BoxFuture, Fuse, FutureExt as _
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use houston_domain::event::Live;
 use houston_domain::id::AgentableId;
-use houston_domain::plan::{Advance, End};
+use houston_domain::plan::{Advance, End, Failure};
 use houston_domain::run::RunStatus;
 use houston_domain::step::Step;
 use houston_queue::Hint;
@@ -310,7 +310,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         loop {
             if let Ok(mut graph) = self.load_graph().await? {
                 graph.give_up(self.journal.now());
-                self.close_graph(&mut graph, &End::Failed(ending::given_up()));
+                let message = "its workers died too often while they drove it";
+                self.close_graph(&mut graph, &End::Failed(Failure::new("DEAD_LETTERED", message)));
             }
             match self.dead_letter().await {
                 Err(Interrupted::PlanChanged) => {}

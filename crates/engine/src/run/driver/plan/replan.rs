@@ -61,7 +61,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             let offer = Offer { tools: &names, steps: MAX_STEPS };
             match patch(&graph.stored.document, &graph.states, &answer, offer) {
                 Ok(Patched::GivenUp(message)) => {
-                    return Ok(Replanned::Failed(Failure { code: "GIVEN_UP".to_owned(), message }));
+                    return Ok(Replanned::Failed(Failure::new("GIVEN_UP", message)));
                 }
                 Ok(Patched::Changed { json, document, states, .. }) => {
                     let reason = format!("`{path}` failed: {}", failed.message);

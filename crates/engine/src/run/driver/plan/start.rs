@@ -175,7 +175,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Err(failure) => self.record_failure(graph, path, failure),
             Ok(Resolved::Tool { .. } | Resolved::Llm { .. }) if graph.is_used_up() => {
                 let message = format!("a plan may make {} calls of tools and models", graph.max_calls());
-                self.record_failure(graph, path, Failure { code: "CALL_LIMIT".to_owned(), message });
+                self.record_failure(graph, path, Failure::new("CALL_LIMIT", message));
             }
             Ok(Resolved::Tool { name, args }) => {
                 graph.calls += u32::from(is_new);
@@ -187,7 +187,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Ok(Resolved::Llm { prompt, schema, max_output_tokens }) => {
                 let entries = [Entry::user(vec![Block::text(prompt.clone())])];
                 if let Some((code, message)) = self.is_too_large(tokens::of_entries(&entries)) {
-                    self.record_failure(graph, path, Failure { code: code.to_owned(), message });
+                    self.record_failure(graph, path, Failure::new(code, message));
                     return Ok(());
                 }
                 graph.calls += u32::from(is_new);
@@ -195,7 +195,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 graph.begun.works.push((path.to_owned(), attempt, work));
             }
             Ok(Resolved::Task { instructions, tools, schema }) => {
-                self.begin_executor(graph, path, StepTask { instructions, tools, schema });
+                self.begin_executor(graph, path, instructions, tools, schema);
             }
             Ok(Resolved::Input { question, schema, default, expires }) => {
                 let question = NewQuestion {
@@ -247,12 +247,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         graph: &mut Graph,
         path: &str,
-        StepTask { mut instructions, tools, schema }: StepTask,
+        mut instructions: String,
+        tools: Vec<String>,
+        schema: Option<Value>,
     ) {
         let kinds = self.tools.task_kinds(&self.journal);
         let Some(kind) = kinds.first() else {
-            let message = "no kind of executor is set up".to_owned();
-            return self.record_failure(graph, path, Failure { code: "CONFIG_ERROR".to_owned(), message });
+            let failure = Failure::new("CONFIG_ERROR", "no kind of executor is set up");
+            return self.record_failure(graph, path, failure);
         };
         // A result that is no object is only checked, when it has arrived.
         let output =
@@ -267,6 +269,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         houston_domain::storable::storable(&mut instructions);
         let title = graph.step(path).map(|step| step.title.clone()).filter(|title| !title.is_empty());
+        // Without tools of its own, it has those of its kind.
         let tools = if tools.is_empty() { kind.tools.clone() } else { tools };
         // It ends at once: only the task knows how long the step takes.
         let traceparent = self.journal.span.plan_step(path).parent().map(|parent| parent.to_string());
@@ -341,34 +344,24 @@ fn asked_about(question: &Question) -> Option<ToolCall> {
 
 /// The answer of a model as the result of a step.
 fn answer(answered: Result<Answered, NoAnswer>, is_json: bool) -> Result<Value, Failure> {
-    let failure = |code: &str, message: String| Err(Failure { code: code.to_owned(), message });
+    let failure = |code: &str, message: &str| Err(Failure::new(code, message));
     match answered {
         Ok(Answered { cut: Cut(true), .. }) if is_json => {
-            failure("VALIDATION_ERROR", "the answer was longer than max_output_tokens allows".to_owned())
+            failure("VALIDATION_ERROR", "the answer was longer than max_output_tokens allows")
         }
         Ok(Answered { text, .. }) if is_json => {
             Ok(serde_json::from_str(&text).unwrap_or(Value::String(text)))
         }
         Ok(Answered { text, .. }) => Ok(Value::String(text)),
         Err(NoAnswer::Empty | NoAnswer::Invalid) => {
-            let message = "the model declined, or did not answer as the schema demands".to_owned();
-            failure("VALIDATION_ERROR", message)
+            failure("VALIDATION_ERROR", "the model declined, or did not answer as the schema demands")
         }
-        Err(NoAnswer::OverBudget(over)) => failure("BUDGET_EXCEEDED", over.to_string()),
+        Err(NoAnswer::OverBudget(over)) => failure("BUDGET_EXCEEDED", &over.to_string()),
         Err(NoAnswer::Failed(error)) if error.code.is_retryable() => {
-            failure("IO_ERROR", format!("the model failed: {error}"))
+            failure("IO_ERROR", &format!("the model failed: {error}"))
         }
-        Err(NoAnswer::Failed(error)) => failure(error.code.as_str(), format!("the model failed: {error}")),
+        Err(NoAnswer::Failed(error)) => failure(error.code.as_str(), &format!("the model failed: {error}")),
     }
-}
-
-/// The task of a step, for an executor.
-struct StepTask {
-    instructions: String,
-    /// Those of its kind if there are none.
-    tools: Vec<String>,
-    /// Of the result.
-    schema: Option<Value>,
 }
 
 /// What begins with the next commit, and what was done since the last one.
