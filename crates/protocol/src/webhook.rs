@@ -33,7 +33,6 @@ pub struct CreateWebhook {
     pub agentable_id: Option<String>,
 }
 
-
 /// A webhook with its new secret. No other response has the secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
