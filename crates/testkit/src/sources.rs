@@ -21,7 +21,7 @@ impl Source {
 }
 
 /// All files of the repository `root` that are below `folder` and have this extension, sorted by path, except those in
-/// `target`, `node_modules` and hidden folders.
+/// cargo's `target`, `node_modules` and hidden folders.
 ///
 /// # Errors
 ///
@@ -33,7 +33,8 @@ pub fn sources(root: &Path, folder: &str, extension: &str) -> io::Result<Vec<Sou
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if path.is_dir() {
-                if !name.starts_with('.') && name != "target" && name != "node_modules" {
+                let is_built = name == "target" && path.join("CACHEDIR.TAG").exists();
+                if !name.starts_with('.') && !is_built && name != "node_modules" {
                     folders.push(path);
                 }
             } else if path.extension().is_some_and(|found| found == extension) {

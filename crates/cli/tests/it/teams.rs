@@ -256,7 +256,7 @@ async fn invalid_team_is_refused_with_pointer_and_allowed_values() {
         ),
         (
             team(json!([cook]), rule(json!({"regex": "(\\w{60}){60}"}), cook)),
-            ["/router/rules/0/when/regex", "size limit"],
+            ["/router/rules/0/when/regex", "too large once compiled"],
         ),
         (
             team(json!([cook]), rule(json!({"contians": "a"}), cook)),

@@ -222,11 +222,12 @@ fn resume_redis(installation: &ChaosInstallation) -> Result<()> {
 }
 
 fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<Injected> {
+    // It takes no cell's turn.
+    if let Action::Kill(node) = action {
+        return Ok(Injected { kill: kill(installation, node)?, ..Injected::default() });
+    }
     let cell = installation.next_cell();
     match action {
-        Action::Kill(node) => {
-            return Ok(Injected { kill: kill(installation, node)?, ..Injected::default() });
-        }
         Action::FlushRedis => tell(&installation.redis[cell], "FLUSHALL")?,
         // A byte is less than it has: with `noeviction`, the default, it refuses all writes.
         Action::FillRedis(_) => tell(&installation.redis[cell], "CONFIG SET maxmemory 1")?,
@@ -257,7 +258,7 @@ fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<In
             let pid = installation.nodes[node].pid().context("the process is down already")?;
             installation.databases.rows(&format!("delete from houston.workers where name like '%-{pid}'"))?;
         }
-        Action::Pause(..) | Action::Network { .. } | Action::Model(..) => {}
+        Action::Kill(_) | Action::Pause(..) | Action::Network { .. } | Action::Model(..) => {}
     }
     Ok(Injected::default())
 }

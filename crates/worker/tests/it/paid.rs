@@ -109,7 +109,7 @@ async fn run(way: Way, (provider, name, _): (&str, &str, bool)) -> Case {
     let said = format!("{provider}, {way:?}: {calls:?}");
     // The sums of the run, of the agentable and of the user, and what the quota of tokens is counted by.
     let cost = calls.iter().filter_map(|call| call.usage.cost).sum();
-    assert_eq!((run.cost.total, run.cost.unpriced_calls), (Some(cost), 0), "{said}");
+    assert_eq!((run.cost, run.unpriced_calls), (Some(cost), 0), "{said}");
     let input: u64 = calls.iter().map(|call| call.usage.input_tokens).sum();
     assert_eq!(run.usage.input_tokens, input, "{said}");
     let goal = cluster.requests().agentable("goal", cluster.goal).await.unwrap();

@@ -112,7 +112,7 @@ async fn unknown_cost_is_null_after_a_retry_too() {
     let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert!(run.attempt > 2, "{}", run.attempt);
-    assert_eq!(run.cost, Cost { total: None, unpriced_calls: 2 });
+    assert_eq!((run.cost, run.unpriced_calls), (None, 2));
     assert_eq!(told(&cluster, cluster.goal).await, None);
     worker.drain().await;
 }
@@ -176,7 +176,7 @@ async fn budget_ends_a_run_before_the_call_that_might_exceed_it() {
     let posted = cluster.post(cluster.goal, "what do I have?").await;
     let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
-    assert_eq!((server.journal().calls(), run.attempt, run.cost), (1, 1, known("0.052")));
+    assert_eq!((server.journal().calls(), run.attempt, run.cost), (1, 1, dollars("0.052")));
     assert_eq!(run.error_code(), Some(BUDGET_EXCEEDED));
     assert_eq!(cluster.message(posted.id).await.status, Some(MessageStatus::Failed));
     let shown = errors(&cluster, cluster.goal).await;
@@ -237,7 +237,7 @@ async fn unpriced_model_has_unknown_cost_or_is_refused() {
     let lets = worker(&cluster, &server, UNPRICED, lax);
     let run = cluster.wait_for_end(cluster.post(cluster.goal, "hello").await.run).await;
     assert_status(&run, RunStatus::MessageSent);
-    assert_eq!(run.cost, Cost { total: None, unpriced_calls: 1 });
+    assert_eq!((run.cost, run.unpriced_calls), (None, 1));
     assert_eq!(told(&cluster, cluster.goal).await, None);
     lets.drain().await;
 
@@ -281,7 +281,7 @@ async fn reported_cost_takes_precedence_over_the_price_table() {
         let posted = cluster.post(goal, "hello").await;
         let run = cluster.wait_for_end(posted.run).await;
         let calls = cluster.requests().model_calls(posted.run).await.unwrap();
-        assert_eq!((run.cost, calls.len(), calls[0].call.reported), (known("0.0421"), 1, true), "{name}");
+        assert_eq!((run.cost, calls.len(), calls[0].call.reported), (dollars("0.0421"), 1, true), "{name}");
         worker.drain().await;
     }
 }
