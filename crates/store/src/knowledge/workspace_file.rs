@@ -97,7 +97,8 @@ impl Workspace {
         path: &WorkspacePath,
     ) -> Result<Option<WorkspaceFile>> {
         if let Some(folders) = &self.folders {
-            return self.find_in(folders, connection, path).await;
+            let row = self.row_of(connection, path).await?;
+            return self.read_in(folders, row, path).await;
         }
         let row = sqlx::query!(
             "-- store::workspace_file::find
@@ -126,7 +127,8 @@ impl Workspace {
         limit: i64,
     ) -> Result<Vec<FileEntry>> {
         if let Some(folders) = &self.folders {
-            return self.list_in(folders, connection, after, limit).await;
+            let rows = self.rows(connection).await?;
+            return self.list_in(folders, rows, after, limit).await;
         }
         let entries = sqlx::query!(
             "-- store::workspace_file::list
@@ -266,8 +268,13 @@ impl TenantStore<'_> {
         after: Option<String>,
         limit: i64,
     ) -> Result<Vec<FileEntry>> {
-        let workspace = self.workspace(self.tenant, agentable);
-        Ok(with_connection!(self.pool, |c| workspace.list(c, &after.unwrap_or_default(), limit)))
+        let (workspace, after) = (self.workspace(self.tenant, agentable), after.unwrap_or_default());
+        // A folder may be slow: no transaction waits for it.
+        if let Some(folders) = &workspace.folders {
+            let rows = with_connection!(self.pool, |c| workspace.rows(c));
+            return workspace.list_in(folders, rows, &after, limit).await;
+        }
+        Ok(with_connection!(self.pool, |c| workspace.list(c, &after, limit)))
     }
 
     /// A file of an agentable of the tenant.
@@ -277,7 +284,13 @@ impl TenantStore<'_> {
     /// the statement, [`Error::Folder`] when it cannot be read.
     pub async fn file(self, agentable: AgentableId, path: &WorkspacePath) -> Result<WorkspaceFile> {
         let workspace = self.workspace(self.tenant, agentable);
-        let found = with_connection!(self.pool, |c| workspace.find(c, path));
+        let found = match &workspace.folders {
+            Some(folders) => {
+                let row = with_connection!(self.pool, |c| workspace.row_of(c, path));
+                workspace.read_in(folders, row, path).await?
+            }
+            None => with_connection!(self.pool, |c| workspace.find(c, path)),
+        };
         found.ok_or(Error::NotFound { what: "file" })
     }
 }

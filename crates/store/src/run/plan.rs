@@ -106,7 +106,7 @@ pub struct StoredStep {
     pub state: State,
     /// The executor that works on it.
     #[serde(deserialize_with = "of_uuid")]
-    pub task: Option<AgentableId>,
+    pub task_id: Option<AgentableId>,
     /// What that executor has returned, if the plan's run does not know it yet.
     pub outcome: Option<ExecutorOutcome>,
     /// The question that it asks.
@@ -136,7 +136,7 @@ impl RunStore {
             r#"-- store::plan::driven
             select p.parent_id, p.attached, p.version, p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at,
                    p.changes, p.created_at,
-                   (select json_agg(json_build_object('path', s.path, 'state', s.state, 'task', s.task_id,
+                   (select json_agg(json_build_object('path', s.path, 'state', s.state, 'task_id', s.task_id,
                                                       'outcome', s.outcome, 'question', s.question_id) order by s.path)
                       from houston.plan_steps s where s.plan_id = p.agentable_id) as "steps: Json<Vec<StoredStep>>"
               from houston.plans p where p.agentable_id = $1"#,

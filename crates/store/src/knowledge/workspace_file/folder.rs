@@ -48,13 +48,14 @@ impl Workspace {
         (self.tenant.0, self.agentable.0)
     }
 
-    pub(super) async fn find_in(
+    /// The file of a row ([`row_of`](Self::row_of)).
+    pub(super) async fn read_in(
         &self,
         folders: &Folders,
-        connection: &mut PgConnection,
+        row: Option<(FileRow, String)>,
         path: &WorkspacePath,
     ) -> Result<Option<WorkspaceFile>> {
-        let (row, content) = self.row_of(connection, path).await?.unzip();
+        let (row, content) = row.unzip();
         let content = content.unwrap_or_default();
         let (agentable, at) = match row.as_ref().map(|row| row.place) {
             Some(Place::Removed) => return Ok(None),
@@ -85,7 +86,7 @@ impl Workspace {
     }
 
     /// The row of a file, with its content.
-    async fn row_of(
+    pub(super) async fn row_of(
         &self,
         connection: &mut PgConnection,
         path: &WorkspacePath,
@@ -107,14 +108,15 @@ impl Workspace {
         Ok(row.fetch_optional(connection).await?)
     }
 
+    /// The files of rows ([`rows`](Self::rows)).
     pub(super) async fn list_in(
         &self,
         folders: &Folders,
-        connection: &mut PgConnection,
+        rows: BTreeMap<String, FileRow>,
         after: &str,
         limit: i64,
     ) -> Result<Vec<FileEntry>> {
-        let RowsAndWalk { rows, walk } = self.rows_and_walk(folders, connection, Folder::walk_hashed).await?;
+        let walk = self.walk(folders, Folder::walk_hashed).await?;
         let limit = usize::try_from(limit).unwrap_or(0);
         let files = merged(&rows, &walk).into_values().filter(|entry| entry.path.as_str() > after);
         Ok(files.take(limit).collect())
@@ -171,7 +173,8 @@ impl Workspace {
         connection: &mut PgConnection,
         path: &WorkspacePath,
     ) -> Result<Present> {
-        let RowsAndWalk { rows, walk } = self.rows_and_walk(folders, connection, Folder::walk).await?;
+        let rows = self.rows(connection).await?;
+        let walk = self.walk(folders, Folder::walk).await?;
         let all = merged(&rows, &walk);
         let (file_above, is_folder) = around(path, &all);
         let removes = rows.values().any(|row| row.place == Place::Removed);
@@ -198,13 +201,8 @@ impl Workspace {
         Ok(Present { file, file_above, is_folder, files, bytes })
     }
 
-    /// The rows, and after them what is in the folder: what is written there meanwhile is in the rows.
-    async fn rows_and_walk(
-        &self,
-        folders: &Folders,
-        connection: &mut PgConnection,
-        walk: impl FnOnce(&Folder) -> houston_folder::Result<Walk> + Send + 'static,
-    ) -> Result<RowsAndWalk> {
+    /// The rows. What is in the folder is read after them: what is written there meanwhile is in the rows.
+    pub(super) async fn rows(&self, connection: &mut PgConnection) -> Result<BTreeMap<String, FileRow>> {
         let rows = sqlx::query!(
             "-- store::workspace_file::folder::rows
             select path, place, bytes, sha256, untrusted, created_at, updated_at from houston.workspace_files
@@ -220,10 +218,17 @@ impl Workspace {
             let (created_at, updated_at) = (row.created_at, row.updated_at);
             (row.path, FileRow { place, bytes, version, untrusted, created_at, updated_at })
         });
-        let rows = rows.collect();
+        Ok(rows.collect())
+    }
+
+    /// What is in the folder.
+    async fn walk(
+        &self,
+        folders: &Folders,
+        walk: impl FnOnce(&Folder) -> houston_folder::Result<Walk> + Send + 'static,
+    ) -> Result<Walk> {
         let ids = self.ids();
-        let walk = folders.root.run(move |root| look(root, ids, walk)).await?;
-        Ok(RowsAndWalk { rows, walk: walk.unwrap_or_default() })
+        Ok(folders.root.run(move |root| look(root, ids, walk)).await?.unwrap_or_default())
     }
 
     /// Marks files as to be deleted from the folder.
@@ -249,18 +254,13 @@ impl Workspace {
     /// Deletes all files: at once if they are rows, else they are marked. Returns how many there were.
     pub(crate) async fn clear_folder(&self, connection: &mut PgConnection) -> Result<Option<u64>> {
         let Some(folders) = &self.folders else { return Ok(None) };
-        let RowsAndWalk { rows, walk } = self.rows_and_walk(folders, &mut *connection, Folder::walk).await?;
+        let rows = self.rows(&mut *connection).await?;
+        let walk = self.walk(folders, Folder::walk).await?;
         let files = merged(&rows, &walk);
         let paths: Vec<&str> = files.keys().map(String::as_str).collect();
         self.delete_all_in(connection, &paths).await?;
         Ok(Some(u64::try_from(paths.len()).unwrap_or(u64::MAX)))
     }
-}
-
-/// The rows of a workspace, and what is in its folder.
-struct RowsAndWalk {
-    rows: BTreeMap<String, FileRow>,
-    walk: Walk,
 }
 
 fn file(path: &WorkspacePath, content: String, row: &FileRow) -> WorkspaceFile {
@@ -294,7 +294,7 @@ impl Place {
 
 /// A row without its content.
 #[derive(Debug, Clone)]
-struct FileRow {
+pub(super) struct FileRow {
     pub(super) place: Place,
     pub(super) bytes: u64,
     pub(super) version: FileVersion,
