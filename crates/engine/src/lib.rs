@@ -16,7 +16,7 @@
 //! | messages read by one step | `fairness.read_messages`, 100; `read_bytes`, 256 KiB | the next step reads the rest |
 //! | model calls of a run since it read a message, its time | `limits.max_iterations`, 20; `max_duration_s`, 600 | it ends with a notice |
 //! | one answer of the model | `limits.max_output_tokens`; `context.max_answer_bytes`, 1 MiB | the attempt fails and is retried |
-//! | one event of a provider's stream, or a line of NDJSON | 4 MiB (`houston_llm`) | the same |
+//! | one event of a provider's stream | 4 MiB, a line of NDJSON 1 MiB (`houston_llm`) | the same |
 //! | tool calls of an iteration | `context.max_tool_calls`, 32 | answered with RATE_LIMITED, not executed |
 //! | tool calls of a run | `max_tool_calls` of its kind, 10 for executors | not executed; it fails with TOOL_CALL_LIMIT |
 //! | tokens of a request | `max_request_tokens` of its kind, 10,000 for executors and plans | not sent; REQUEST_TOO_LARGE |

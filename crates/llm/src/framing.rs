@@ -19,6 +19,8 @@ use crate::error;
 /// Longest event accepted, in bytes. The Responses API ends with an event that repeats the whole answer together with
 /// its instructions and tools.
 const LONGEST_EVENT: usize = 4 << 20;
+/// The same of a line of JSON, which has one piece of an answer.
+const LONGEST_LINE: usize = 1 << 20;
 
 /// Capacity in bytes to which a larger buffer shrinks between chunks, because thousands of idle streams may be open.
 const IDLE_CAPACITY: usize = 4 << 10;
@@ -90,7 +92,7 @@ impl Framing {
     /// Moves to the next event; `false` when more bytes are needed.
     ///
     /// # Errors
-    /// `INVALID_RESPONSE` when an event exceeds [`LONGEST_EVENT`].
+    /// `INVALID_RESPONSE` when an event exceeds [`LONGEST_EVENT`], or a line [`LONGEST_LINE`].
     pub(crate) fn advance(&mut self) -> Result<bool, ModelError> {
         match std::mem::take(&mut self.current) {
             Current::Nothing => {}
@@ -116,12 +118,20 @@ impl Framing {
             } else {
                 self.current = Current::Event;
                 let length = self.line_start - self.event_start;
-                return if length > LONGEST_EVENT { Err(too_long()) } else { Ok(true) };
+                return self.checked(length).map(|()| true);
             }
         }
         self.compact();
         let longest = self.buffer.len().max(self.bare.bytes().len());
-        if longest > LONGEST_EVENT { Err(too_long()) } else { Ok(false) }
+        self.checked(longest).map(|()| false)
+    }
+
+    fn checked(&self, length: usize) -> Result<(), ModelError> {
+        let (most, what) = match self.by_line {
+            true => (LONGEST_LINE, "the provider sent a line longer than 1 MiB"),
+            false => (LONGEST_EVENT, "the provider sent an event longer than 4 MiB"),
+        };
+        if length > most { Err(error::invalid(what)) } else { Ok(()) }
     }
 
     /// Whether JSON outside of events has started and is incomplete.
@@ -133,7 +143,7 @@ impl Framing {
     /// end.
     ///
     /// # Errors
-    /// `INVALID_RESPONSE` when an event exceeds [`LONGEST_EVENT`].
+    /// `INVALID_RESPONSE` when an event exceeds [`LONGEST_EVENT`], or a line [`LONGEST_LINE`].
     pub(crate) fn end(&mut self) -> Result<bool, ModelError> {
         self.push(b"\n\n");
         self.advance()
@@ -253,10 +263,6 @@ impl Framing {
             self.buffer.shrink_to(IDLE_CAPACITY);
         }
     }
-}
-
-fn too_long() -> ModelError {
-    error::invalid("the provider sent an event longer than 4 MiB")
 }
 
 /// Byte order mark, sent by some servers at the start.

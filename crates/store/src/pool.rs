@@ -216,7 +216,7 @@ impl Store {
     pub async fn missing_timeouts(&self) -> Result<Vec<String>> {
         // Not `query!`: it would be one of few reasons to describe system catalogues in `.sqlx`.
         let missing = sqlx::query_scalar(
-            "-- store::primary::missing_timeouts
+            "-- store::pool::missing_timeouts
             select name from pg_settings
              where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout') and setting = '0'
              order by name",
@@ -254,7 +254,7 @@ impl Store {
         ];
         let (names, values): (Vec<&str>, Vec<i32>) = settings.into_iter().unzip();
         sqlx::query!(
-            "-- store::settings::write
+            "-- store::pool::write_settings
             insert into houston.settings as s (name, value) select * from unnest($1::text[], $2::integer[])
             on conflict (name) do update set value = excluded.value where s.value <> excluded.value",
             &names as &[&str],

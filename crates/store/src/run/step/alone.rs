@@ -195,10 +195,10 @@ fn not_json(error: serde_json::Error) -> Error {
 /// Reads the lock's row. Nothing else is read with it: other rows could be older than the lock, if it was waited for.
 async fn lock(connection: &mut PgConnection, fence: &Fence, locks: bool) -> Result<Lock> {
     macro_rules! found {
-        ($suffix:literal, $after:literal) => {
+        ($before:literal, $after:literal) => {
             sqlx::query_as!(
                 Lock,
-                "-- store::step::alone::lock" + $suffix + r#"
+                $before + r#"
                 select epoch, run_token as token, holder is not null as "is_held!", last_write_id as last_write,
                        xmin::text as "version!"
                   from houston.run_locks where agentable_id = $1"# + $after,
@@ -209,8 +209,8 @@ async fn lock(connection: &mut PgConnection, fence: &Fence, locks: bool) -> Resu
         };
     }
     let row = match locks {
-        true => found!("", " for no key update"),
-        false => found!("_skipped", ""),
+        true => found!("-- store::step::alone::lock", " for no key update"),
+        false => found!("-- store::step::alone::lock_skipped", ""),
     };
     row.ok_or(Error::Fenced)
 }
