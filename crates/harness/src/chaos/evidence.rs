@@ -8,7 +8,6 @@ use houston_testkit::event_stream::EVENTS;
 use houston_testkit::model_server::Ending;
 use houston_testkit::tool_ledger::{Execution, ToolLedger};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::client::Post;
@@ -130,7 +129,7 @@ pub(crate) struct LockRow {
 }
 
 /// The rows of the database, each table in the order of its positions.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Rows {
     pub(crate) events: Vec<EventRow>,
     pub(crate) messages: Vec<MessageRow>,
@@ -145,65 +144,78 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
+    /// Reads a cell by one statement, which sees one state: sessions are closed, and runs may end, while it is read.
     pub(crate) fn read(psql: &Databases) -> Result<Self> {
-        Ok(Self {
-            events: rows(
-                psql,
-                &format!(
-                    "select replace(agentable_id::text, '-', '') as goal, seq, epoch, run_id as run, data->>'type' as kind,
-                            message_id as message,
-                            case when data->>'type' = 'session_archived' then (data->>'number')::bigint end as session, extract(epoch from created_at) as at
-                       from ({EVENTS}) as events order by agentable_id, seq"
-                ),
-            )?,
-            messages: rows(
-                psql,
-                "select m.id, replace(m.agentable_id::text, '-', '') as goal, m.source, m.content, m.run_id as run
-                   from houston.messages m join houston.agentables a on a.id = m.agentable_id
-                  where m.message_type = 'text' and a.kind = 'goal' order by m.agentable_id, m.seq",
-            )?,
-            runs: rows(psql, "select id, replace(agentable_id::text, '-', '') as goal, status, attempt from houston.runs")?,
-            history: rows(
-                psql,
-                "select replace(agentable_id::text, '-', '') as goal, position, run_id as run, epoch, role, content
-                   from houston.entries order by agentable_id, position",
-            )?,
-            sessions: rows(
-                psql,
-                "select replace(agentable_id::text, '-', '') as goal, number, first_position as first, last_position as last,
-                        summarised_by = 'model' as by_model,
-                        -- A session that is quiet may be closed after the quiet phase.
-                        summary_due_at is not null and closed_at < clock_timestamp() - interval '30 s' as pending
-                   from houston.sessions order by agentable_id, first_position, number",
-            )?,
-            locks: rows(
-                psql,
-                "select replace(l.agentable_id::text, '-', '') as goal, l.last_seq,
-                        coalesce(l.events_from, 1) as events_from, l.run_open,
-                        coalesce(extract(epoch from clock_timestamp() - r.created_at), 0) as open_for,
-                        l.holder is not null and not exists (
-                            select from houston.workers w
-                             where w.id = l.holder and w.alive_until > clock_timestamp()) as holder_is_dead,
-                        (select count(*) from houston.messages m
-                          where m.agentable_id = l.agentable_id and houston.is_for_agent(m.source)
-                            and m.seq > l.read_seq) as unread,
-                        l.session_position
-                   from houston.run_locks l left join houston.runs r on r.id = l.run_id",
-            )?,
-            approvals: rows(
-                psql,
-                "select replace(q.id::text, '-', '') as id, q.state, q.answer, q.approval->'input'->>'op' as op,
-                        r.ended_at is not null as run_ended
-                   from houston.questions q join houston.runs r on r.id = q.run_id where q.approval is not null",
-            )?,
-            plans: rows(psql, PLANS)?,
-            notes: rows::<Value>(psql, "select title from houston.knowledge_items where kind = 'note'")?
-                .into_iter()
-                .filter_map(|note| note["title"].as_str().map(str::to_owned))
-                .collect(),
-        })
+        let tables = [
+            ("events", EVENT_ROWS.replace("EVENTS", EVENTS).as_str()),
+            ("messages", MESSAGES),
+            (
+                "runs",
+                "select id, replace(agentable_id::text, '-', '') as goal, status, attempt from houston.runs",
+            ),
+            ("history", HISTORY),
+            ("sessions", SESSIONS),
+            ("locks", LOCKS),
+            ("approvals", APPROVALS),
+            ("plans", PLANS),
+            ("notes", "select title as t from houston.knowledge_items where kind = 'note'"),
+        ]
+        .map(|(name, rows)| format!("'{name}', (select coalesce(json_agg(t), '[]') from ({rows}) t)"));
+        let cells = psql.rows(&format!("select json_build_object({})", tables.join(", ")))?;
+        let mut all = Self::default();
+        for cell in serde_json::Deserializer::from_str(&cells).into_iter() {
+            let Self { events, messages, runs, history, sessions, locks, approvals, plans, notes } =
+                cell.context("a cell returned unreadable rows")?;
+            all.events.extend(events);
+            all.messages.extend(messages);
+            all.runs.extend(runs);
+            all.history.extend(history);
+            all.sessions.extend(sessions);
+            all.locks.extend(locks);
+            all.approvals.extend(approvals);
+            all.plans.extend(plans);
+            all.notes.extend(notes);
+        }
+        Ok(all)
     }
 }
+
+const EVENT_ROWS: &str = "
+    select replace(agentable_id::text, '-', '') as goal, seq, epoch, run_id as run, data->>'type' as kind, message_id as message,
+           case when data->>'type' = 'session_archived' then (data->>'number')::bigint end as session,
+           extract(epoch from created_at) as at
+      from (EVENTS) as events order by agentable_id, seq";
+
+const MESSAGES: &str = "
+    select m.id, replace(m.agentable_id::text, '-', '') as goal, m.source, m.content, m.run_id as run
+      from houston.messages m join houston.agentables a on a.id = m.agentable_id
+     where m.message_type = 'text' and a.kind = 'goal' order by m.agentable_id, m.seq";
+
+const HISTORY: &str = "
+    select replace(agentable_id::text, '-', '') as goal, position, run_id as run, epoch, role, content
+      from houston.entries order by agentable_id, position";
+
+const SESSIONS: &str = "
+    select replace(agentable_id::text, '-', '') as goal, number, first_position as first, last_position as last,
+           summarised_by = 'model' as by_model,
+           -- A session that is quiet may be closed after the quiet phase.
+           summary_due_at is not null and closed_at < clock_timestamp() - interval '30 s' as pending
+      from houston.sessions order by agentable_id, first_position, number";
+
+const LOCKS: &str = "
+    select replace(l.agentable_id::text, '-', '') as goal, l.last_seq, coalesce(l.events_from, 1) as events_from, l.run_open,
+           coalesce(extract(epoch from clock_timestamp() - r.created_at), 0) as open_for,
+           l.holder is not null and not exists (
+               select from houston.workers w where w.id = l.holder and w.alive_until > clock_timestamp()) as holder_is_dead,
+           (select count(*) from houston.messages m
+             where m.agentable_id = l.agentable_id and houston.is_for_agent(m.source) and m.seq > l.read_seq) as unread,
+           l.session_position
+      from houston.run_locks l left join houston.runs r on r.id = l.run_id";
+
+const APPROVALS: &str = "
+    select replace(q.id::text, '-', '') as id, q.state, q.answer, q.approval->'input'->>'op' as op,
+           r.ended_at is not null as run_ended
+      from houston.questions q join houston.runs r on r.id = q.run_id where q.approval is not null";
 
 const PLANS: &str = "
     select p.id, p.ended, r.status,
@@ -231,14 +243,6 @@ const PLANS: &str = "
               from houston.plans) p
       join houston.run_locks l on l.agentable_id = p.agentable_id
       join houston.runs r on r.id = l.run_id";
-
-fn rows<T: DeserializeOwned>(psql: &Databases, sql: &str) -> Result<Vec<T>> {
-    let answer = psql.rows(&format!("select row_to_json(t) from ({sql}) t"))?;
-    let rows = answer.lines().map(|line| {
-        serde_json::from_str(line).with_context(|| format!("psql returned an unreadable row: {line}"))
-    });
-    rows.collect()
-}
 
 /// Everything the checker uses.
 #[derive(Debug, Default)]
