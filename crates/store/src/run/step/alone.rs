@@ -195,10 +195,10 @@ fn not_json(error: serde_json::Error) -> Error {
 /// Reads the lock's row. Nothing else is read with it: other rows could be older than the lock, if it was waited for.
 async fn lock(connection: &mut PgConnection, fence: &Fence, locks: bool) -> Result<Lock> {
     macro_rules! found {
-        ($before:literal, $after:literal) => {
+        ($suffix:literal, $after:literal) => {
             sqlx::query_as!(
                 Lock,
-                $before + r#"
+                "-- store::step::alone::lock" + $suffix + r#"
                 select epoch, run_token as token, holder is not null as "is_held!", last_write_id as last_write,
                        xmin::text as "version!"
                   from houston.run_locks where agentable_id = $1"# + $after,
@@ -209,8 +209,8 @@ async fn lock(connection: &mut PgConnection, fence: &Fence, locks: bool) -> Resu
         };
     }
     let row = match locks {
-        true => found!("-- store::step::alone::lock", " for no key update"),
-        false => found!("-- store::step::alone::lock_skipped", ""),
+        true => found!("", " for no key update"),
+        false => found!("_skipped", ""),
     };
     row.ok_or(Error::Fenced)
 }
