@@ -8,13 +8,13 @@ use houston_console::{Awaited, KEY_OF, Outside, Question, Reply, WantedKey};
 use houston_domain::id::{ApiKeyId, AuditId, Ids, TenantId};
 use houston_store::Store;
 use houston_store::api_key;
+use houston_store::audit::NewRecord;
 use houston_store::copies::Copies;
 use houston_web::{Client, Limits, Request, SystemTls};
 use reqwest::header::{self, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Semaphore;
 
-use crate::audit_record::record_of;
 use crate::failure::Failure;
 use crate::keys::{KeyLimits, MadeKey, create};
 
@@ -82,7 +82,7 @@ async fn record(
     operation: &str,
     key: ApiKeyId,
 ) {
-    let record = record_of(id, actor, operation, key.to_string());
+    let record = NewRecord::without_request(id, actor, operation, key.to_string());
     if let Err(error) = home.operator().record(Some(tenant), &record).await {
         tracing::warn!(%error, operation, "a sign-in or sign-out was not recorded in the audit log");
     }

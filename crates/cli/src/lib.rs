@@ -23,7 +23,6 @@
 //! `houston`, which starts it through [`process`].
 
 mod app;
-mod audit_record;
 mod chat;
 mod commands;
 mod config;

@@ -16,7 +16,6 @@ use serde_json::json;
 use super::agentable::{Api, one_line, print_table, segment};
 use super::dev::DEMO;
 use super::{Context, Failure};
-use crate::audit_record::record_of;
 use crate::environment::environment;
 use crate::output::{print_json, print_stderr};
 
@@ -100,7 +99,7 @@ fn check(operation: &str, recorded: Result<(), Error>) {
 }
 
 fn new(operation: &str, target: String) -> NewRecord {
-    record_of(Ids::new(Arc::new(SystemClock)).next(), actor(), operation, target)
+    NewRecord::without_request(Ids::new(Arc::new(SystemClock)).next(), actor(), operation, target)
 }
 
 /// The login of the machine, as far as its environment says.

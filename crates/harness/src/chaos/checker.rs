@@ -51,16 +51,17 @@ type Rule = (&'static str, &'static str, fn(&Evidence, &mut Finding));
 
 const RULES: [Rule; 13] = [
     ("R1", "accepted messages lost", lost_messages),
+    // From here to R12: those of `safety`. The others need not hold while runs are open.
     ("R2", "messages answered twice", answered_once),
     ("R3", "writes of a second orchestrator", stale_writes),
     ("R4", "effects executed twice", effects),
     ("R5", "histories a provider refuses", histories),
     ("R12", "decisions lost, calls without a yes", approvals::approvals),
+    // To here.
     ("R6", "gaps, repetitions, wrong texts", streams),
     ("R7", "recovery after kill -9 beyond its targets", recovery::times),
     ("R8", "model calls repeated beyond one a crash", repeated_calls),
     ("R9", "pending after quiet, locks of dead workers", liveness),
-    // These read several tables one after the other: while runs are open they need not be consistent.
     ("R11", "sessions torn, overlapping, closed twice", sessions::sessions),
     ("R13", "innocent runs given up", innocents::innocents),
     ("R14", "plans stuck, steps or ends doubled", plans::plans),

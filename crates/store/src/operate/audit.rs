@@ -38,6 +38,23 @@ pub struct NewRecord {
     pub request_id: Option<String>,
 }
 
+impl NewRecord {
+    /// That `actor` has done something to `target` by a command, or by signing in: not by a request.
+    #[must_use]
+    pub fn without_request(id: AuditId, actor: String, operation: &str, target: String) -> Self {
+        Self {
+            id,
+            actor,
+            on_behalf_of: None,
+            operation: operation.to_owned(),
+            target: Some(target),
+            status: 0,
+            code: None,
+            request_id: None,
+        }
+    }
+}
+
 /// Which records; `None` matches any.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RecordFilter {
