@@ -312,7 +312,6 @@ pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 impl ApiError {
     /// The stable code of the variant, e.g. `not_found`.
-    #[must_use]
     pub fn code(&self) -> ProblemCode {
         match self {
             Self::Unauthorized | Self::InvalidJwt(_) => ProblemCode::Unauthorized,
@@ -407,7 +406,6 @@ impl IntoResponse for ApiError {
 
 impl ApiError {
     /// The HTTP status that belongs to the code.
-    #[must_use]
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }

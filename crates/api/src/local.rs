@@ -45,7 +45,6 @@ pub enum LocalError {
 
 impl LocalError {
     /// Why it was refused; `None`: it was not.
-    #[must_use]
     pub fn problem(&self) -> Option<&Problem<'static>> {
         match self {
             Self::Refused(problem) => Some(problem),
@@ -54,7 +53,6 @@ impl LocalError {
     }
 
     /// Whether it was refused with this code.
-    #[must_use]
     pub fn is(&self, code: ProblemCode) -> bool {
         self.problem().is_some_and(|problem| problem.code == code)
     }
@@ -66,14 +64,12 @@ impl LocalError {
 
 impl Local {
     /// The API over these cells. `actor`: who runs the command, for the audit log.
-    #[must_use]
     pub fn new(states: &Cells<State>, actor: &str, principal: Principal) -> Self {
         let router = cells::router(&App::of_cells(states));
         Self { router, operator: Operator(actor.into()), authority: Authority::for_command(principal) }
     }
 
     /// The same for another tenant.
-    #[must_use]
     pub fn for_tenant(&self, principal: Principal) -> Self {
         Self { authority: Authority::for_command(principal), ..self.clone() }
     }

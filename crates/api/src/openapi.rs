@@ -64,7 +64,6 @@ impl Modify for ApiKey {
 }
 
 /// The text of `openapi.json`, generated from the endpoints.
-#[must_use]
 pub fn generate() -> String {
     let endpoints = crate::router::endpoints();
     let mut document = Document::openapi();

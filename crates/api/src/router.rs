@@ -119,7 +119,6 @@ pub(crate) fn endpoints() -> Endpoints {
 
 /// The paths of the endpoints that `/openapi.json` does not have, because another document is their contract. A test tries each of
 /// them, as it does those of the document, with the keys of strangers.
-#[must_use]
 pub fn undocumented_paths() -> Vec<String> {
     endpoints().undocumented_paths()
 }

@@ -67,7 +67,6 @@ pub struct Explain(Arc<dyn Fn(ExplainTopic, Agentable) -> ExplainFuture + Send +
 
 impl Explain {
     /// Wraps `explain`. Its JSON is the body of the response.
-    #[must_use]
     pub fn new(explain: impl Fn(ExplainTopic, Agentable) -> ExplainFuture + Send + Sync + 'static) -> Self {
         Self(Arc::new(explain))
     }

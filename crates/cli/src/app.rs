@@ -59,7 +59,6 @@ impl App {
 
     /// Parses the command line, runs the command, and returns the exit code. Call it first in `main`: the same program is
     /// started as `<program> sandbox …` to run code and to convert documents.
-    #[must_use]
     pub fn main(self) -> ExitCode {
         // First of all: a sandbox must not have read or started anything when it builds its walls.
         let mut words = std::env::args_os().skip(1);

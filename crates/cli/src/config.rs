@@ -304,7 +304,6 @@ pub(crate) struct Entry {
 
 impl Loaded {
     /// Every setting, for `houston config show --origin`.
-    #[must_use]
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let of_settings = flattened("", &self.settings).into_iter();
         let of_settings =
@@ -337,13 +336,11 @@ impl Loaded {
     }
 
     /// The agent types, by kind.
-    #[must_use]
     pub(crate) fn agent_types(&self) -> BTreeMap<String, AgentType> {
         kinds::agent_types(self.kinds.clone())
     }
 
     /// The kind of the demo: the first that users can create; built-in kinds come first.
-    #[must_use]
     pub(crate) fn first_kind(&self) -> Option<&AgentType> {
         let built_in = kinds::BUILT_IN.iter().filter_map(|(name, _)| self.kinds.get(*name));
         built_in.chain(self.kinds.values()).map(|kind| &kind.agent_type).find(|kind| kind.user_creatable())

@@ -142,37 +142,31 @@ impl Process {
     }
 
     /// The tenant to which everything of the program belongs.
-    #[must_use]
     pub fn tenant(&self) -> TenantId {
         self.tenant
     }
 
     /// The kind of the program's agent.
-    #[must_use]
     pub fn agent(&self) -> &AgentType {
         &self.agent
     }
 
     /// Generates ids, and has the clock.
-    #[must_use]
     pub fn ids(&self) -> &Ids {
         &self.system.ids
     }
 
     /// What the program may do with the rows of its tenant that have this shard.
-    #[must_use]
     pub fn store(&self, shard: Shard) -> TenantStore<'_> {
         self.system.cells.with(shard).store.tenant(self.tenant)
     }
 
     /// What runs of this shard publish.
-    #[must_use]
     pub fn bus(&self, shard: Shard) -> &DeltaBus {
         &self.system.cells.with(shard).bus
     }
 
     /// Hints for the workers of this shard.
-    #[must_use]
     pub fn hints(&self, shard: Shard) -> &HintSender {
         &self.system.cells.with(shard).hints
     }
@@ -188,7 +182,6 @@ impl Process {
     }
 
     /// Cancelled when the worker has ended: after [`Self::stop`], or because it failed.
-    #[must_use]
     pub fn ended(&self) -> &CancellationToken {
         &self.ended
     }

@@ -113,7 +113,6 @@ pub type Carry = fn(&Extensions, &mut Extensions);
 impl Console {
     /// `keys` seal the sessions; without them there is no signing in, and the page says so. `outside`, with the secret that the
     /// provider has given to the console, is for those who sign in with a provider.
-    #[must_use]
     pub fn new(
         config: Config,
         keys: Option<SecretKeys>,
@@ -129,7 +128,6 @@ impl Console {
     }
 
     /// The path of a link that signs in once, with this key, within ten minutes.
-    #[must_use]
     pub fn link(&self, key: &str) -> String {
         let token = self.0.links.make(&self.0.ids, key);
         format!("{}/sign-in/{token}", self.0.config.path)

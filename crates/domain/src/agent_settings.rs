@@ -68,7 +68,6 @@ pub struct AgentSettings {
 
 impl AgentSettings {
     /// The settings in the file of a kind: those of its default agent.
-    #[must_use]
     pub fn of(kind: &AgentType) -> Self {
         Self {
             description: String::new(),
@@ -89,7 +88,6 @@ impl AgentSettings {
     /// The agent type that these settings make of `kind`. With `bounds`, tools and limits are reduced to what the
     /// file of the kind allows: the operator may have removed a tool, or lowered a limit, since the agent was
     /// created.
-    #[must_use]
     pub fn applied_to(&self, kind: &AgentType, bounds: Option<Limits>) -> AgentType {
         let allowed = |tool: &&String| bounds.is_none() || kind.tools.contains(*tool);
         AgentType {
@@ -113,7 +111,6 @@ impl AgentSettings {
 
     /// The model to call, as `provider/model` or a provider alone; `None` means the one that serves the use case.
     /// `usual` is the provider that serves the use case.
-    #[must_use]
     pub fn model_name(&self, usual: &str) -> Option<String> {
         match (self.provider.as_str(), self.model.as_str()) {
             (DEFAULT, DEFAULT) => None,

@@ -176,19 +176,16 @@ impl AgentType {
     }
 
     /// Whether users may create one. Agents create the others.
-    #[must_use]
     pub fn user_creatable(&self) -> bool {
         self.conversational && !self.made_with_user
     }
 
     /// Whether its agentables are plans: the graph of their steps decides what their runs do.
-    #[must_use]
     pub fn is_plan(&self) -> bool {
         self.driver.as_deref() == Some(PLAN_DRIVER)
     }
 
     /// The status of a new agentable of this kind.
-    #[must_use]
     pub fn initial_status(&self) -> Option<&str> {
         self.statuses.first().map(String::as_str)
     }
@@ -209,7 +206,6 @@ impl AgentType {
     /// A stored status other than the first was decided by a person or an agent. If no run can lead to it
     /// (`archived`), it applies whatever the run does; otherwise (`completed` for a stale task) it applies until a
     /// run is open again.
-    #[must_use]
     pub fn status(&self, stored: Option<&str>, run: Option<RunStatus>) -> Option<String> {
         let named = |names: &[&'static str]| {
             names.iter().copied().find(|name| self.statuses.iter().any(|status| status == name))
@@ -236,7 +232,6 @@ impl AgentType {
 
     /// All pairs of a stored status and a run status for which [`AgentType::status`] returns `wanted`. A run status of
     /// `None` means that there was no run yet.
-    #[must_use]
     pub fn pairs_with_status(&self, wanted: &str) -> Vec<(Option<&str>, Option<RunStatus>)> {
         let stored = self.statuses.iter().map(|status| Some(status.as_str())).chain([None]);
         let runs = || RunStatus::ALL.into_iter().map(Some).chain([None]);
@@ -343,7 +338,6 @@ names! {
 
 impl DoubleTexting {
     /// Whether it cancels the open run.
-    #[must_use]
     pub fn cancels(self) -> bool {
         matches!(self, Self::Interrupt | Self::Rollback)
     }
@@ -368,7 +362,6 @@ impl Planning {
 
 /// The prompt cache key that providers get with each request of an agentable: 32 hex digits, the same for all its
 /// requests, and meaningless outside Houston.
-#[must_use]
 pub fn cache_key(agentable: AgentableId) -> String {
     let mut hash = Sha256::new();
     hash.update(b"houston.cache");

@@ -66,13 +66,11 @@ pub struct Sampling {
 
 impl Sampling {
     /// Whether all is left to the provider.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }
 
     /// These settings, and those of `general` where they say nothing.
-    #[must_use]
     pub fn over(&self, general: &Self) -> Self {
         Self {
             temperature: self.temperature.or(general.temperature),
@@ -140,13 +138,11 @@ impl Output {
     }
 
     /// A value that fits this schema.
-    #[must_use]
     pub fn of(schema: Value) -> Self {
         Self { name: Self::usual_name(), schema: Arc::new(schema), strict: true }
     }
 
     /// Any JSON object.
-    #[must_use]
     pub fn any_object() -> Self {
         Self::of(json!({"type": "object"}))
     }

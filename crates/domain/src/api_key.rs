@@ -33,7 +33,6 @@ impl SecretKind {
     }
 
     /// A new secret from random bytes.
-    #[must_use]
     pub fn secret(self, random: [u8; RANDOM_BYTES]) -> String {
         let secret = format!("{}{}", self.prefix(), hex::encode(random));
         let checksum = crc32fast::hash(secret.as_bytes());
@@ -43,7 +42,6 @@ impl SecretKind {
 
 /// What a text may be a secret of, by its form. A text with the length of a secret and another checksum is none: it was
 /// mistyped or cut. Keys of earlier versions have no checksum.
-#[must_use]
 pub fn kind_of(text: &str) -> Option<SecretKind> {
     if text.len() > MAX_LENGTH || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return None;

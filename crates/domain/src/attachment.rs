@@ -40,7 +40,6 @@ pub struct AttachmentHash(Sha256);
 
 impl AttachmentHash {
     /// The hash of nothing, for a file of this user.
-    #[must_use]
     pub fn new(user: UserId) -> Self {
         Self(Sha256::new().chain_update(b"attachment").chain_update(user.0))
     }
@@ -51,7 +50,6 @@ impl AttachmentHash {
     }
 
     /// The id of the file: equal bytes of a user have the same one, so that they are stored once.
-    #[must_use]
     pub fn id(self, user: UserId) -> AttachmentId {
         AttachmentId(id_of(user, self.0))
     }
@@ -59,7 +57,6 @@ impl AttachmentHash {
 
 /// A name as it can stand in a reference: one line of at most [`MAX_NAME_CHARS`] characters without path and brackets. `None`:
 /// nothing is left of it.
-#[must_use]
 pub fn file_name(given: &str) -> Option<String> {
     let last = given.rsplit(['/', '\\']).next().unwrap_or(given);
     let kept = last.chars().filter(|of| !of.is_control() && !"[]()<>`\"".contains(*of) && !is_hidden(*of));
@@ -69,7 +66,6 @@ pub fn file_name(given: &str) -> Option<String> {
 }
 
 /// The line by which a text refers to a file.
-#[must_use]
 pub fn reference(id: AttachmentId, name: &str, kind: AttachmentType) -> String {
     let sign = if matches!(kind, AttachmentType::Image(_)) { "!" } else { "" };
     format!("{sign}[{name}{REFERENCE}{id})")
@@ -93,7 +89,6 @@ pub enum AttachmentType {
 
 impl AttachmentType {
     /// The media type with which it is stored and sent.
-    #[must_use]
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Image(kind) => kind.as_str(),
@@ -103,7 +98,6 @@ impl AttachmentType {
     }
 
     /// The type that is stored with this media type.
-    #[must_use]
     pub fn of_media_type(name: &str) -> Option<Self> {
         match name {
             "application/pdf" => Some(Self::Pdf),
@@ -113,7 +107,6 @@ impl AttachmentType {
     }
 
     /// The name of a file without one.
-    #[must_use]
     pub fn default_name(self) -> String {
         match self {
             Self::Image(kind) => format!("image.{}", kind.name().to_lowercase()),
@@ -244,7 +237,6 @@ const TEXTS: [&str; 8] = [
 ];
 
 /// Whether a PDF says that its contents are encrypted: in its trailer, or in the stream that takes its place.
-#[must_use]
 pub fn is_encrypted(pdf: &[u8]) -> bool {
     const NAME: &[u8] = b"/Encrypt";
     // A reference or a dictionary follows; `/EncryptMetadata` is another name.
@@ -280,7 +272,6 @@ pub enum Share {
 }
 
 /// For each file of a history, the oldest first, what a model gets of it: the newest are sent.
-#[must_use]
 pub fn shares(files: &[(AttachmentType, usize)], limits: ContextAttachments) -> Vec<Share> {
     let (mut left, mut bytes_left) = (limits.max_files, limits.max_bytes);
     let mut shares: Vec<Share> = files
@@ -329,7 +320,6 @@ const MAX_TOKENS: u64 = 200_000;
 
 impl SentDocument {
     /// Tokens that it costs a model, estimated.
-    #[must_use]
     pub fn tokens(&self) -> u64 {
         let bytes = u64::try_from(self.base64.len() / 4 * 3).unwrap_or(u64::MAX);
         (bytes / BYTES_PER_TOKEN).clamp(MIN_TOKENS, MAX_TOKENS)
@@ -344,7 +334,6 @@ impl fmt::Debug for SentDocument {
 }
 
 /// A line that says that a file is there, and why the model is not sent it.
-#[must_use]
 pub fn described(id: AttachmentId, name: &str, kind: AttachmentType, bytes: usize, why: &str) -> String {
     let what = match kind {
         AttachmentType::Image(image) => format!("{} image", image.name()),
@@ -355,7 +344,6 @@ pub fn described(id: AttachmentId, name: &str, kind: AttachmentType, bytes: usiz
 }
 
 /// A text of a file between fences that it does not contain, with a line before it.
-#[must_use]
 pub fn fenced(id: AttachmentId, name: &str, text: &str, is_cut: bool) -> String {
     let ticks = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(ticks.max(2) + 1);

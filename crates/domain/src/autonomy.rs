@@ -24,7 +24,6 @@ names! {
 
 impl Autonomy {
     /// The rule in the prompt.
-    #[must_use]
     pub fn rule(self) -> &'static str {
         match self {
             Self::None => {

@@ -125,7 +125,6 @@ impl BoundedRegex {
     }
 
     /// Begins to search.
-    #[must_use]
     pub fn searcher(&self) -> Searcher {
         let states = Some(self.0.automaton.create_cache());
         Searcher { compiled: Arc::clone(&self.0), states, restarts: 0 }

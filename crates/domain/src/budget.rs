@@ -156,7 +156,6 @@ struct Account {
 
 impl Budget {
     /// Whether any limit is set.
-    #[must_use]
     pub fn is_set(&self) -> bool {
         self.per_run.is_some() || self.per_agentable.is_some() || self.per_user_day.is_some()
     }
@@ -174,7 +173,6 @@ impl Budget {
     }
 
     /// The first budget of which at least so many percent are spent, and its limit. 0: none.
-    #[must_use]
     pub fn nearly_spent(&self, spent: &Spent, percent: u32) -> Option<(BudgetScope, Decimal)> {
         let is_nearly = |of: &Account| {
             let part = of.limit.map(|limit| limit.saturating_mul(Decimal::new(percent.into(), 2)));

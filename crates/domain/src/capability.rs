@@ -47,7 +47,6 @@ names! {
 
 impl Capability {
     /// The phrase in the prompt, after "you can".
-    #[must_use]
     pub fn phrase(self) -> &'static str {
         match self {
             Self::Messages => "send messages to your user",

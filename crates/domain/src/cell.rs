@@ -26,7 +26,6 @@ impl ShardRange {
     pub const ALL: Self = Self { first: Shard(0), last: Shard(u16::MAX) };
 
     /// Whether a shard is among these.
-    #[must_use]
     pub fn has(&self, shard: Shard) -> bool {
         self.first <= shard && shard <= self.last
     }
@@ -94,7 +93,6 @@ pub struct MovedShards {
 
 /// Whether a cell has a shard, as far as it knows itself. Each cell knows the moves to it and from it, so what it says is right
 /// at that moment, whatever others know.
-#[must_use]
 pub fn has(cell: &CellName, knows: &[MovedShards], shard: Shard) -> bool {
     let last = knows.iter().filter(|moved| moved.shards.has(shard)).max_by_key(|moved| moved.version);
     last.map_or_else(|| cell.begins_with(shard), |moved| moved.cell == *cell)
@@ -162,7 +160,6 @@ impl<T> From<T> for Cells<T> {
 
 impl<T> Cells<T> {
     /// One cell with all shards.
-    #[must_use]
     pub fn one(cell: T) -> Self {
         Self::placed(vec![(CellName::Shards(ShardRange::ALL), cell)])
     }
@@ -208,7 +205,6 @@ impl<T> Cells<T> {
     }
 
     /// The shards that each cell has now, in the order of [`Cells::iter`].
-    #[must_use]
     pub fn shards(&self) -> Vec<Vec<ShardRange>> {
         let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
         let of = |nth: usize| {
@@ -218,7 +214,6 @@ impl<T> Cells<T> {
     }
 
     /// The number of the cell with this shard, in the order of [`Cells::iter`].
-    #[must_use]
     pub fn number_of(&self, shard: Shard) -> usize {
         let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
         // Every shard is in a range, so the last range that begins at or before the shard has it.
@@ -232,13 +227,11 @@ impl<T> Cells<T> {
     }
 
     /// The cell with this shard.
-    #[must_use]
     pub fn with(&self, shard: Shard) -> &T {
         &self.cells[self.number_of(shard)].1
     }
 
     /// The cell with the first shard of the settings. Tenants, keys, agents and teams are changed there, and then copied to the others.
-    #[must_use]
     pub fn home(&self) -> &T {
         &self.cells[0].1
     }
@@ -254,7 +247,6 @@ impl<T> Cells<T> {
     }
 
     /// The cell with this number, in the order of [`Cells::iter`].
-    #[must_use]
     pub fn get(&self, number: usize) -> Option<&T> {
         self.cells.get(number).map(|(_, cell)| cell)
     }
@@ -265,19 +257,16 @@ impl<T> Cells<T> {
     }
 
     /// The number of the cell with this name.
-    #[must_use]
     pub fn number_named(&self, name: &CellName) -> Option<usize> {
         self.cells.iter().position(|(other, _)| other == name)
     }
 
     /// The number of cells, at least one.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.cells.len()
     }
 
     /// The same cells with something else for each.
-    #[must_use]
     pub fn map<U>(&self, mut of: impl FnMut(&T) -> U) -> Cells<U> {
         let cells = self.cells.iter().map(|(name, cell)| (name.clone(), of(cell))).collect();
         Cells { cells, followed: Arc::clone(&self.followed) }
@@ -334,7 +323,6 @@ pub enum CellName {
 
 impl CellName {
     /// The shards with which the cell began.
-    #[must_use]
     pub fn shards(&self) -> Option<ShardRange> {
         match self {
             Self::Shards(shards) => Some(*shards),
@@ -343,7 +331,6 @@ impl CellName {
     }
 
     /// Whether the cell began with this shard.
-    #[must_use]
     pub fn begins_with(&self, shard: Shard) -> bool {
         self.shards().is_some_and(|shards| shards.has(shard))
     }

@@ -109,7 +109,6 @@ pub struct Turn {
 
 impl Turn {
     /// Whether nothing but the schedule changes.
-    #[must_use]
     pub fn is_plain(&self) -> bool {
         !self.closes && !self.reports && !self.settles_request
     }
@@ -133,7 +132,6 @@ pub struct PostTarget {
 impl PostTarget {
     /// Whether the message may be posted and its run claimed in one commit. Otherwise the message is posted alone, so that
     /// it joins the open run, or waits for its turn among what the user has waiting.
-    #[must_use]
     pub fn starts_at_once(&self) -> bool {
         !self.run_open && !self.is_held && !self.is_awake && !self.user_waits && !self.has_team
     }
@@ -188,7 +186,6 @@ pub struct Start {
 
 impl Start {
     /// Whether the claim changes only rows of its own agentable, so that it can be written with others.
-    #[must_use]
     pub fn is_plain(&self) -> bool {
         !self.moves_messages && !self.is_suspect && self.turn.is_plain()
     }
@@ -196,7 +193,6 @@ impl Start {
 
 /// Decides about a claim. `free_slots`: how many more runs of the user may be held. `verdict`: what becomes of a run that
 /// was [accused](Decision::Accused), if that is known.
-#[must_use]
 pub fn decide(
     of: &Claimable,
     free_slots: i32,

@@ -105,7 +105,6 @@ pub struct ContextItem {
 
 impl ContextItem {
     /// The focus that it is; `None`: it is no focus.
-    #[must_use]
     pub fn focus(&self) -> Option<Focus> {
         let is_focus = self.description.trim() == FOCUS_ITEM;
         is_focus.then(|| serde_json::from_str(&self.value).ok()).flatten()
@@ -123,14 +122,12 @@ impl ClientOffer {
     }
 
     /// The focuses of the last run and of this one, if they are about different things.
-    #[must_use]
     pub fn shift(&self) -> Option<(FocusRef, FocusRef)> {
         let (last, now) = (self.last_focus.as_ref()?.thing(), self.focus.as_ref()?.thing());
         (last != now).then_some((last, now))
     }
 
     /// Whether nothing is offered.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }
@@ -189,19 +186,16 @@ impl ClientOffer {
 }
 
 /// The subject of a question about a call.
-#[must_use]
 pub fn subject(call: &str) -> String {
     format!("{CLIENT_PREFIX}{call}")
 }
 
 /// The answer to a question about a call: its result.
-#[must_use]
 pub fn result_answer(result: Value) -> Value {
     json!({"action": "accept", "content": result})
 }
 
 /// The result of a call that failed at the client.
-#[must_use]
 pub fn failed(error: &str) -> Value {
     json!({"error": error})
 }

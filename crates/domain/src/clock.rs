@@ -27,7 +27,6 @@ pub struct ManualClock(Arc<Mutex<DateTime<Utc>>>);
 
 impl ManualClock {
     /// A clock that starts at `now`.
-    #[must_use]
     pub fn at(now: DateTime<Utc>) -> Self {
         Self(Arc::new(Mutex::new(now)))
     }

@@ -14,7 +14,6 @@ const LINES: usize = 2;
 
 /// The id of the `number`-th call, from 1, that the code of the call `outer` makes. A call whose fallback is called has that
 /// as its first, and itself with the failure that it returned under the number 0.
-#[must_use]
 pub fn id(outer: &str, number: usize, tool: &str, input: &Value) -> String {
     let mut hash = Sha256::new();
     hash.update(tool.as_bytes());
@@ -24,7 +23,6 @@ pub fn id(outer: &str, number: usize, tool: &str, input: &Value) -> String {
 }
 
 /// The position that an id gives its call among those of the code of `outer`. `None`: it is not the id of such a call.
-#[must_use]
 pub fn number(id: &str, outer: &str) -> Option<usize> {
     let (number, hash) = id.strip_prefix(outer)?.strip_prefix('.')?.split_once('-')?;
     let is_hash = hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -32,14 +30,12 @@ pub fn number(id: &str, outer: &str) -> Option<usize> {
 }
 
 /// Whether the call was made by the code of `outer`, or by what that has called.
-#[must_use]
 pub fn is_within(id: &str, outer: &str) -> bool {
     let inner = id.strip_prefix(outer).and_then(|rest| rest.strip_prefix('.'));
     inner.is_some_and(|inner| inner.split('.').all(|part| number(&format!(".{part}"), "").is_some()))
 }
 
 /// The line that says which tools were called. A worker that takes the session over reads in it what the session has read.
-#[must_use]
 pub fn called_line<'t>(tools: impl IntoIterator<Item = &'t str>) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for tool in tools {

@@ -74,7 +74,6 @@ pub struct TokenEstimate {
 
 impl TokenEstimate {
     /// The sum over several entries.
-    #[must_use]
     pub fn sum(estimates: &[Self]) -> Self {
         estimates.iter().fold(Self::default(), |sum, one| Self {
             tokens: sum.tokens.saturating_add(one.tokens),
@@ -83,7 +82,6 @@ impl TokenEstimate {
     }
 
     /// Whether it is within `budget`.
-    #[must_use]
     pub fn fits(&self, budget: HistoryBudget) -> bool {
         self.tokens <= budget.history && self.tool_results <= budget.tool_results
     }
@@ -106,7 +104,6 @@ pub struct TailPolicy {
 ///
 /// The remaining tail begins with a message of the user if possible, otherwise within the last turn, with an answer of
 /// the model. If even the last exchange does not fit the budget, it alone is kept.
-#[must_use]
 pub fn cut_position(history: &[Entry], estimates: &[TokenEstimate], policy: &TailPolicy) -> Option<usize> {
     let turns: Vec<usize> = (1..history.len()).filter(|at| begins_turn(&history[*at])).collect();
     let of_turns = &turns[turns.len().saturating_sub(policy.turns.max(1))..];
@@ -139,14 +136,12 @@ summary; it was not written by the user, and nobody waits for an answer to it.\n
 
 /// The entry that replaces the entries which `summary` summarises. It depends only on summary and mark; the summary is
 /// escaped, so it cannot end the frame.
-#[must_use]
 pub fn summary_entry(summary: &str, mark: &FrameMark) -> Entry {
     let content = format!("{ABOUT}{}", escape(mark.remove_mark(summary).trim()));
     Entry::user(vec![Block::text(mark.frame(FRAME, &content))])
 }
 
 /// The summary in an entry that [`summary_entry`] created; `None` for any other entry.
-#[must_use]
 pub fn summary_of(entry: &Entry, mark: &FrameMark) -> Option<String> {
     if entry.role != Role::User {
         return None;

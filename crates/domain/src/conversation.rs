@@ -150,7 +150,6 @@ fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Block>, D::E
 
 impl HistoryEntry {
     /// The entry without its timestamp.
-    #[must_use]
     pub fn entry(&self) -> Entry {
         Entry { role: self.role, content: self.content.clone() }
     }
@@ -191,7 +190,6 @@ impl Conversation {
     }
 
     /// How many of the first entries belong to closed sessions: models no longer see them.
-    #[must_use]
     pub fn closed_entry_count(&self) -> usize {
         self.sessions.last().map_or(0, |session| session.last_position)
     }
@@ -288,7 +286,6 @@ pub struct ClosedSession {
 
 impl ClosedSession {
     /// A session of `entries`, the first of which is at `first_position`, with its summary still pending.
-    #[must_use]
     pub fn pending(first_position: usize, entries: &[HistoryEntry]) -> Self {
         let times = || entries.iter().map(|entry| entry.created_at);
         Self {
@@ -416,7 +413,6 @@ pub struct ExportedResult {
 
 impl Conversation {
     /// The ids of the large results that history, summaries and compressions refer to.
-    #[must_use]
     pub fn referenced_results(&self) -> BTreeSet<ResultId> {
         let mut named = BTreeSet::new();
         for block in self.history.iter().flat_map(|entry| &entry.content) {
@@ -442,7 +438,6 @@ fn collect_ids(text: &str, named: &mut BTreeSet<ResultId>) {
 
 impl Conversation {
     /// The SHA-256 of everything in the document but its seal and its digests; independent of the order of fields in its JSON.
-    #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let Self {
             format: _,
@@ -492,7 +487,6 @@ fn feed<T: Serialize>(hash: &mut Sha256, items: &[T]) {
 
 /// The first 16 bytes of the SHA-256 of an entry, as 32 hex digits; independent of the order of fields in its
 /// JSON.
-#[must_use]
 pub fn digest(entry: &HistoryEntry) -> String {
     let mut text = String::new();
     write(&serde_json::to_value(entry).unwrap_or_default(), &mut text);

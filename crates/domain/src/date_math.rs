@@ -57,7 +57,6 @@ impl Point {
     }
 
     /// The point and its weekday, week and day of the year.
-    #[must_use]
     pub fn describe(self, zone: Tz) -> String {
         let (text, day) = match self {
             Self::Day(day) => (day.format("%Y-%m-%d").to_string(), day),
@@ -102,7 +101,6 @@ impl Point {
 
     /// How far `other` is after this point: in days, in years, months and days, in days from Monday to Friday; between times
     /// exactly as well.
-    #[must_use]
     pub fn until(self, other: Self, zone: Tz) -> String {
         let (from, to) = (self.day(zone), other.day(zone));
         let days = (to - from).num_days();

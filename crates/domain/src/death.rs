@@ -63,7 +63,6 @@ pub enum Shown {
 }
 
 /// What becomes of a run after a process has driven it alone; `None`: nothing, it goes on.
-#[must_use]
 pub fn verdict(shown: Shown) -> Option<Verdict> {
     match shown {
         Shown::Lives => None,
@@ -75,7 +74,6 @@ pub fn verdict(shown: Shown) -> Option<Verdict> {
 /// Decides about `suspect`, which at least `limit` workers died with. `others` are the other runs that died with the
 /// same processes; those that died with none of them change nothing. `has_waited`: whether it has waited for them as long as
 /// its user should wait.
-#[must_use]
 pub fn judge(suspect: &Suspect, others: &[Suspect], limit: usize, has_waited: bool) -> Verdict {
     let mut own: Vec<ProcessId> = suspect
         .deaths

@@ -71,7 +71,6 @@ pub struct ErrorGroup {
 }
 
 /// Groups failures: the largest group first.
-#[must_use]
 pub fn grouped(failures: impl IntoIterator<Item = FailedRun>) -> Vec<ErrorGroup> {
     let mut groups: HashMap<(String, String), ErrorGroup> = HashMap::new();
     for failure in failures {
@@ -103,7 +102,6 @@ pub fn grouped(failures: impl IntoIterator<Item = FailedRun>) -> Vec<ErrorGroup>
 }
 
 /// The fingerprint of the group of a failure with this code and message.
-#[must_use]
 pub fn fingerprint_of(code: &str, message: &str) -> String {
     fingerprint(code, &normal(message))
 }
@@ -115,7 +113,6 @@ fn fingerprint(code: &str, message: &str) -> String {
 }
 
 /// The text with `#` for what differs between failures of the same cause.
-#[must_use]
 pub fn normal(message: &str) -> String {
     let mut text = String::with_capacity(message.len().min(MAX_CHARS));
     let mut chars = 0;

@@ -43,7 +43,6 @@ pub const FILE_REFUSED: &str = "FILE_REFUSED";
 
 /// The text that end users read for an error code. Causes and remedies are for operators: see the run's
 /// `error`.
-#[must_use]
 pub fn user_text(code: &str) -> &'static str {
     match code {
         "RATE_LIMITED" => "The AI model is busy right now.",
@@ -92,7 +91,6 @@ pub struct PendingRetry {
 
 impl ErrorMessage {
     /// The id of the error message of `run`.
-    #[must_use]
     pub fn id_of(run: RunId) -> MessageId {
         MessageId(run.0)
     }
@@ -102,7 +100,6 @@ impl ErrorMessage {
     }
 
     /// An attempt failed and will be retried. `hung` are the models that did not answer in time, as `provider/model`.
-    #[must_use]
     pub fn waiting(run: RunId, error: &ModelError, retry: &PendingRetry, hung: &[String]) -> Self {
         let rfc3339 = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Millis, true);
         let mut metadata = json!({
@@ -120,7 +117,6 @@ impl ErrorMessage {
     }
 
     /// The provider refused so many files: the run goes on without them.
-    #[must_use]
     pub fn left_out(run: RunId, files: usize) -> Self {
         let metadata = json!({"code": FILE_REFUSED, "retryable": false, "left_out": files});
         Self::new(run, user_text(FILE_REFUSED), metadata)
@@ -128,13 +124,11 @@ impl ErrorMessage {
 
     /// The provider stopped the answer, which ended the run. The run did not fail, so it is not retried; the text
     /// written until then stays in the thread.
-    #[must_use]
     pub fn stopped(run: RunId, code: &str) -> Self {
         Self::new(run, user_text(code), json!({"code": code, "retryable": false, "stopped": true}))
     }
 
     /// The run will not be retried; `text` and `code` say why.
-    #[must_use]
     pub fn permanent(run: RunId, code: &str, text: &str) -> Self {
         let metadata = json!({"code": code, "retryable": false, "failed_permanently": true});
         Self::new(run, format!("{FAILED_PERMANENTLY}{text}"), metadata)
@@ -152,20 +146,17 @@ impl ErrorMessage {
     }
 
     /// When the first attempt failed; `None` unless the message waits for a retry.
-    #[must_use]
     pub fn since(&self) -> Option<DateTime<Utc>> {
         self.metadata["since"].as_str()?.parse().ok()
     }
 
     /// The models that did not answer in time, as `provider/model`.
-    #[must_use]
     pub fn hung(&self) -> Vec<String> {
         let names = self.metadata["hung"].as_array().into_iter().flatten();
         names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
     }
 
     /// The event that informs streams of the current state.
-    #[must_use]
     pub fn event(&self) -> Event {
         Event::ErrorShown {
             message_id: self.id,
@@ -175,7 +166,6 @@ impl ErrorMessage {
     }
 
     /// What a stream's client receives: the metadata, with the text as its field `text`.
-    #[must_use]
     pub fn client_fields(content: &str, metadata: &Value) -> Value {
         let mut fields = metadata.as_object().cloned().unwrap_or_else(Map::new);
         fields.insert("text".to_owned(), json!(content));

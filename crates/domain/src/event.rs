@@ -354,7 +354,6 @@ pub enum Event {
 
 impl Event {
     /// The message this event refers to, if any.
-    #[must_use]
     pub fn message_id(&self) -> Option<MessageId> {
         match self {
             Self::MessagePosted { message_id }
@@ -370,7 +369,6 @@ impl Event {
     ///
     /// - events from outside the run (a posted message, tasks, plans, a title),
     /// - events committed with the turn being streamed (an error message), or before it (the choice of an agent).
-    #[must_use]
     pub fn is_transparent(&self) -> bool {
         !matches!(
             self,

@@ -48,14 +48,12 @@ fn may_have_happened(code: ToolErrorCode) -> bool {
 impl Fallback {
     /// Whether Houston calls the fallback after this response of a tool of class `effect`. Not if the call may have happened,
     /// unless the tool only reads.
-    #[must_use]
     pub fn follows(&self, effect: EffectClass, response: &ToolResponse) -> bool {
         let ToolResponse::Failure { code, .. } = response else { return false };
         self.on.contains(code) && (effect == EffectClass::Read || !may_have_happened(*code))
     }
 
     /// The arguments of the fallback, by those of the call that failed.
-    #[must_use]
     pub fn arguments(&self, first: &Value) -> Value {
         let Some(input) = &self.input else { return first.clone() };
         let argument = |(name, value): (&String, &Value)| {
@@ -87,7 +85,6 @@ struct ToolFailure {
 
 impl Fallbacks {
     /// The fallback of a tool, if it has one.
-    #[must_use]
     pub fn of(&self, tool: &str) -> Option<&Fallback> {
         self.0.get(tool).map(|settings| &settings.fallback)
     }
@@ -108,7 +105,6 @@ impl Fallbacks {
     }
 
     /// The key of a setting that cannot work, and why, for a person: a fallback names its own tool, or no failure.
-    #[must_use]
     pub fn mistake(&self) -> Option<(String, String)> {
         self.iter().find_map(|(tool, fallback)| {
             let reason = if fallback.tool == tool {

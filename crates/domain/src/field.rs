@@ -105,13 +105,11 @@ pub struct Field {
 
 impl UpdatableBy {
     /// Whether requests may change the field.
-    #[must_use]
     pub fn is_api(self) -> bool {
         self != Self::Agent
     }
 
     /// Whether tools may change the field.
-    #[must_use]
     pub fn is_agent(self) -> bool {
         self != Self::Api
     }
@@ -154,7 +152,6 @@ impl Field {
     }
 
     /// The JSON Schema of its values, for a tool.
-    #[must_use]
     pub fn schema(&self) -> Value {
         let mut schema = match self.kind {
             FieldType::String => json!({"type": "string"}),
@@ -172,13 +169,11 @@ impl Field {
 
 impl Entity {
     /// One of its fields.
-    #[must_use]
     pub fn field(self, name: &str) -> Option<&'static Field> {
         self.fields().iter().find(|field| field.name == name)
     }
 
     /// The properties of a tool's schema: the fields that tools may change, after those of `others`.
-    #[must_use]
     pub fn properties(self, others: Value) -> Value {
         let mut all = match others {
             Value::Object(others) => others,
@@ -190,7 +185,6 @@ impl Entity {
     }
 
     /// What may be changed and by whom, as a clause for a refusal: `updatable are title (both), agent_id (api)`.
-    #[must_use]
     pub fn updatable(self) -> String {
         let mut text = "updatable are ".to_owned();
         for (nth, field) in self.fields().iter().enumerate() {

@@ -121,7 +121,6 @@ impl Focus {
     }
 
     /// The thing.
-    #[must_use]
     pub fn thing(&self) -> FocusRef {
         FocusRef { kind: self.kind.clone(), id: self.id.clone() }
     }
@@ -134,7 +133,6 @@ fn is_type(text: &str) -> bool {
 }
 
 /// Whether a text may be an id.
-#[must_use]
 pub fn is_id(text: &str) -> bool {
     let is_of_id = |letter: u8| letter.is_ascii_graphic() && !b"<>\"".contains(&letter);
     (1..=MAX_ID_CHARS).contains(&text.len()) && text.bytes().all(is_of_id)
@@ -172,7 +170,6 @@ impl std::fmt::Display for FocusRef {
 
 /// The beginning of what a provider answered: at most [`BRIEF_CHARS`] characters, and [`BRIEF_CHILDREN`] children. The fields of
 /// a JSON object are lines; its first list has the children. Returns whether that is all.
-#[must_use]
 pub fn brief(answer: &str) -> (String, bool) {
     // A line with a status may precede the object.
     let object = answer.find('{').and_then(|at| serde_json::from_str(answer[at..].trim()).ok());

@@ -28,38 +28,32 @@ const HIDDEN: &str = "hidden";
 
 impl FrameMark {
     /// A mark from its digits, as the database derives it.
-    #[must_use]
     pub fn new(digits: &str) -> Self {
         Self(digits.into())
     }
 
     /// The placeholder for prompts that people read. It is never sent to a model.
-    #[must_use]
     pub fn hidden() -> Self {
         Self(HIDDEN.into())
     }
 
     /// The digits, for the system prompt.
-    #[must_use]
     pub fn digits(&self) -> &str {
         &self.0
     }
 
     /// A frame around `content`. The content is markup: text of others in it must be escaped already.
-    #[must_use]
     pub fn frame(&self, name: &str, content: &str) -> String {
         format!("<{name} mark=\"{}\">\n{}\n</{name}>", self.0, content.trim())
     }
 
     /// The start tag that [`frame`](Self::frame) writes.
-    #[must_use]
     pub fn start(&self, name: &str) -> String {
         format!("<{name} mark=\"{}\">\n", self.0)
     }
 
     /// Adds the mark to the start tag of a stored frame. Text that does not begin with an element is escaped and
     /// framed as `<houston>`: everything that Houston writes is signed.
-    #[must_use]
     pub fn sign(&self, frame: &str) -> String {
         let name = frame.strip_prefix('<').map_or("", |rest| {
             let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '_')).unwrap_or(rest.len());
@@ -73,7 +67,6 @@ impl FrameMark {
     }
 
     /// Replaces the mark, in upper or lower case, by `…` in a text that others wrote.
-    #[must_use]
     pub fn remove_mark<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let (mark, bytes) = (self.0.as_bytes(), text.as_bytes());
         if mark.is_empty() || *self.0 == *HIDDEN || bytes.len() < mark.len() {
@@ -122,7 +115,6 @@ pub struct MessageBlock {
 
 impl MessageBlock {
     /// The text as it is sent to the model: a frame gets the mark, any other text loses it.
-    #[must_use]
     pub fn signed(self, mark: &FrameMark) -> String {
         if self.frame {
             return mark.sign(&self.text);
@@ -135,7 +127,6 @@ impl MessageBlock {
 }
 
 /// Escapes `&`, `<` and `>`, so that the text cannot end the element around it.
-#[must_use]
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + text.len() / 16);
     for c in text.chars() {
@@ -150,26 +141,22 @@ pub fn escape(text: &str) -> String {
 }
 
 /// Escapes text for an attribute value between `"`.
-#[must_use]
 pub fn attribute(text: &str) -> String {
     escape(text).replace('"', "&quot;")
 }
 
 /// Reverses [`escape`].
-#[must_use]
 pub fn unescape(text: &str) -> String {
     text.replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&")
 }
 
 /// Formats a list item: escaped, prefixed with `- `, and with further lines indented, so that none of them
 /// can begin an item.
-#[must_use]
 pub fn item(text: &str) -> String {
     format!("- {}", indented(text))
 }
 
 /// Escapes text and indents all its lines but the first by two spaces.
-#[must_use]
 pub fn indented(text: &str) -> String {
     let breaks = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
     let text = escape(text.trim_end_matches(breaks)).replace("\r\n", "\n");
@@ -177,7 +164,6 @@ pub fn indented(text: &str) -> String {
 }
 
 /// An element on lines of its own; the empty string if `content` (markup) is blank.
-#[must_use]
 pub fn element(name: &str, content: &str) -> String {
     let content = content.trim();
     // A name may be followed by attributes.

@@ -40,7 +40,6 @@ pub struct Check {
 }
 
 /// The highest severity of `checks`; [`HealthStatus::Ok`] when there are none.
-#[must_use]
 pub fn worst(checks: &[Check]) -> HealthStatus {
     checks.iter().map(|check| check.status).max().unwrap_or(HealthStatus::Ok)
 }

@@ -96,7 +96,6 @@ pub enum Block {
 
 impl Block {
     /// The tool call that it asks for, if it does.
-    #[must_use]
     pub fn call(&self) -> Option<ToolCall> {
         match self {
             Self::ToolUse { id, name, input, .. } => Some(ToolCall::of_block(id, name, input, None)),
@@ -105,13 +104,11 @@ impl Block {
     }
 
     /// A text block.
-    #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), raw: None }
     }
 
     /// The text of a message or a result: what an agent has read, if the entry is not its own.
-    #[must_use]
     pub fn read(&self) -> Option<&str> {
         match self {
             Self::Text { text, .. } => Some(text),
@@ -132,13 +129,11 @@ pub struct Entry {
 
 impl Entry {
     /// An entry of the user's side.
-    #[must_use]
     pub fn user(content: Vec<Block>) -> Self {
         Self { role: Role::User, content }
     }
 
     /// An entry of the model.
-    #[must_use]
     pub fn assistant(content: Vec<Block>) -> Self {
         Self { role: Role::Assistant, content }
     }
@@ -149,7 +144,6 @@ impl Entry {
     }
 
     /// All its text blocks, joined by blank lines.
-    #[must_use]
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self
             .content
@@ -231,7 +225,6 @@ pub enum Fault {
 
 impl Fault {
     /// Index of the faulty entry, from 0.
-    #[must_use]
     pub fn index(&self) -> usize {
         match self {
             Self::BeginsWithAssistant => 0,
@@ -279,7 +272,6 @@ pub fn validate_complete<T: EntryView>(entries: &[T]) -> Result<(), Fault> {
 
 /// How many of the first entries are complete: all of them, or those before the last turn of the model while one of its
 /// calls has no result.
-#[must_use]
 pub fn complete<T: EntryView>(entries: &[T]) -> usize {
     let last = entries.iter().rposition(|entry| entry.role() == Role::Assistant);
     last.filter(|last| open_call(&entries[*last], &entries[last + 1..]).is_some()).unwrap_or(entries.len())

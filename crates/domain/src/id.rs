@@ -167,7 +167,6 @@ ids! {
 pub struct Shard(pub u16);
 
 /// The shard of a user, or of anything that belongs to a user.
-#[must_use]
 pub fn shard(id: impl Into<Uuid>) -> Shard {
     let [.., high, low] = id.into().into_bytes();
     Shard(u16::from_be_bytes([high, low]))
@@ -176,13 +175,11 @@ pub fn shard(id: impl Into<Uuid>) -> Shard {
 impl Shard {
     /// The shard of a new user with this external id: of two requests that create the same user at once, both look in the
     /// same place.
-    #[must_use]
     pub fn of_external_id(tenant: TenantId, external_id: &str) -> Self {
         Self::hash(tenant, b"external id", external_id)
     }
 
     /// The shard of a new user without an external id, if the request has an idempotency key: a repetition finds the key.
-    #[must_use]
     pub fn of_idempotency_key(tenant: TenantId, key: &str) -> Self {
         Self::hash(tenant, b"idempotency key", key)
     }
@@ -218,7 +215,6 @@ pub struct ProcessId(pub u64);
 
 impl ProcessId {
     /// A process of its own for `id`: of another kind of id, or of the first worker of a process.
-    #[must_use]
     pub fn of(id: Uuid) -> Self {
         Self(id.as_u64_pair().1)
     }
@@ -226,7 +222,6 @@ impl ProcessId {
 
 impl WorkerId {
     /// The process of this worker.
-    #[must_use]
     pub fn process(self) -> ProcessId {
         ProcessId::of(self.0)
     }
@@ -270,7 +265,6 @@ impl RunId {
 
 impl AgentableId {
     /// The id as the API writes it, with the kind as prefix: `goal_…`, `task_…`, `user_agent_…`.
-    #[must_use]
     pub fn public_id(self, kind: &str) -> String {
         format!("{kind}_{}", self.0.simple())
     }
@@ -284,13 +278,11 @@ pub struct Ids {
 
 impl Ids {
     /// A generator that is seeded by the operating system: its ids cannot be guessed.
-    #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, random: Mutex::new(rand::make_rng()) }
     }
 
     /// A generator that returns the same ids each time, for tests.
-    #[must_use]
     pub fn seeded(clock: Arc<dyn Clock>, seed: u64) -> Self {
         Self { clock, random: Mutex::new(StdRng::seed_from_u64(seed)) }
     }
@@ -323,7 +315,6 @@ impl Ids {
     }
 
     /// The clock whose time the ids contain.
-    #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }

@@ -54,7 +54,6 @@ names! {
 
 impl ImageType {
     /// The type that the first bytes say.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {
         Some(match bytes {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Self::Png,
@@ -66,7 +65,6 @@ impl ImageType {
     }
 
     /// The name for people and models.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Png => "PNG",
@@ -170,20 +168,17 @@ pub(crate) fn id_of(user: UserId, hash: Sha256) -> Uuid {
 
 impl ImageId {
     /// The id of an image of a user: the same bytes have the same id, so that they are stored once for each user.
-    #[must_use]
     pub fn of(user: UserId, bytes: &[u8]) -> Self {
         Self(id_of(user, Sha256::new().chain_update(user.0).chain_update(bytes)))
     }
 
     /// The line by which a text refers to it.
-    #[must_use]
     pub fn reference(self) -> String {
         format!("{REFERENCE}{self})")
     }
 }
 
 /// Bytes in Base64.
-#[must_use]
 pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
@@ -215,13 +210,11 @@ pub(crate) fn referenced<Id: FromStr>(text: &str, before: &'static str) -> impl 
 }
 
 /// A text with references to images at its end.
-#[must_use]
 pub fn with_references(text: &str, images: impl IntoIterator<Item = ImageId>) -> String {
     with_lines(text, images.into_iter().map(ImageId::reference))
 }
 
 /// A text with lines at its end, each a paragraph.
-#[must_use]
 pub fn with_lines(text: &str, lines: impl IntoIterator<Item = String>) -> String {
     let text = Some(text.to_owned()).filter(|text| !text.is_empty());
     text.into_iter().chain(lines).collect::<Vec<_>>().join("\n\n")
@@ -242,13 +235,11 @@ pub struct SentImage {
 
 impl SentImage {
     /// An image with these bytes.
-    #[must_use]
     pub fn new(id: ImageId, header: ImageHeader, bytes: &[u8]) -> Self {
         Self { id, header, base64: to_base64(bytes).into(), unseen: unseen(id, header) }
     }
 
     /// Tokens that it costs a model, estimated: providers scale images down to about 5,000 at most.
-    #[must_use]
     pub fn tokens(&self) -> u64 {
         let pixels = u64::from(self.header.width) * u64::from(self.header.height);
         (pixels / PIXELS_PER_TOKEN).clamp(MIN_TOKENS, MAX_TOKENS)
@@ -256,7 +247,6 @@ impl SentImage {
 }
 
 /// What a model that cannot see reads in the place of an image.
-#[must_use]
 pub fn unseen(id: ImageId, header: ImageHeader) -> String {
     let ImageHeader { image_type, width, height } = header;
     let name = image_type.name();
@@ -299,7 +289,6 @@ settings! {
 ///
 /// The newest are sent. Once there are more than allowed, half of what is allowed goes at once: what a request begins with
 /// then stays the same for as many further images, and the provider's cache holds. The newest that fits alone is always sent.
-#[must_use]
 pub fn is_sent(bytes: &[usize], limits: ContextImages) -> Vec<bool> {
     let step = (limits.max_images / 2).max(1);
     let beyond = bytes.len().saturating_sub(limits.max_images);

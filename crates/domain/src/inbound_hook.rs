@@ -33,7 +33,6 @@ pub struct HookMessage<'a> {
 
 impl HookMessage<'_> {
     /// What the agent reads: a frame. The text is escaped, and between marks: strangers may have put words into it.
-    #[must_use]
     pub fn frame(&self) -> String {
         let Self { name, instructions, text, .. } = self;
         let mut frame = format!("<{HOOK_MESSAGE} from=\"{name}\">");
@@ -48,7 +47,6 @@ impl HookMessage<'_> {
     }
 
     /// The metadata of the message, for clients.
-    #[must_use]
     pub fn metadata(&self) -> Value {
         json!({
             "type": HOOK_MESSAGE, "hook_id": self.hook, "from": self.name, "webhook_id": self.webhook_id,
@@ -58,7 +56,6 @@ impl HookMessage<'_> {
 }
 
 /// What is wrong with a name, which is written into an attribute; `None`: nothing.
-#[must_use]
 pub fn name_problem(name: &str) -> Option<String> {
     let is_wrong = |letter: char| letter.is_control() || "\"<>&".contains(letter);
     if name.trim().is_empty() || name.chars().count() > MAX_NAME {

@@ -65,7 +65,6 @@ impl Inert {
     }
 
     /// Whether anything was changed.
-    #[must_use]
     pub fn has_changed(&self) -> bool {
         self.changed
     }
@@ -112,7 +111,6 @@ impl Inert {
 }
 
 /// The whole text, and whether it was changed. See [`Inert::push`].
-#[must_use]
 pub fn inert(text: &str, allows: impl Fn(&str) -> bool) -> (String, bool) {
     let mut inert = Inert::default();
     let mut shown = inert.push(text, &allows);

@@ -26,7 +26,6 @@ pub const ARGUMENTS: &str = "arguments";
 /// let (name, input) = inner_call("use_tool", &outer);
 /// assert_eq!((name, &*input), ("git__git_log", &json!({"max_count": 3})));
 /// ```
-#[must_use]
 pub fn inner_call<'c>(name: &'c str, input: &'c Value) -> (&'c str, Cow<'c, Value>) {
     if name != USE_TOOL {
         return (name, Cow::Borrowed(input));

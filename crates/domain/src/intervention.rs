@@ -20,7 +20,6 @@ names! {
 
 impl Intervention {
     /// The error code of the run and of its error message.
-    #[must_use]
     pub fn code(self) -> &'static str {
         match self {
             Self::Stuck => "HEALTH_MONITOR_STUCK",
@@ -30,7 +29,6 @@ impl Intervention {
     }
 
     /// The message to the user.
-    #[must_use]
     pub fn notice(self) -> &'static str {
         match self {
             Self::Stuck => {

@@ -56,13 +56,11 @@ impl Issuer {
     }
 
     /// What its key begins with in the table of keys, to find it by.
-    #[must_use]
     pub fn prefix(issuer: &str) -> String {
         format!("jwt_{}", hex::encode(&Sha256::digest(issuer)[..4]))
     }
 
     /// What it is cached under. No secret that a client can send has this hash.
-    #[must_use]
     pub fn hash(issuer: &str, audience: &str) -> [u8; 32] {
         // Header values have no line breaks, and neither have names.
         Sha256::digest(format!("issuer\n{issuer}\n{audience}").as_bytes()).into()

@@ -78,7 +78,6 @@ pub struct KnowledgeRules {
 
 impl KnowledgeForm {
     /// Maximum length of the text, in bytes.
-    #[must_use]
     pub fn max_bytes(self) -> usize {
         match self {
             Self::Document => MAX_DOCUMENT_BYTES,
@@ -93,7 +92,6 @@ impl KnowledgeKind {
         [Self::Note, Self::Learning, Self::Memory, Self::CustomInstruction, Self::FeedItem];
 
     /// What differs between the kinds.
-    #[must_use]
     pub fn rules(self) -> KnowledgeRules {
         use KnowledgeForm::{Document, Sentence};
         use KnowledgeOwner::{Agentable, User};
@@ -126,7 +124,6 @@ impl KnowledgeKind {
     }
 
     /// The kind with this [`stored`](KnowledgeRules::stored) name.
-    #[must_use]
     pub fn from_stored(stored: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.rules().stored == stored)
     }

@@ -18,20 +18,17 @@ pub struct LaneService {
 
 impl LaneService {
     /// Since when what waits in the lane could have been taken; `None`: it cannot be taken now.
-    #[must_use]
     pub fn since(&self) -> Option<DateTime<Utc>> {
         let worker_since = self.worker_since.filter(|_| !self.is_paused)?;
         Some(self.resumed_at.map_or(worker_since, |resumed| resumed.max(worker_since)))
     }
 
     /// How long something that has waited since `since` could have been taken; `None`: it cannot be taken now.
-    #[must_use]
     pub fn waited(&self, since: DateTime<Utc>) -> Option<TimeDelta> {
         Some((self.now - self.since()?.max(since)).max(TimeDelta::zero()))
     }
 
     /// Whether the lane was served all of the last `time`: only then may something be given up that has waited for as long.
-    #[must_use]
     pub fn was_served_for(&self, time: TimeDelta) -> bool {
         self.since().is_some_and(|since| self.now - since >= time)
     }

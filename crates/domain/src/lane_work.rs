@@ -41,7 +41,6 @@ pub struct LaneWork {
 impl LaneWork {
     /// The work of the lane of this urgency. Kinds that the caller does not know are in the interactive lane, as for the sweep;
     /// what runs of them counts in each lane, so that none counts as drained while some of its runs may be at work.
-    #[must_use]
     pub fn of<'k>(
         urgency: Urgency,
         kinds: impl IntoIterator<Item = &'k KindWork>,

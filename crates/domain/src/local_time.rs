@@ -41,21 +41,18 @@ impl fmt::Display for LocalTime {
 as_text!(LocalTime);
 
 /// A local time, as `2026-12-01T15:00` or `2026-12-01 15:00`, each also with seconds.
-#[must_use]
 pub fn parse_local(text: &str) -> Option<NaiveDateTime> {
     let forms = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S"];
     forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok())
 }
 
 /// The time zone with this IANA name; UTC if the name is unknown.
-#[must_use]
 pub fn parse_zone(name: &str) -> Tz {
     name.parse().unwrap_or(Tz::UTC)
 }
 
 /// The first instant at which the clocks of `zone` are at `local`, or the end of the gap if they skip it. `None` if
 /// they skip the whole day.
-#[must_use]
 pub fn instant(zone: Tz, local: NaiveDateTime) -> Option<DateTime<Utc>> {
     let mut candidate = local;
     loop {
@@ -72,7 +69,6 @@ pub fn instant(zone: Tz, local: NaiveDateTime) -> Option<DateTime<Utc>> {
 }
 
 /// The first of `times` in `zone` after `after`; `None` if `times` is empty.
-#[must_use]
 pub fn next_after(zone: Tz, times: &[LocalTime], after: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let today = after.with_timezone(&zone).date_naive();
     // Includes yesterday, because clocks may go back over midnight, and extra days, because a date may be skipped.
@@ -84,7 +80,6 @@ pub fn next_after(zone: Tz, times: &[LocalTime], after: DateTime<Utc>) -> Option
 }
 
 /// `at`, if it is between `earliest` and `latest` in `zone`; otherwise the next occurrence of `earliest` after it.
-#[must_use]
 pub fn within_hours(zone: Tz, earliest: LocalTime, latest: LocalTime, at: DateTime<Utc>) -> DateTime<Utc> {
     let local = at.with_timezone(&zone).time();
     if (earliest.0..latest.0).contains(&local) {

@@ -31,7 +31,6 @@ pub struct Masks {
 
 impl Masks {
     /// The masks of these secrets.
-    #[must_use]
     pub fn of<'s>(secrets: impl IntoIterator<Item = &'s str>) -> Self {
         let mut forms: Vec<Vec<u8>> = Vec::new();
         for secret in secrets {
@@ -57,13 +56,11 @@ impl Masks {
     }
 
     /// Whether there is nothing to take out.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.forms.is_empty()
     }
 
     /// Bytes without the secrets; `None`: there are none. `is_cut`: the bytes may end in the middle of one.
-    #[must_use]
     pub fn bytes(&self, bytes: &[u8], is_cut: bool) -> Option<Vec<u8>> {
         if self.forms.is_empty() {
             return None;
@@ -98,7 +95,6 @@ impl Masks {
     }
 
     /// A text without the secrets.
-    #[must_use]
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.bytes(text.as_bytes(), false) {
             // A form of UTF-8 begins and ends between characters.
@@ -108,7 +104,6 @@ impl Masks {
     }
 
     /// JSON without the secrets in its texts and names.
-    #[must_use]
     pub fn json(&self, value: serde_json::Value) -> serde_json::Value {
         use serde_json::Value;
         if self.forms.is_empty() {
@@ -246,7 +241,6 @@ const BEGINNINGS: &[&str] = &[
 const SHORTEST_KEY: usize = 20;
 
 /// Replaces everything that looks like a key of any provider.
-#[must_use]
 pub fn without_keys(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let mut scrubbed = String::with_capacity(text.len());

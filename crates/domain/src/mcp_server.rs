@@ -72,13 +72,11 @@ pub struct OAuthSettings {
 pub const LOGIN_PATH: &str = "/mcp/login";
 
 /// What an account at a server is sealed for. `account`: the user or the tenant that has logged in.
-#[must_use]
 pub fn account_purpose(account: Uuid, owner: Uuid, server: &str) -> String {
     format!("mcp_accounts/{account}/{owner}/{server}")
 }
 
 /// What a login that has begun is sealed for.
-#[must_use]
 pub fn login_purpose(account: Uuid, owner: Uuid, server: &str) -> String {
     format!("mcp_logins/{account}/{owner}/{server}")
 }
@@ -96,13 +94,11 @@ pub struct ToolSettings {
 }
 
 /// What the headers of a server are sealed for.
-#[must_use]
 pub fn headers_purpose(owner: Uuid, server: &str) -> String {
     format!("mcp_servers/{owner}/{server}")
 }
 
 /// What is wrong with the name of a server; `None`: nothing.
-#[must_use]
 pub fn name_problem(name: &str) -> Option<String> {
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let has_edges = name.starts_with('-') || name.ends_with('-');
@@ -112,7 +108,6 @@ pub fn name_problem(name: &str) -> Option<String> {
 
 impl ServerSettings {
     /// What is wrong with these settings; `None`: nothing. Kinds are not checked.
-    #[must_use]
     pub fn problem(&self) -> Option<WrongSetting> {
         let wrong = |at: &str, reason: String| Some(WrongSetting::new(at, reason));
         let [least, _, most] = TIMEOUT_S;
@@ -146,7 +141,6 @@ impl ServerSettings {
     }
 
     /// Whether this tool may be offered, once it is approved.
-    #[must_use]
     pub fn allows(&self, tool: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.iter().any(|name| name == tool))
     }

@@ -88,7 +88,6 @@ pub struct Message {
 pub const RESULT: &str = "result";
 
 /// The value of a message's content, if a form was asked for.
-#[must_use]
 pub fn result_of(metadata: &Value, content: &str) -> Option<Value> {
     (metadata[RESULT] == true).then(|| serde_json::from_str(content).ok()).flatten()
 }
@@ -115,7 +114,6 @@ pub enum Delivery {
 ///
 /// An archived agentable is started only by a message of a person. A message that is to open a run is refused while
 /// another run is open.
-#[must_use]
 pub fn delivery(run_open: bool, archived: bool, opens_run: bool) -> Delivery {
     match (run_open, opens_run) {
         (true, true) => Delivery::Refused,

@@ -78,7 +78,6 @@ pub struct PricedApart {
 
 impl PricedApart {
     /// Whether there is nothing of it.
-    #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
@@ -115,7 +114,6 @@ pub enum Tier {
 
 impl Tier {
     /// The tier with this name in a provider's answer; `None`: the usual one.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "flex" => Self::Flex,
@@ -146,7 +144,6 @@ fn is_zero(count: &u64) -> bool {
 impl Usage {
     /// Whether a reported cost can be that of one call: 0 to 100,000 US dollars. Any other value is an error, which
     /// would lower a sum or exhaust a budget.
-    #[must_use]
     pub fn is_plausible_cost(cost: &Decimal) -> bool {
         (Decimal::ZERO..=LARGEST_COST).contains(cost)
     }
@@ -158,7 +155,6 @@ impl Usage {
     }
 
     /// The tokens that the provider bills: all tokens unless [`billed`](Self::billed) is set.
-    #[must_use]
     pub fn billed(&self) -> BilledTokens {
         let Self { input_tokens, output_tokens, .. } = *self;
         self.billed.unwrap_or(BilledTokens { input_tokens, output_tokens })
@@ -218,7 +214,6 @@ pub struct ModelAnswer {
 
 impl ModelAnswer {
     /// Whether the longest answer allowed was used up before the model wrote anything: by thinking, which is counted as output.
-    #[must_use]
     pub fn is_used_up(&self) -> bool {
         let says_something = |block: &Block| match block {
             Block::Text { text, .. } => !text.trim().is_empty(),
@@ -260,7 +255,6 @@ names! {
 
 impl ModelErrorCode {
     /// Whether the same call may succeed later.
-    #[must_use]
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::RateLimited | Self::NetworkError | Self::Timeout)
     }
@@ -293,7 +287,6 @@ impl ModelError {
 
     /// Whether this message of a failed call says that no model was called. That of a chain of models has a part for each, as in
     /// `acme/m: TIMEOUT: no answer; …`; one that was skipped has no code.
-    #[must_use]
     pub fn none_was_called(message: &str) -> bool {
         let has_code = |part: &str| {
             let code = part.split(": ").nth(1).unwrap_or_default();
@@ -304,7 +297,6 @@ impl ModelError {
     }
 
     /// An error without an HTTP response.
-    #[must_use]
     pub fn new(code: ModelErrorCode, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -319,7 +311,6 @@ impl ModelError {
 
     /// Whether the provider refused the request itself, so that a retry would fail too: a 4xx status without an
     /// error code of its own.
-    #[must_use]
     pub fn refuses_the_request(&self) -> bool {
         let unnamed = matches!(self.code, ModelErrorCode::InvalidResponse | ModelErrorCode::Unknown);
         unnamed && self.status.is_some_and(|status| (400..500).contains(&status))

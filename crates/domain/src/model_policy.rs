@@ -67,7 +67,6 @@ impl Strategy {
         [Self::Cheapest, Self::Fastest, Self::Smartest, Self::Balanced, Self::Fallback];
 
     /// The name in configuration files.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         ["cheapest", "fastest", "smartest", "balanced", "fallback"][self as usize]
     }
@@ -91,7 +90,6 @@ impl Need {
     pub const ALL: [Self; 3] = [Self::Tools, Self::Vision, Self::JsonSchema];
 
     /// The name in configuration files.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         ["tools", "vision", "json_schema"][self as usize]
     }
@@ -99,7 +97,6 @@ impl Need {
 
 impl Latency {
     /// Whether a cheap tier is used that may take minutes.
-    #[must_use]
     pub fn is_patient(self) -> bool {
         matches!(self, Self::Relaxed | Self::Batch)
     }
@@ -123,7 +120,6 @@ pub struct ModelPolicy {
 
 impl ModelPolicy {
     /// Whether it says nothing.
-    #[must_use]
     pub fn is_unset(&self) -> bool {
         *self == Self::default()
     }
@@ -168,7 +164,6 @@ fn new_share(requests: usize) -> f64 {
 /// any case. Without a past it is [`CachePolicy::Short`].
 ///
 /// With Anthropic's prices (1.25, 2 and 0.1), pauses of ten minutes ask for the longer time, and three of a day for no cache.
-#[must_use]
 pub fn cheapest(pauses: &[u32], prices: &CachePrices) -> CachePolicy {
     let new = new_share(pauses.len());
     let pauses = &pauses[pauses.len().saturating_sub(MAX_PAUSES)..];

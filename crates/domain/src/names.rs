@@ -27,7 +27,6 @@ macro_rules! names {
             pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
 
             /// The name in JSON, in the database and in prompts.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+
@@ -35,7 +34,6 @@ macro_rules! names {
             }
 
             /// The one with this name.
-            #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
                     $($text => Some(Self::$variant),)+

@@ -40,7 +40,6 @@ pub enum Refusal {
 
 /// Decides about a message. At most `max_unread` messages of one user may be unread; posts at the same moment may exceed the
 /// limit slightly.
-#[must_use]
 pub fn decide(recipient: Option<Recipient>, double_texting: DoubleTexting, max_unread: i64) -> Decision {
     let Some(Recipient { open_run, unread }) = recipient else { return Decision::Refused(Refusal::NotFound) };
     if unread >= max_unread {

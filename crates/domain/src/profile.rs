@@ -54,13 +54,11 @@ impl Profile {
     }
 
     /// Whether a session wrote this entry which had read what strangers wrote.
-    #[must_use]
     pub fn is_untrusted(&self, entry: &String) -> bool {
         self.untrusted.contains(entry)
     }
 
     /// The given list.
-    #[must_use]
     pub fn list(&self, list: ProfileList) -> &Vec<String> {
         match list {
             ProfileList::Facts => &self.facts,

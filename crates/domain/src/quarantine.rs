@@ -34,7 +34,6 @@ impl InHand {
     }
 
     /// Whether more may be taken up. `waits_alone` is that of what was sorted last.
-    #[must_use]
     pub fn takes_more(self, waits_alone: bool) -> bool {
         match self {
             Self::Nothing => true,

@@ -62,7 +62,6 @@ impl QuestionState {
     /// open.
     ///
     /// An answer that comes too late does not count, even if nothing has closed the question yet.
-    #[must_use]
     pub fn after_answer(
         self,
         expires_at: Option<DateTime<Utc>>,
@@ -117,7 +116,6 @@ pub struct NewQuestion {
 
 impl NewQuestion {
     /// A question with this text and nothing else.
-    #[must_use]
     pub fn new(id: QuestionId, kind: QuestionKind, text: String) -> Self {
         let (subject, schema, default_value, expires_at) = (None, None, None, None);
         let (approval, message_id) = (None, None);
@@ -171,7 +169,6 @@ pub struct Question {
 impl Question {
     /// What the run goes on with: the answer, or the default value of a question that expired. `None` while it is open,
     /// and if it was closed without either.
-    #[must_use]
     pub fn outcome(&self) -> Option<&Value> {
         match self.state {
             QuestionState::Answered => self.answer.as_ref(),
@@ -192,7 +189,6 @@ pub struct QuestionChanges {
 
 impl QuestionChanges {
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.asked.is_empty() && self.superseded.is_empty()
     }
@@ -202,7 +198,6 @@ impl NewQuestion {
     /// The answer of a person who says yes, or no with a message for the model: a call is carried out or not, a paused run
     /// goes on or ends, a budget is raised by what is proposed or the run ends, what a call asks to be done elsewhere is done or
     /// not. `None`: the question needs another answer.
-    #[must_use]
     pub fn plain_answer(&self, yes: bool, message: Option<String>) -> Option<Value> {
         let answer = match (self.approval.is_some(), self.kind, yes) {
             (true, _, true) => serde_json::to_value(ApprovalAnswer::Approve { remember: None }),
@@ -228,7 +223,6 @@ impl NewQuestion {
 impl NewQuestion {
     /// The answer that refuses: to reject or cancel the call, to stop the run, `false`, or else the default value. `None`: the
     /// question has no such answer.
-    #[must_use]
     pub fn refusal(&self) -> Option<Value> {
         let Some(schema) = &self.schema else { return self.default_value.clone() };
         let refusals = [
@@ -244,7 +238,6 @@ impl NewQuestion {
     }
 
     /// Whether Houston itself asks, and the question is not whether a tool call may be carried out.
-    #[must_use]
     pub fn is_own(&self) -> bool {
         self.begins_with(OWN_PREFIX)
     }

@@ -75,7 +75,6 @@ impl RateLimits {
     };
 
     /// Whether requests are limited in any way.
-    #[must_use]
     pub fn limit_requests(&self) -> bool {
         self.requests.is_on() || self.keys.is_on() || self.tokens.is_on()
     }
@@ -83,13 +82,11 @@ impl RateLimits {
 
 impl Quota {
     /// Whether there is a limit.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.quota > 0
     }
 
     /// How many units are left when nothing is used any more in `ahead` seconds.
-    #[must_use]
     pub fn left(&self, ahead: f64) -> u32 {
         let used = (ahead / f64::from(self.window_s.max(1))).clamp(0.0, 1.0);
         #[expect(
@@ -105,19 +102,16 @@ impl Quota {
 
 impl TokenQuota {
     /// Whether there is a limit.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.quota > 0
     }
 
     /// Tokens and time, without the rest.
-    #[must_use]
     pub fn quota(&self) -> Quota {
         Quota { quota: self.quota, window_s: self.window_s }
     }
 
     /// How many tokens are left when nothing is used any more in `ahead` seconds, and how long until that is more than none.
-    #[must_use]
     pub fn standing(&self, ahead: f64) -> (u32, Duration) {
         let wait = Duration::try_from_secs_f64(ahead - f64::from(self.window_s.max(1)));
         (self.quota().left(ahead), wait.unwrap_or_default())
@@ -125,7 +119,6 @@ impl TokenQuota {
 
     /// Whether a run that begins now is admitted. `ahead`: in how many seconds nothing is used any more; `per_run`: what a run of
     /// the user takes on average.
-    #[must_use]
     pub fn admit(&self, ahead: f64, per_run: Option<f64>) -> Admission {
         let most = f64::from(self.quota);
         let estimate = per_run.unwrap_or(0.0).max(f64::from(self.floor)).min(most);

@@ -134,7 +134,6 @@ pub struct AgentPost<'a> {
 
 impl AgentPost<'_> {
     /// What the other agent reads: a frame. The text is escaped; it is between marks if strangers may have put words into it.
-    #[must_use]
     pub fn frame(&self) -> String {
         let Self { from, untrusted, .. } = *self;
         let mut frame = format!("<{AGENT_MESSAGE} from=\"{from}\">");
@@ -151,7 +150,6 @@ impl AgentPost<'_> {
     }
 
     /// The metadata of the message, for clients.
-    #[must_use]
     pub fn metadata(&self) -> Value {
         let mut metadata = json!({"type": AGENT_MESSAGE, "from": self.from, "hops": self.hops});
         if self.untrusted {

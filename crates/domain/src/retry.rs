@@ -55,7 +55,6 @@ pub struct FailedRun {
 
 impl DelayedRetry {
     /// Maximum number of retries after this error; 0 if waiting does not help.
-    #[must_use]
     pub fn attempts(&self, error: &ModelError) -> i32 {
         match error.code {
             ModelErrorCode::RateLimited => self.rate_limited,
@@ -74,7 +73,6 @@ impl DelayedRetry {
     /// An attempt that met an open circuit breaker is postponed until the breaker lets a call through, spread over
     /// the first delay, and does not count as failed, because no provider was called. After `patience_s` it counts
     /// like any other, so that no run waits forever.
-    #[must_use]
     pub fn next_attempt(&self, error: &ModelError, run: &FailedRun, chance: f64) -> Option<PlannedRetry> {
         let attempts = self.attempts(error);
         let patience = i64::try_from(self.patience_s).unwrap_or(i64::MAX);

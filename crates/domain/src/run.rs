@@ -46,13 +46,11 @@ names! {
 
 impl RunStatus {
     /// Whether the run has ended.
-    #[must_use]
     pub fn is_terminal(self) -> bool {
         !matches!(self, Self::Queued | Self::Running | Self::Retrying | Self::Waiting)
     }
 
     /// Whether the messages it read count as answered.
-    #[must_use]
     pub fn answers(self) -> bool {
         matches!(
             self,
@@ -68,7 +66,6 @@ impl RunStatus {
 
     /// Why a run that ended with this status was cut off; `code` is its error code (for a cancelled run: who
     /// requested it). `None` for an open run, or one whose agent had finished.
-    #[must_use]
     pub fn stop_reason(self, code: Option<&str>) -> Option<String> {
         match (self, code) {
             (status, _) if !status.is_terminal() => None,
@@ -81,14 +78,12 @@ impl RunStatus {
 
     /// As [`stop_reason`](Self::stop_reason), from what is stored about a run. `cancelled_by`: who or what requested
     /// its cancellation; `None`: the user.
-    #[must_use]
     pub fn stopped_by(self, error_code: Option<&str>, cancelled_by: Option<&str>) -> Option<String> {
         self.stop_reason(if self == Self::Cancelled { cancelled_by } else { error_code })
     }
 
     /// The message to the user when the run ends with this status without having sent one; `None` for no
     /// message.
-    #[must_use]
     pub fn notice(self) -> Option<&'static str> {
         match self {
             Self::MaxIterations => {
@@ -158,13 +153,11 @@ pub struct Run {
 
 impl Run {
     /// Why it failed or is retried: a model error code, as in `RATE_LIMITED`.
-    #[must_use]
     pub fn error_code(&self) -> Option<&str> {
         self.error.as_ref().map(|error| error.code.as_str())
     }
 
     /// The same for people.
-    #[must_use]
     pub fn error_message(&self) -> Option<&str> {
         self.error.as_ref()?.message.as_deref()
     }

@@ -87,7 +87,6 @@ pub struct Holder {
 impl Holder {
     /// For how many seconds nothing was heard of it, if it should have renewed its lease twice meanwhile: maybe it is dead, which
     /// is certain when the lease is over.
-    #[must_use]
     pub fn silent_s(&self, now: DateTime<Utc>) -> Option<i64> {
         let (heard, until) = (self.heard_at?, self.alive_until?);
         let silent = now - heard;
@@ -143,7 +142,6 @@ pub struct Session {
 
 impl RuntimeState {
     /// The state of the agentable `id` of kind `kind`, as the API and the CLI return it.
-    #[must_use]
     pub fn view(self, kind: &str, id: AgentableId, status: Option<String>) -> RuntimeStateView {
         RuntimeStateView {
             id: id.public_id(kind),
@@ -155,13 +153,11 @@ impl RuntimeState {
     }
 
     /// Whether the lease of the holder has not expired.
-    #[must_use]
     pub fn holder_is_alive(&self) -> bool {
         self.holder.as_ref().is_some_and(|holder| holder.alive_until.is_some_and(|until| until > self.at))
     }
 
     /// What the state means and what to do about it: one sentence each, the most important first.
-    #[must_use]
     pub fn diagnosis(&self) -> Vec<String> {
         let mut diagnosis = Vec::new();
         let Some(run) = self.run.filter(|run| run.open) else {

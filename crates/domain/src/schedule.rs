@@ -114,7 +114,6 @@ fn local(zone: Tz, at: DateTime<Utc>) -> String {
 
 /// The frame that the agent of a feed reads: its instructions and the activity from `from` to `to`, grouped by
 /// agentable. `activities` must be sorted by agentable.
-#[must_use]
 pub fn feed_message(
     prompt: &str,
     zone: Tz,
@@ -144,7 +143,6 @@ pub fn feed_message(
 }
 
 /// The frame that an agent reads when its check-in is due.
-#[must_use]
 pub fn check_in_message(prompt: &str, zone: Tz, wanted: DateTime<Utc>, reason: &str) -> String {
     let mode = Mode::AgentCheckIn.as_str();
     format!(

@@ -51,7 +51,6 @@ impl Scopes {
     pub const ALL: Self = Self(1 << Scope::Admin as u8 | 1 << Scope::Installation as u8);
 
     /// Whether it allows what needs `scope`.
-    #[must_use]
     pub const fn allow(self, scope: Scope) -> bool {
         let includes = if matches!(scope, Scope::Installation) { 0 } else { Self::ADMIN.0 };
         self.0 & (includes | 1 << scope as u8) != 0
@@ -63,7 +62,6 @@ impl Scopes {
     }
 
     /// Whether it has no scope.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -79,7 +77,6 @@ impl Scopes {
     }
 
     /// Their names.
-    #[must_use]
     pub fn names(self) -> Vec<String> {
         self.iter().map(|scope| scope.as_str().to_owned()).collect()
     }

@@ -81,13 +81,11 @@ impl SecretKeys {
     }
 
     /// A key in base64 from random bytes.
-    #[must_use]
     pub fn text_of(random: [u8; KEY_BYTES]) -> String {
         STANDARD.encode(random)
     }
 
     /// Seals a secret. `nonce` must be random. `None` never happens: a secret is shorter than 64 GiB.
-    #[must_use]
     pub fn seal(&self, purpose: Purpose<'_>, nonce: [u8; NONCE_LEN], secret: &str) -> Option<Vec<u8>> {
         let Key { id, key } = self.0.first()?;
         let mut text = secret.as_bytes().to_vec();

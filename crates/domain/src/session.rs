@@ -70,7 +70,6 @@ settings! {
 
 impl SessionArchive {
     /// [`quiet_ms`](Self::quiet_ms) as a duration.
-    #[must_use]
     pub fn quiet(&self) -> Duration {
         Duration::from_millis(self.quiet_ms)
     }
@@ -191,7 +190,6 @@ pub type Period = (Option<DateTime<Utc>>, Option<DateTime<Utc>>);
 
 impl SessionSearch {
     /// When the sessions were that are searched, at `now` in the user's time zone.
-    #[must_use]
     pub fn period(&self, zone: Tz, now: DateTime<Utc>) -> Period {
         let today = now.with_timezone(&zone).date_naive();
         let (since, until) = self.timeframe.map_or((None, None), |timeframe| timeframe.days(today));
@@ -238,7 +236,6 @@ impl SearchText {
     }
 
     /// The whole text: one line for each text of an entry.
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.0
     }

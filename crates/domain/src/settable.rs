@@ -22,7 +22,6 @@ pub enum StatusChange {
 impl AgentType {
     /// The statuses that may be set, in the order of the kind's file; none if agents create the kind, because then only its
     /// runs decide.
-    #[must_use]
     pub fn settable_statuses(&self) -> Vec<&str> {
         let statuses = self.statuses.iter().filter(|_| self.conversational).map(String::as_str);
         statuses

@@ -18,7 +18,6 @@ pub struct WrongSetting {
 
 impl WrongSetting {
     /// The one at `pointer`.
-    #[must_use]
     pub fn new(pointer: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), reason: reason.into() }
     }
@@ -30,7 +29,6 @@ impl WrongSetting {
     }
 
     /// Where, as files of settings name it: `sampling.temperature`.
-    #[must_use]
     pub fn key(&self) -> String {
         self.pointer.trim_start_matches('/').replace('/', ".").replace("~1", "/")
     }

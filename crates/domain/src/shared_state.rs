@@ -152,7 +152,6 @@ fn merge(target: &mut Value, patch: &Value) {
 }
 
 /// The JSON Patch that makes `after` of `before`.
-#[must_use]
 pub fn delta(before: &Value, after: &Value) -> Vec<Value> {
     let mut operations = Vec::new();
     compare(before, after, "", &mut operations);

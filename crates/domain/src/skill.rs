@@ -66,7 +66,6 @@ impl BundledSkill {
 }
 
 /// Whether `name` may name a skill: 1 to 64 lower-case letters, digits and hyphens, none at an end and no two in a row.
-#[must_use]
 pub fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= document::MAX_NAME_BYTES

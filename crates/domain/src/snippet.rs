@@ -94,14 +94,12 @@ pub struct SnippetTool {
 
 impl SnippetTool {
     /// The name of the tool.
-    #[must_use]
     pub fn tool_name(&self) -> String {
         tool_name(&self.name)
     }
 }
 
 /// The name of the tool that a snippet of this name is.
-#[must_use]
 pub fn tool_name(snippet: &str) -> String {
     format!("{TOOL_PREFIX}{snippet}")
 }
@@ -180,7 +178,6 @@ pub fn check_schema(schema: &Value) -> Result<(), SnippetError> {
 }
 
 /// The hash of what a person allows who lets a snippet become a tool. A tool with another one is not called.
-#[must_use]
 pub fn pin(name: &str, language: &str, description: &str, code: &str, schema: &Value) -> String {
     let mut hash = Sha256::new();
     for part in [name, language, description, code, &sorted(schema).to_string()] {

@@ -117,7 +117,6 @@ pub struct Durations {
 
 impl Runs {
     /// The statistics of `runs`; `more` says whether there are older ones.
-    #[must_use]
     pub fn of(runs: &[CountedRun], more: bool) -> Self {
         let mut statistics = Self { count: runs.len(), more, ..Self::default() };
         let mut took: Vec<i64> = Vec::new();

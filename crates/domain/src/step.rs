@@ -150,7 +150,6 @@ pub enum RunTransition {
 
 impl RunTransition {
     /// The outcome, if the run ends with the step.
-    #[must_use]
     pub fn final_ending(&self) -> Option<&Ending> {
         match self {
             Self::Complete { ending, .. } | Self::Terminate { ending, .. } => Some(ending),

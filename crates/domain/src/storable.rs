@@ -23,7 +23,6 @@ pub fn storable_value(value: &mut Value) {
 }
 
 /// Whether Postgres can store all strings of `value`, including field names.
-#[must_use]
 pub fn is_storable(value: &Value) -> bool {
     match value {
         Value::String(text) => !text.contains('\0'),
@@ -36,7 +35,6 @@ pub fn is_storable(value: &Value) -> bool {
 }
 
 /// Whether a value has at most so many levels.
-#[must_use]
 pub fn is_shallow(value: &Value, levels: usize) -> bool {
     fn is_within(value: &Value, left: usize) -> bool {
         match value {
@@ -65,7 +63,6 @@ fn storable_at(value: &mut Value, left: usize) {
 }
 
 /// Size as JSON, in bytes, without making it.
-#[must_use]
 pub fn size(value: &Value) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {

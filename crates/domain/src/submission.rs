@@ -46,14 +46,12 @@ const LONGEST: chrono::TimeDelta = chrono::TimeDelta::hours(26);
 impl Submission {
     /// When to ask for the answer again: after an eighth of the time that it has taken, so that no answer is noticed much later than
     /// it is ready, and one that takes a day is asked for less than two hundred times.
-    #[must_use]
     pub fn look_at(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         let waited = (now - self.at).to_std().unwrap_or_default();
         now + (waited / 8).clamp(LOOKS.0, LOOKS.1)
     }
 
     /// Whether no answer is to be expected any more.
-    #[must_use]
     pub fn is_overdue(&self, now: DateTime<Utc>) -> bool {
         now - self.at > LONGEST
     }

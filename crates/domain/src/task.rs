@@ -115,13 +115,11 @@ pub struct TaskOutput {
 
 impl TaskEnd {
     /// What stopped the task: a stop rule, an error, or who cancelled it. `None` if it was completed.
-    #[must_use]
     pub fn reason(&self) -> Option<String> {
         self.status.stopped_by(self.error_code.as_deref(), self.cancelled_by.as_deref())
     }
 
     /// The status in the report: `completed`, `cancelled`, `failed`, or `stopped` for a task that was cut off.
-    #[must_use]
     pub fn reported_status(&self) -> &'static str {
         match self.status {
             RunStatus::Cancelled => "cancelled",
@@ -132,13 +130,11 @@ impl TaskEnd {
     }
 
     /// Whether the task did what it was created for.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.reported_status() == "completed"
     }
 
     /// Why the task was not completed: a stable code, and the reason for people.
-    #[must_use]
     pub fn failure(&self) -> (String, String) {
         let code = self.error_code.clone().unwrap_or_else(|| match self.status {
             RunStatus::MaxDuration => "TIMEOUT".to_owned(),
@@ -150,7 +146,6 @@ impl TaskEnd {
     }
 
     /// The event in the stream of the agentable that created the task.
-    #[must_use]
     pub fn event(&self) -> Event {
         Event::TaskEnded {
             task_id: self.task.clone(),
@@ -164,7 +159,6 @@ impl TaskEnd {
     }
 
     /// The message that the agent reads. At most `max_chars` characters of the text are quoted.
-    #[must_use]
     pub fn frame(&self, output: &TaskOutput, max_chars: usize) -> String {
         let mut frame = format!(
             "<task_ended id=\"{}\" title=\"{}\" status=\"{}\"",
@@ -202,7 +196,6 @@ impl TaskEnd {
     }
 
     /// The metadata of that message, for clients.
-    #[must_use]
     pub fn metadata(&self) -> Value {
         let mut metadata = Map::new();
         metadata.insert("type".into(), json!("task_ended"));
@@ -217,7 +210,6 @@ impl TaskEnd {
 }
 
 /// The frame that lists the tasks that were cancelled together with a run.
-#[must_use]
 pub fn cancelled_tasks(titles: &[String]) -> String {
     let items: Vec<String> = titles.iter().map(|title| format!("<item>{}</item>", escape(title))).collect();
     format!("<tasks_cancelled>\n{}\n</tasks_cancelled>", items.join("\n"))

@@ -164,7 +164,6 @@ pub enum InvalidCondition {
 
 impl InvalidCondition {
     /// The name of the invalid field, if a single one is invalid.
-    #[must_use]
     pub fn field(&self) -> Option<&'static str> {
         match self {
             Self::Empty => None,

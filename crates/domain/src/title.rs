@@ -5,7 +5,6 @@ const DECORATION: [char; 9] = ['"', '\'', '`', '*', '#', '“', '”', '„', '�
 
 /// A title from a model's answer: its first line that is not blank, without decoration, cut between two words.
 /// `None` if there is no such line.
-#[must_use]
 pub fn from_answer(answer: &str, max_chars: usize) -> Option<String> {
     let line = answer.lines().map(bare).find(|line| !line.is_empty())?;
     let line = match line.split_once(':') {
@@ -16,7 +15,6 @@ pub fn from_answer(answer: &str, max_chars: usize) -> Option<String> {
 }
 
 /// A title from the first words of a text, cut to `max_chars` characters. `None` if the text has no word.
-#[must_use]
 pub fn from_words(text: &str, max_chars: usize) -> Option<String> {
     let mut title = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {

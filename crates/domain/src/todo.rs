@@ -44,13 +44,11 @@ names! {
 
 impl Priority {
     /// The number in the database: greater is more important.
-    #[must_use]
     pub fn stored(self) -> i16 {
         self as i16
     }
 
     /// The priority with this number.
-    #[must_use]
     pub fn from_stored(stored: i16) -> Self {
         match stored {
             ..=0 => Self::Low,
@@ -198,13 +196,11 @@ pub struct TodoChange {
 
 impl CreateTodo {
     /// The texts to be checked, by the names of their fields.
-    #[must_use]
     pub fn texts(&self) -> [(&'static str, Option<&str>); 3] {
         [("title", Some(&self.title)), ("details", self.details.as_deref()), ("list", self.list.as_deref())]
     }
 
     /// The todo to be created.
-    #[must_use]
     pub fn into_new(self, id: TodoId, due: Option<Due>) -> NewTodo {
         NewTodo {
             id,
@@ -219,7 +215,6 @@ impl CreateTodo {
 
 impl NewTodo {
     /// The todo as it is at the time of its creation. Its position is not known.
-    #[must_use]
     pub fn created(&self, user: UserId, now: Time) -> Todo {
         Todo {
             id: self.id,
@@ -242,14 +237,12 @@ impl NewTodo {
 
 impl UpdateTodo {
     /// As in [`CreateTodo::texts`].
-    #[must_use]
     pub fn texts(&self) -> [(&'static str, Option<&str>); 3] {
         let Self { title, details, list, .. } = self;
         [("title", title.as_deref()), ("details", details.as_deref()), ("list", list.as_deref())]
     }
 
     /// The change, without the new place.
-    #[must_use]
     pub fn into_change(self, due: Option<Option<Due>>) -> TodoChange {
         let Self { list, title, details, priority, done, .. } = self;
         TodoChange { list, title, details, priority, due, done }
@@ -328,7 +321,6 @@ pub enum TodoStatus {
 
 impl TodoStatus {
     /// What a query asks `is_done` for; `None`: both.
-    #[must_use]
     pub fn is_done(self) -> Option<bool> {
         match self {
             Self::Open => Some(false),
@@ -339,7 +331,6 @@ impl TodoStatus {
 }
 
 /// A position between two others: before `next`, after `before` if there is one. `None`: there is no number between them.
-#[must_use]
 pub fn between(before: Option<f64>, next: f64) -> Option<f64> {
     let Some(before) = before else { return Some(next - STEP) };
     let middle = before + (next - before) / 2.0;

@@ -53,7 +53,6 @@ pub struct ToolDefinition {
 
 impl ToolDefinition {
     /// Two minutes; tools that take longer set their own timeout.
-    #[must_use]
     pub fn default_timeout() -> Duration {
         Duration::from_secs(120)
     }
@@ -80,14 +79,12 @@ pub struct ToolCall {
 impl ToolCall {
     /// The call that a block of the history asks for: of a tool that is called through another one, the inner call. The id
     /// is that of the block.
-    #[must_use]
     pub fn of_block(id: &str, name: &str, input: &Value, malformed: Option<String>) -> Self {
         let (name, input) = inner_call(name, input);
         Self { id: id.to_owned(), name: name.to_owned(), input: input.into_owned(), malformed }
     }
 
     /// The idempotency key of the call: SHA-256 of agentable, run and call id, as 64 hex digits.
-    #[must_use]
     pub fn idempotency_key(&self, agentable: AgentableId, run: RunId) -> String {
         let mut hash = Sha256::new();
         hash.update(agentable.0.as_bytes());
@@ -147,19 +144,16 @@ pub enum ToolResponse {
 
 impl ToolResponse {
     /// A successful response; the model reads `observation`.
-    #[must_use]
     pub fn success(observation: impl Into<String>) -> Self {
         Self::Success { observation: observation.into() }
     }
 
     /// A failed response; the model reads `error`.
-    #[must_use]
     pub fn failure(code: ToolErrorCode, error: impl Into<String>) -> Self {
         Self::Failure { error: error.into(), code }
     }
 
     /// The response for a call of class `effect` that was interrupted by a crash.
-    #[must_use]
     pub fn outcome_unknown() -> Self {
         Self::failure(
             ToolErrorCode::Unknown,
@@ -183,13 +177,11 @@ impl ToolResponse {
     }
 
     /// Whether the call succeeded.
-    #[must_use]
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Success { .. })
     }
 
     /// Why the call failed; `None` if it succeeded.
-    #[must_use]
     pub fn code(&self) -> Option<ToolErrorCode> {
         match self {
             Self::Success { .. } => None,
@@ -198,7 +190,6 @@ impl ToolResponse {
     }
 
     /// What the model reads.
-    #[must_use]
     pub fn text(&self) -> &str {
         match self {
             Self::Success { observation } => observation,

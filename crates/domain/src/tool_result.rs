@@ -52,7 +52,6 @@ pub struct ResultPart<'t> {
 }
 
 /// A part of a long text: about `max_bytes` bytes from the character at or before byte `offset`.
-#[must_use]
 pub fn part(content: &str, offset: usize, max_bytes: usize) -> ResultPart<'_> {
     let start = content.floor_char_boundary(offset);
     // At least one character, so that reading on reaches the end.

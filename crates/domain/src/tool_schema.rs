@@ -79,7 +79,6 @@ const LIMITS: [Limits; 4] = [
 ];
 
 /// The schema in the one form. One that cannot be read is kept as it is: a tool with it is not offered, and says why.
-#[must_use]
 pub fn in_form(schema: &Arc<Value>) -> Arc<Value> {
     match read(schema) {
         Ok(read) if read != **schema => Arc::new(read),

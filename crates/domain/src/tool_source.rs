@@ -44,13 +44,11 @@ pub struct SourceSummary {
 }
 
 /// What a source's secrets are sealed for.
-#[must_use]
 pub fn purpose(source: SourceType, name: &str) -> String {
     format!("{source}/{name}")
 }
 
 /// What is wrong with the name of a source; `None`: nothing.
-#[must_use]
 pub fn name_problem(name: &str) -> Option<String> {
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
     let is_name = name.starts_with(|first: char| first.is_ascii_lowercase())

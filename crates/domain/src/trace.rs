@@ -122,7 +122,6 @@ fn first_position() -> i64 {
 
 impl Header {
     /// The header of a run of this kind.
-    #[must_use]
     pub fn of(run: RunId, kind: &str, snapshot: Snapshot, overseer: overseer::Settings) -> Self {
         let Snapshot { conversational, reply, driver, limits, tools } = snapshot;
         Self {
@@ -144,7 +143,6 @@ impl Header {
     }
 
     /// The policy of the run.
-    #[must_use]
     pub fn policy(&self) -> RunPolicy {
         let Self { conversational, expects_reply, reply, limits, .. } = *self;
         RunPolicy { conversational, expects_reply, reply, limits }
@@ -230,7 +228,6 @@ pub enum Line {
 
 impl Line {
     /// When it was committed; `None`: before the run.
-    #[must_use]
     pub fn at(&self) -> Option<DateTime<Utc>> {
         match self {
             Self::Before(_) => None,
@@ -314,7 +311,6 @@ fn of_json(line: usize, error: &serde_json::Error) -> InvalidTrace {
 
 impl Trace {
     /// The trace as lines of JSON, with redacted keys.
-    #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         let mut add = |line: Value| {

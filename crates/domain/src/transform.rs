@@ -57,7 +57,6 @@ names! {
 
 impl Operation {
     /// Whether it needs a pattern: a regular expression.
-    #[must_use]
     pub fn is_search(self) -> bool {
         matches!(self, Self::RegexTest | Self::RegexExtract | Self::RegexReplace)
     }

@@ -152,13 +152,11 @@ impl When {
     }
 
     /// Whether evaluating it takes microseconds, or work that is counted.
-    #[must_use]
     pub fn is_plain(&self) -> bool {
         !matches!(self, Self::Event { condition: Some(condition), .. } if !all_plain(&json!({ "if": condition })))
     }
 
     /// Bytes of what is compiled for it.
-    #[must_use]
     pub fn pattern_bytes(&self) -> u64 {
         let bytes: usize = match self {
             Self::Cron { .. } => 0,
@@ -191,7 +189,6 @@ pub struct Chain {
 impl Chain {
     /// The chain with this trigger behind it; `None` when the trigger would hear what it has caused itself, or the chain
     /// would be too long.
-    #[must_use]
     pub fn then(&self, trigger: TriggerId) -> Option<Self> {
         if self.depth >= MAX_DEPTH || self.triggers.contains(&trigger) {
             return None;
@@ -233,7 +230,6 @@ pub struct Cause {
 
 impl Cause {
     /// A time, in its zone.
-    #[must_use]
     pub fn time(at: DateTime<Utc>, zone: chrono_tz::Tz) -> Self {
         let at = at.with_timezone(&zone).to_rfc3339_opts(SecondsFormat::Secs, true);
         Self { at, ..Self::default() }
@@ -255,7 +251,6 @@ impl Cause {
     }
 
     /// The names of conditions and templates: `event`.
-    #[must_use]
     pub fn context(&self) -> Value {
         let Self { at, topic, agentable, kind, content, data } = self;
         json!({"event": {
@@ -266,7 +261,6 @@ impl Cause {
 }
 
 /// The frame that an agent reads when a trigger fires.
-#[must_use]
 pub fn trigger_message(name: &str, instructions: &str, cause: &Cause) -> String {
     let mut text = format!("<trigger name=\"{}\" at=\"{}\"", attribute(name), attribute(&cause.at));
     for (key, value) in [("topic", &cause.topic), ("agentable", &cause.agentable)] {
@@ -322,13 +316,11 @@ impl EventRule {
     }
 
     /// Whether an event is heard, if the condition holds.
-    #[must_use]
     pub fn chooses(&self, topic: &str, owner: &EventOwner) -> bool {
         self.filter.matches(topic, owner)
     }
 
     /// Whether there is a condition.
-    #[must_use]
     pub fn has_condition(&self) -> bool {
         self.condition.is_some()
     }

@@ -23,13 +23,11 @@ pub struct Unread {
 
 impl Unread {
     /// Whether the text is a frame that Houston wrote. The instructions of a task are no frame: a model wrote them.
-    #[must_use]
     pub fn is_frame(&self) -> bool {
         self.source == Source::System && self.metadata_type.as_deref() != Some("task_started")
     }
 
     /// The message as it is stored in the history.
-    #[must_use]
     pub fn into_block(self) -> MessageBlock {
         let frame = self.is_frame();
         MessageBlock { text: self.content, frame }
@@ -47,7 +45,6 @@ pub struct ReadLimits {
 
 impl ReadLimits {
     /// How many of the messages are read at once: at least one, if there is one.
-    #[must_use]
     pub fn count(&self, unread: &[Unread]) -> usize {
         let mut bytes = 0_usize;
         unread

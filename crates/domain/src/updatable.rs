@@ -11,7 +11,6 @@ use crate::trigger::{MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS};
 
 impl Entity {
     /// Its fields that may be changed.
-    #[must_use]
     pub fn fields(self) -> &'static [Field] {
         match self {
             Entity::Goal => &GOAL,

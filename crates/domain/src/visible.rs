@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 ///
 /// Among them are the joiners of some scripts and of emoji (U+200C and U+200D): they also make two texts that differ look the
 /// same.
-#[must_use]
 pub fn is_hidden(letter: char) -> bool {
     matches!(letter,
         // The soft hyphen, the mark of Arabic, the byte order mark.
@@ -24,7 +23,6 @@ pub fn is_hidden(letter: char) -> bool {
 
 /// The text with escapes for its hidden characters: `\u202e`. They are those of JSON, so a value that is written as JSON stays the
 /// same value.
-#[must_use]
 pub fn visible(text: &str) -> String {
     let mut all = String::with_capacity(text.len());
     for letter in text.chars() {

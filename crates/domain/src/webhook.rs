@@ -139,7 +139,6 @@ const MAX_RETRY_AFTER_S: u64 = 24 * 3600;
 
 impl DeliveryRetry {
     /// When the next attempt is due; `None`: the delivery is dead. `chance` in 0..1 is the jitter.
-    #[must_use]
     pub fn next(&self, failed: FailedDelivery, now: DateTime<Utc>, chance: f64) -> Option<DateTime<Utc>> {
         let FailedDelivery { attempts, created_at, retry_after_s } = failed;
         if attempts >= self.attempts {
@@ -158,7 +157,6 @@ impl DeliveryRetry {
     }
 
     /// When a delivery is given up that was made at this time.
-    #[must_use]
     pub fn given_up_at(&self, created_at: DateTime<Utc>) -> DateTime<Utc> {
         created_at + TimeDelta::days(i64::from(self.days))
     }

@@ -90,7 +90,6 @@ impl Reason {
 
 impl Facts {
     /// All reasons that hold, the one that decides first.
-    #[must_use]
     pub fn reasons(&self) -> Vec<Reason> {
         let open = self.state.run.filter(|run| run.open);
         let mut reasons = match open {
@@ -114,7 +113,6 @@ impl Facts {
 
     /// The reasons of one run of the agentable: all of them if it is the newest one, else how it ended. `error`: its code and its
     /// message.
-    #[must_use]
     pub fn reasons_of(&self, run: RunId, status: RunStatus, error: Option<(&str, &str)>) -> Vec<Reason> {
         if !status.is_terminal() || self.state.run.is_none_or(|newest| newest.id == run) {
             return self.reasons();
@@ -419,7 +417,6 @@ names! {
 
 impl Cause {
     /// Whether it passes by itself, without a person. [`Self::Health`] holds nothing up: the causes before it do.
-    #[must_use]
     pub const fn passes(self) -> bool {
         matches!(
             self,

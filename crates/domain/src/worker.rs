@@ -42,7 +42,6 @@ pub struct RegisteredWorker {
 
 impl RegisteredWorker {
     /// Whether it claims runs: it is alive and neither drains nor was asked to.
-    #[must_use]
     pub fn claims(&self) -> bool {
         self.status == "alive"
     }

@@ -36,7 +36,6 @@ pub struct Config {
 
 impl Config {
     /// Both servers in `folder`, without installers, with fsync.
-    #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),

@@ -13,7 +13,6 @@ pub enum Server {
 
 impl Server {
     /// What must be installed, as text for people.
-    #[must_use]
     pub fn needed(self) -> &'static str {
         match self {
             Self::Postgres => "PostgreSQL 15 or newer",
@@ -22,7 +21,6 @@ impl Server {
     }
 
     /// The environment variable with the URL of a server elsewhere, which makes this one unnecessary.
-    #[must_use]
     pub fn setting(self) -> &'static str {
         match self {
             Self::Postgres => "DATABASE_URL",

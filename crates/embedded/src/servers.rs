@@ -59,13 +59,11 @@ impl Servers {
     }
 
     /// Whether `folder` has a Postgres cluster, running or not. Creates nothing.
-    #[must_use]
     pub fn exist_in(folder: &Path) -> bool {
         folder.join("pg").join("PG_VERSION").exists()
     }
 
     /// The id of the process that runs servers in `folder` now. Creates nothing.
-    #[must_use]
     pub fn running_in(folder: &Path) -> Option<u32> {
         let lock = folder.join("lock");
         // The holder of the lock runs them; without a holder the file may be that of an ended process.
@@ -81,32 +79,27 @@ impl Servers {
 
     /// Connection URL of Postgres for sqlx and psql: user and database `houston`, over a unix socket. `None` if the
     /// configuration does not contain Postgres.
-    #[must_use]
     pub fn database_url(&self) -> Option<&str> {
         self.database_url.as_deref()
     }
 
     /// Connection URL of Redis for the `redis` crate: `redis+unix:///…/redis.sock`. `None` if the configuration does not
     /// contain Redis.
-    #[must_use]
     pub fn redis_url(&self) -> Option<&str> {
         self.redis_url.as_deref()
     }
 
     /// Whether this process owns the servers. Otherwise another process stops them.
-    #[must_use]
     pub fn is_owner(&self) -> bool {
         self.owned.is_some()
     }
 
     /// Process id of Postgres' postmaster. `None` if it does not run or its pid file cannot be read.
-    #[must_use]
     pub fn postgres_pid(&self) -> Option<u32> {
         self.pid(Server::Postgres)
     }
 
     /// Process id of Redis. `None` if it does not run or its pid file cannot be read.
-    #[must_use]
     pub fn redis_pid(&self) -> Option<u32> {
         self.pid(Server::Redis)
     }

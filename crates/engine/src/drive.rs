@@ -66,7 +66,6 @@ impl Engine {
     }
 
     /// What [`drive`](Self::drive) asks of the store.
-    #[must_use]
     pub fn claim_request(&self, agentable: AgentableId, holder: &Holder) -> ClaimRequest {
         let Config { doubt_ms, max_crashes, context, .. } = &self.services.config;
         let grace = Duration::from_millis(*doubt_ms);

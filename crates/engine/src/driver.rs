@@ -82,7 +82,6 @@ pub struct DrivenRun<'a> {
 
 impl DrivenRun<'_> {
     /// A new question of this run, without schema, default value and expiry.
-    #[must_use]
     pub fn question(&self, kind: QuestionKind, text: &str) -> NewQuestion {
         NewQuestion::new(self.ids.beside(self.agentable), kind, text.to_owned())
     }
@@ -144,13 +143,11 @@ impl From<Then> for Decision {
 
 impl Decision {
     /// Writes a message; the driver is asked again.
-    #[must_use]
     pub fn say(message: impl Into<String>) -> Self {
         Self { messages: vec![message.into()], ..Self::from(Then::Continue) }
     }
 
     /// Asks a question; the driver is asked again.
-    #[must_use]
     pub fn ask(question: NewQuestion) -> Self {
         Self { questions: vec![question], ..Self::from(Then::Continue) }
     }

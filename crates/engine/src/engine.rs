@@ -128,7 +128,6 @@ impl Engine {
     }
 
     /// The runs this process drives now.
-    #[must_use]
     pub fn live(&self) -> &LiveRuns {
         &self.services.live
     }
@@ -139,7 +138,6 @@ impl Engine {
     }
 
     /// When attempts are cut off.
-    #[must_use]
     pub fn watchdog(&self) -> WatchdogConfig {
         self.services.config.watchdog
     }

@@ -81,7 +81,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl LiveRuns {
     /// Adds a run. It is removed when the returned registration is dropped.
-    #[must_use]
     pub fn register(&self, agentable: AgentableId, run: RunId, bus: DeltaBus) -> Registration {
         let live = Arc::new(LiveRun {
             agentable,
@@ -100,13 +99,11 @@ impl LiveRuns {
     }
 
     /// Number of runs driven now.
-    #[must_use]
     pub fn len(&self) -> usize {
         lock(&self.0).by_agentable.len()
     }
 
     /// Whether no run is driven.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -206,7 +203,6 @@ impl LiveRun {
     }
 
     /// Ends the iteration.
-    #[must_use]
     pub fn end(&self) -> Streamed {
         let Some(open) = lock(&self.transcript).take() else { return Streamed::default() };
         let Transcript { reasoning, content, withdrawn_at, .. } = open;

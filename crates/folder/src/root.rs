@@ -66,13 +66,11 @@ impl Root {
     }
 
     /// The number of the folder, not 0: another folder has another one.
-    #[must_use]
     pub fn number(&self) -> i32 {
         self.number
     }
 
     /// The path of the folder, for people.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -27,7 +27,6 @@ impl Conversation {
     }
 
     /// Its id, as the API and the command line name it: `assistant_<32 hex digits>`.
-    #[must_use]
     pub fn id(&self) -> String {
         self.id.public_id(&self.running.process.agent().kind)
     }

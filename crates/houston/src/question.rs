@@ -53,7 +53,6 @@ pub enum Decision {
 
 impl Decision {
     /// No, for this reason.
-    #[must_use]
     pub fn reject(reason: impl Into<String>) -> Self {
         Self::Reject(Some(reason.into()))
     }
@@ -70,7 +69,6 @@ impl Question {
     }
 
     /// The JSON Schema of an answer; `None`: any JSON value.
-    #[must_use]
     pub fn schema(&self) -> Option<&Value> {
         self.asked.schema.as_ref()
     }

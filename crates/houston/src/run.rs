@@ -58,7 +58,6 @@ impl Run {
     }
 
     /// The id of the run.
-    #[must_use]
     pub fn id(&self) -> RunId {
         self.id
     }

@@ -195,7 +195,6 @@ pub struct ToolError {
 
 impl ToolError {
     /// A failure that the model reads.
-    #[must_use]
     pub fn new(code: ToolErrorCode, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }

@@ -12,7 +12,6 @@ use crate::profile::{CacheControl, Profile};
 
 /// The latest prices of what the provider of a model keeps. `None` if it cannot be told how long, or the price is not known: then
 /// it keeps prompts as it usually does.
-#[must_use]
 pub fn cache_prices(model: &Description) -> Option<CachePrices> {
     of_profile(model, &model.profile())
 }
@@ -43,7 +42,6 @@ pub(crate) fn of_profile(model: &Description, profile: &Profile) -> Option<Cache
 }
 
 /// What [`CachePolicy::Auto`] is for a model with these prices; any other policy stays as it is.
-#[must_use]
 pub fn resolved(policy: CachePolicy, pauses: &[u32], prices: Option<&CachePrices>) -> CachePolicy {
     match (policy, prices) {
         (CachePolicy::Auto, None) => CachePolicy::Short,

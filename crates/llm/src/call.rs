@@ -114,7 +114,6 @@ fn whole(turn: ModelAnswer, model: Description) -> Answer {
 }
 
 /// Tells a model in which form to answer.
-#[must_use]
 pub fn instruction(answer_schema: &AnswerSchema<'_>) -> String {
     format!(
         "Answer with one JSON object and nothing else: no words before or after it, no code fence. It must match this \
@@ -163,7 +162,6 @@ fn unfenced(text: &str) -> &str {
 
 /// The limit with which an answer is asked for again whose `limit` of output tokens was used up by thinking: twice as much, at
 /// most what the model can. `None` when it can no more, or when its thinking does not count.
-#[must_use]
 pub fn more_room(limit: u32, model: &Description) -> Option<u32> {
     let profile = model.profile();
     let most = profile
@@ -175,7 +173,6 @@ pub fn more_room(limit: u32, model: &Description) -> Option<u32> {
 }
 
 /// The error of an answer whose `limit` of output tokens was used up by thinking.
-#[must_use]
 pub fn used_up(limit: u32, model: &Description) -> ModelError {
     let message = format!(
         "{model}: thinking has used up the {limit} output tokens of the answer before the model wrote anything; raise \

@@ -118,7 +118,6 @@ impl From<Model> for Capabilities {
 }
 
 /// Package, version, date and licence of the table.
-#[must_use]
 pub fn source() -> &'static Source {
     &TABLE.source
 }
@@ -173,7 +172,6 @@ pub(crate) fn names(provider: &str) -> impl Iterator<Item = &'static str> {
 
 /// The listed model of `provider` with the name most similar to `model`; `None` when `model` itself is listed, or no
 /// name is similar enough.
-#[must_use]
 pub fn nearest(provider: &str, model: &str) -> Option<&'static str> {
     if Capabilities::find(provider, model).is_some() {
         return None;

@@ -13,7 +13,6 @@ const RESERVE_PERCENT: u64 = 10;
 
 /// Tokens left in a context window of `window` after a conversation of `tokens`, an answer of `answer` and the
 /// reserve; negative when it does not fit.
-#[must_use]
 pub fn left(tokens: u64, answer: u64, window: u64) -> i64 {
     let usable = window - window / 100 * RESERVE_PERCENT;
     let used = tokens.saturating_add(answer);
@@ -22,7 +21,6 @@ pub fn left(tokens: u64, answer: u64, window: u64) -> i64 {
 
 /// Whether a conversation of about `tokens` is too long for `window` even if the estimate is too high by the whole
 /// reserve. Sending it would only be refused.
-#[must_use]
 pub fn is_clearly_over(tokens: u64, window: u64) -> bool {
     tokens > window.saturating_add(window / 100 * RESERVE_PERCENT)
 }

@@ -52,7 +52,6 @@ pub struct Finding {
 
 impl Finding {
     /// Whether the table is wrong.
-    #[must_use]
     pub fn differs(&self) -> bool {
         self.found.as_ref().is_some_and(|found| *found != self.table)
     }
@@ -60,7 +59,6 @@ impl Finding {
 
 impl Report {
     /// The lines of `jobs/models.toml` with which requests are made as was found; `None`: the table is right.
-    #[must_use]
     pub fn lines(&self) -> Option<String> {
         let wrong = self.fields.iter().filter(|finding| finding.differs());
         let lines: Vec<String> = wrong
@@ -73,7 +71,6 @@ impl Report {
 /// The most requests that [`examine`] sends.
 pub const MOST_REQUESTS: u64 = 40;
 /// The most tokens that it sends and receives in all.
-#[must_use]
 pub fn most_usage() -> Usage {
     let output_tokens = u64::from(ROOM) * (MOST_REQUESTS - 6) + u64::from(ROOM_TO_THINK) * 6;
     Usage { input_tokens: 400 * MOST_REQUESTS, output_tokens, ..Usage::default() }

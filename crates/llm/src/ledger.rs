@@ -25,13 +25,11 @@ pub struct Used {
 
 impl Ledger {
     /// Takes what has been entered, in the order in which the calls ended.
-    #[must_use]
     pub fn take(&self) -> Vec<Used> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether nothing has been entered since the last [`take`](Self::take).
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
@@ -51,7 +49,6 @@ impl Ledger {
 impl Used {
     /// As a call of an iteration of a run, with its cost: as the provider reported it, if that is plausible, else by its price.
     /// The cost of a call without token counts is unknown.
-    #[must_use]
     pub fn call(self, iteration: u32, at: DateTime<Utc>) -> ModelCall {
         let Self { model: Description { provider, model, .. }, mut usage, estimated, timing, price } = self;
         usage.cost = usage.cost.filter(Usage::is_plausible_cost);

@@ -32,7 +32,6 @@ use crate::tokens;
 
 /// Lets calls of `model` enter what they use into the ledger of their request. A model that does so already stays as it is, so that
 /// each call is entered once: of several models behind one, each enters its own calls.
-#[must_use]
 pub fn metered(model: Arc<dyn Model>) -> Arc<dyn Model> {
     if model.is_metered() {
         return model;

@@ -350,7 +350,6 @@ pub struct Unavailable {
 
 impl Unavailable {
     /// Creates a stand-in for the model of `description`.
-    #[must_use]
     pub fn new(description: Description, error: ModelError) -> Self {
         Self { description, error }
     }

@@ -44,14 +44,12 @@ enum Kind {
 }
 
 /// Package, version, date and licence of the price list.
-#[must_use]
 pub fn source() -> &'static Source {
     &table().source
 }
 
 impl Price {
     /// Looks up a price, e.g. `find("openai", "gpt-5-mini")`; `None` when it is unknown.
-    #[must_use]
     pub fn find(provider: &str, model: &str) -> Option<Self> {
         if provider == "simulated" {
             return Some(Self(Arc::new(Kind::Free)));
@@ -62,7 +60,6 @@ impl Price {
     }
 
     /// Cost in US dollars of a call made at `at`; `None` when the usage is inconsistent.
-    #[must_use]
     pub fn cost(&self, usage: &Usage, at: DateTime<Utc>) -> Option<Decimal> {
         let counts = counts(usage).ok()?;
         let (terms, share) = self.terms(usage.tier);

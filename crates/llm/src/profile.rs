@@ -296,7 +296,6 @@ fn read() -> Vec<Row> {
 }
 
 /// Whether `text` is a pattern of models: `provider/model`, in which `*` stands for any characters, or `*` alone.
-#[must_use]
 pub fn is_pattern(text: &str) -> bool {
     Pattern::new(text).is_some()
 }
@@ -322,7 +321,6 @@ impl Row {
 
 impl Profile {
     /// The profile of a model, e.g. `of("openai", "gpt-5-mini")`. Not cheap: store it with the model.
-    #[must_use]
     pub fn of(provider: &str, model: &str) -> Self {
         Self::with(provider, model, &Changes::default())
     }
@@ -372,13 +370,11 @@ impl Profile {
     }
 
     /// Whether the model is sent images: unknown counts as blind, as for [`Need::Vision`](crate::routing::router::Need).
-    #[must_use]
     pub fn sees(&self) -> bool {
         self.capabilities.vision == Some(true)
     }
 
     /// Whether the model is sent PDFs. Others are sent their text.
-    #[must_use]
     pub fn takes_documents(&self) -> bool {
         self.documents && self.sees()
     }
@@ -386,19 +382,16 @@ impl Profile {
 
 impl Description {
     /// Whether the model is sent images.
-    #[must_use]
     pub fn sees(&self) -> bool {
         self.simulated || Profile::of(&self.provider, &self.model).sees()
     }
 
     /// Whether the model is sent PDFs. Others are sent their text.
-    #[must_use]
     pub fn takes_documents(&self) -> bool {
         self.simulated || Profile::of(&self.provider, &self.model).takes_documents()
     }
 
     /// The profile of the model.
-    #[must_use]
     pub fn profile(&self) -> Profile {
         Profile::of(&self.provider, &self.model)
     }
@@ -470,7 +463,6 @@ pub struct Unaccepted {
 
 impl Description {
     /// The first of these settings that the model does not accept. The simulated model accepts all.
-    #[must_use]
     pub fn refusal(&self, sampling: &Sampling) -> Option<Unaccepted> {
         if self.simulated || sampling.is_empty() {
             return None;
@@ -481,7 +473,6 @@ impl Description {
 
 impl Profile {
     /// The first of these settings that the model does not accept, for a caller that refuses it. A request is sent without it.
-    #[must_use]
     pub fn refusal(&self, sampling: &Sampling) -> Option<Unaccepted> {
         let Sampling { temperature, top_p, effort, stop } = sampling;
         let (temperature, top_p, effort) = (*temperature, *top_p, *effort);

@@ -98,7 +98,6 @@ fn base64_forms(text: &str) -> Vec<String> {
 /// Redacts an address for display: removes everything before an `@` and the values of all query parameters but the
 /// API version. Also works for malformed addresses, so that a typing error does not reveal a password. For example,
 /// `https://u:secret@host/v1?key=abc` becomes `https://[redacted]@host/v1?key=[redacted]`.
-#[must_use]
 pub fn redacted_address(address: &str) -> String {
     let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
     let separator = if scheme.is_empty() { "" } else { "://" };

@@ -26,19 +26,16 @@ pub(crate) const REDACTED: &str = "[redacted]";
 
 impl Secret {
     /// Wraps a key. Surrounding white space, common in copied keys, is removed.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         Self(SecretString::from(text.trim()))
     }
 
     /// Whether the text is empty.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.expose().is_empty()
     }
 
     /// The fingerprint of the secret.
-    #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(self.expose().as_bytes()));
         Fingerprint(u32::from_be_bytes([a, b, c, d]))

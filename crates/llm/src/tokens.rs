@@ -22,19 +22,16 @@ pub(crate) fn tool_overhead(provider: &str) -> u64 {
 }
 
 /// Estimates a whole request.
-#[must_use]
 pub fn of_request(request: &Request<'_>, provider: &str) -> u64 {
     of_frame(request, provider) + of_entries(request.entries)
 }
 
 /// Estimates everything but the history: system prompt, tools and system context.
-#[must_use]
 pub fn of_frame(request: &Request<'_>, provider: &str) -> u64 {
     of_preamble(request.system, request.tools, provider) + request.system_context.map_or(0, estimate)
 }
 
 /// Estimates what precedes the history: system prompt and tools.
-#[must_use]
 pub fn of_preamble(system: &[SystemPart], tools: &[ToolDefinition], provider: &str) -> u64 {
     let system: u64 = system.iter().map(|part| estimate(&part.text)).sum();
     let overhead = if tools.is_empty() { 0 } else { tool_overhead(provider) };
@@ -42,7 +39,6 @@ pub fn of_preamble(system: &[SystemPart], tools: &[ToolDefinition], provider: &s
 }
 
 /// Estimates definitions of tools, without what a provider adds.
-#[must_use]
 pub fn of_tools(tools: &[ToolDefinition]) -> u64 {
     let of_tool = |tool: &ToolDefinition| {
         estimate(&tool.name) + estimate(&tool.description) + estimate(&tool.input_schema.to_string())
@@ -51,7 +47,6 @@ pub fn of_tools(tools: &[ToolDefinition]) -> u64 {
 }
 
 /// Estimates entries of a history.
-#[must_use]
 pub fn of_entries(entries: &[Entry]) -> u64 {
     entries.iter().map(|entry| PER_ENTRY + entry.content.iter().map(of_block).sum::<u64>()).sum()
 }
@@ -201,7 +196,6 @@ impl Piece {
 }
 
 /// Estimates the tokens of `text`.
-#[must_use]
 pub fn estimate(text: &str) -> u64 {
     let mut tenths = 0;
     let mut kinds = text.chars().map(Kind::of).peekable();

@@ -67,7 +67,6 @@ pub enum StartError {
 
 impl StartError {
     /// Whether trying again is of no use before a person has acted.
-    #[must_use]
     pub fn is_setting(&self) -> bool {
         !matches!(self, Self::Handshake(_) | Self::List(_) | Self::Timeout(_))
     }

@@ -63,7 +63,6 @@ struct Key {
 
 impl OwnPool {
     /// A pool with the limits of these settings. Nothing is connected.
-    #[must_use]
     pub fn new(settings: &McpSettings) -> Self {
         let TenantLimits { connections, connections_of_all, answer_bytes, hosts, public_url } =
             &settings.tenants;
@@ -87,7 +86,6 @@ impl OwnPool {
     }
 
     /// What is wrong with an address or with headers: a JSON Pointer, and what is allowed.
-    #[must_use]
     pub fn problem(
         &self,
         url: &str,

@@ -31,7 +31,6 @@ impl Pins {
     }
 
     /// The text of the file.
-    #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
@@ -51,7 +50,6 @@ impl Pins {
     }
 
     /// The tools that a server lists now and the ones that were approved, each with its standing, sorted by name.
-    #[must_use]
     pub fn compare(&self, server: &str, listed: &[Listed]) -> BTreeMap<String, Standing> {
         let pins = self.servers.get(server);
         let gone = pins.into_iter().flatten().map(|(tool, _)| (tool.clone(), Standing::Gone));

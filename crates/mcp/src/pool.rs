@@ -32,7 +32,6 @@ struct Offered {
 
 impl Pool {
     /// The enabled servers, with the tools that were approved and are enabled.
-    #[must_use]
     pub fn new(settings: &McpSettings, pins: &Pins, surroundings: Surroundings) -> Self {
         let shared = Arc::new(Shared::new(surroundings, settings.limits.starts));
         let enabled = settings.servers.iter().filter(|(_, server)| server.enabled);
@@ -62,13 +61,11 @@ impl Pool {
     }
 
     /// The server with this name, if it is enabled.
-    #[must_use]
     pub fn server(&self, name: &str) -> Option<&Arc<Server>> {
         self.servers.get(name).map(|offered| &offered.server)
     }
 
     /// The tools of all servers.
-    #[must_use]
     pub fn tools(&self) -> Vec<SharedTool> {
         self.servers.values().flat_map(|offered| offered.tools.iter().cloned()).collect()
     }
@@ -82,7 +79,6 @@ impl std::fmt::Debug for Pool {
 
 /// The names of the tools that each server offers: those of enabled servers that were approved and are enabled. A server
 /// that is not enabled offers none.
-#[must_use]
 pub fn names_of_servers(settings: &McpSettings, pins: &Pins) -> BTreeMap<String, Vec<String>> {
     let of_server = |(name, server): (&String, &ServerSettings)| {
         let tools = if server.enabled { tool_names(name, server, pins) } else { Vec::new() };

@@ -124,13 +124,11 @@ impl Server {
     }
 
     /// Its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Its settings.
-    #[must_use]
     pub fn settings(&self) -> &ServerSettings {
         &self.settings
     }

@@ -203,7 +203,6 @@ impl McpSettings {
 
 impl ServerSettings {
     /// A server of which nothing is said but how to start it.
-    #[must_use]
     pub fn new(command: String, args: Vec<String>) -> Self {
         Self {
             command,
@@ -224,7 +223,6 @@ impl ServerSettings {
     }
 
     /// A server at an address, of which nothing else is said.
-    #[must_use]
     pub fn at(url: String) -> Self {
         Self { url: Some(url), ..Self::new(String::new(), Vec::new()) }
     }
@@ -235,7 +233,6 @@ impl ServerSettings {
     }
 
     /// The time limit of one call.
-    #[must_use]
     pub fn call_limit(&self, limits: &McpLimits) -> Duration {
         Duration::from_secs(self.call_s.unwrap_or(limits.call_s))
     }

@@ -9,7 +9,6 @@ use crate::settings::{ToolOverride, Trust};
 
 /// Effect class and facts of a tool: what the operator says, else what the server says if its hints are trusted, else the
 /// worst.
-#[must_use]
 pub fn judged(trust: Trust, hints: Hints, said: &ToolOverride) -> (EffectClass, ToolFacts) {
     let (effect, facts) = match trust {
         Trust::None => (EffectClass::Effect, ToolFacts::foreign()),
@@ -34,7 +33,6 @@ pub fn judged(trust: Trust, hints: Hints, said: &ToolOverride) -> (EffectClass, 
 
 /// Effect class and facts of a tool of a tenant's server: what the tenant says, else the worst. What the server says makes
 /// it only stricter.
-#[must_use]
 pub fn judged_own(hints: Hints, said: ToolSettings) -> (EffectClass, ToolFacts) {
     let effect = match said.effect.unwrap_or(EffectClass::Effect) {
         EffectClass::Read if hints.read_only == Some(false) => EffectClass::Effect,

@@ -43,7 +43,6 @@ pub struct Turn {
 impl Turns {
     /// So many `places`, of which a tenant beside others has a `share` at most, and one `alone` has so many at most: what is left
     /// is for the first request of another.
-    #[must_use]
     pub fn new(places: usize, share: usize, alone: usize) -> Arc<Self> {
         let share = share.max(1);
         Arc::new(Self { places: places.max(1), share, alone: alone.max(share), state: Mutex::default() })

@@ -34,7 +34,6 @@ impl State {
     pub const ALL: [Self; 3] = [Self::Ready, Self::Retrying, Self::Running];
 
     /// The value of the label.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",

@@ -62,7 +62,6 @@ impl Models {
     }
 
     /// The series of a model, for as long as it is called.
-    #[must_use]
     pub fn of(&self, provider: &str, model: &str) -> Arc<OfModel> {
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         let mut name = (provider.to_owned(), model.to_owned());

@@ -30,7 +30,6 @@ pub enum Attempt {
 
 impl Attempt {
     /// The value of the label.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         ATTEMPTS[self as usize]
     }

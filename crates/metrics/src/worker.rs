@@ -74,7 +74,6 @@ impl Worker {
     }
 
     /// The lease of a worker of this process, which begins now.
-    #[must_use]
     pub fn lease(&self) -> Arc<Lease> {
         let lease = Arc::new(Lease { started: self.started, renewed: AtomicU64::new(0) });
         lease.renewed();

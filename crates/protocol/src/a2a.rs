@@ -48,19 +48,16 @@ impl std::fmt::Debug for PushSecrets {
 
 impl PushSecrets {
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.token.is_none() && self.authorization.is_none()
     }
 
     /// What they are sealed for.
-    #[must_use]
     pub fn purpose(run: RunId, push_id: &str) -> String {
         format!("{run} {push_id}")
     }
 
     /// The headers that have them.
-    #[must_use]
     pub fn headers(&self) -> Vec<(&'static str, String)> {
         let tokens = self.token.iter().flat_map(|token| PUSH_TOKEN_HEADERS.map(|name| (name, token.clone())));
         let authorization = self.authorization.iter().map(|value| ("authorization", value.clone()));

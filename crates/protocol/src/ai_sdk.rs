@@ -220,7 +220,6 @@ pub struct UiMessage {
 
 impl ChatRequest {
     /// The tools of the client; `None` if they are neither a list nor an object of tools.
-    #[must_use]
     pub fn client_tools(&self) -> Option<Vec<ClientTool>> {
         match &self.tools {
             Value::Null => Some(Vec::new()),

@@ -61,7 +61,6 @@ pub struct CloudEventData {
 
 impl CloudEvent {
     /// An event of an agentable.
-    #[must_use]
     pub fn of(owner: &EventOwner, committed: &Committed) -> Self {
         let agentable = owner.agentable.public_id(&owner.kind);
         let (id, source) = (event_id(owner, committed.seq), format!("/v1/{}s/{agentable}", owner.kind));
@@ -76,7 +75,6 @@ impl CloudEvent {
     }
 
     /// An event that reports nothing of an agentable, such as `webhook.test`.
-    #[must_use]
     pub fn plain(id: String, source: String, topic: &str, time: Time) -> Self {
         Self {
             specversion: "1.0".to_owned(),
@@ -91,7 +89,6 @@ impl CloudEvent {
 }
 
 /// The id of the event at a position of an agentable's stream.
-#[must_use]
 pub fn event_id(owner: &EventOwner, seq: i64) -> String {
     format!("{}:{seq}", owner.agentable.public_id(&owner.kind))
 }

@@ -47,7 +47,6 @@ pub struct McpAnswer {
 
 impl McpAnswer {
     /// The answer to the request with this id.
-    #[must_use]
     pub fn new(id: Option<Value>, outcome: Result<Value, McpError>) -> Self {
         let (result, error) = match outcome {
             Ok(result) => (Some(result), None),
@@ -82,13 +81,11 @@ impl McpError {
     pub const UNSUPPORTED_VERSION: i32 = -32022;
 
     /// An error without data.
-    #[must_use]
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
     /// The HTTP status that the stateless revision has for the error.
-    #[must_use]
     pub fn status(&self) -> u16 {
         if self.code == Self::METHOD_NOT_FOUND { 404 } else { 400 }
     }
@@ -108,7 +105,6 @@ pub struct ToolOutcome {
 
 impl ToolOutcome {
     /// The `CallToolResult`.
-    #[must_use]
     pub fn into_json(self) -> Value {
         let content = json!([{"type": "text", "text": self.text}]);
         match self.structured {

@@ -116,19 +116,16 @@ macro_rules! problem_codes {
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// The name on the wire.
-            #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* Self::Unknown => "unknown" }
             }
 
             /// The HTTP status of the response.
-            #[must_use]
             pub fn status(self) -> u16 {
                 match self { $(Self::$variant => $status,)* Self::Unknown => 500 }
             }
 
             /// The meaning of the code, in one or two sentences.
-            #[must_use]
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($meaning),+).trim_ascii(),)* Self::Unknown => "" }
             }

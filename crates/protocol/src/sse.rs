@@ -27,7 +27,6 @@ pub struct SseEncoder {
 
 impl SseEncoder {
     /// The first event asks the client to wait `retry_ms` before it reconnects.
-    #[must_use]
     pub fn new(retry_ms: u32) -> Self {
         Self { bytes: Vec::new(), retry_ms: Some(retry_ms) }
     }
@@ -70,13 +69,11 @@ impl SseEncoder {
     }
 
     /// Number of buffered bytes.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Whether the buffer is empty.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -45,14 +45,12 @@ pub struct WhyReason {
 
 impl WhyResponse {
     /// The response for the agentable with this public id.
-    #[must_use]
     pub fn of(id: String, facts: &Facts) -> Self {
         Self::new(id, facts.reasons())
     }
 
     /// The response about one run of the agentable with this public id: how it ended, if newer ones came after it. `error`: its
     /// code and its message.
-    #[must_use]
     pub fn of_run(
         id: String,
         facts: &Facts,

@@ -45,7 +45,6 @@ pub struct HintBackend {
 impl HintBackend {
     /// Starts the tasks that read the lanes. Without Redis only local hints are delivered. Handlers are spawned on
     /// `tracker`, too. Backends that get the same [`Slots`] share them.
-    #[must_use]
     pub fn start(redis: Option<Redis>, slots: impl Into<Slots>, tracker: &TaskTracker) -> Self {
         let slots = slots.into();
         let (intake, settings) = (Intake::new(&slots), slots.settings);
@@ -65,19 +64,16 @@ impl HintBackend {
     }
 
     /// Accepts hints for agentables that the worker itself found in Postgres.
-    #[must_use]
     pub fn local_hints(&self) -> LocalHints {
         self.local.clone()
     }
 
     /// Pauses and resumes the intake, and counts what came in.
-    #[must_use]
     pub fn intake(&self) -> Intake {
         self.intake.clone()
     }
 
     /// Health of the connection that reads the lanes.
-    #[must_use]
     pub fn health(&self) -> RedisHealth {
         self.health.clone()
     }

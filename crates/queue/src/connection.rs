@@ -80,7 +80,6 @@ impl Redis {
     }
 
     /// Host and port, also of several servers, or the path of the socket; without password, for logs.
-    #[must_use]
     pub fn address(&self) -> String {
         self.servers.address()
     }
@@ -161,7 +160,6 @@ impl RedisServer {
     }
 
     /// Whether it deletes keys when its memory is full.
-    #[must_use]
     pub fn evicts(&self) -> bool {
         !matches!(self.policy.as_str(), "noeviction" | "unknown")
     }

@@ -8,7 +8,6 @@ pub struct Count(AtomicU64);
 
 impl Count {
     /// The number so far.
-    #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }

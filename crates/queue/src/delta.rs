@@ -52,7 +52,6 @@ pub struct BusCounts {
 impl DeltaBus {
     /// Starts the two tasks that talk to Redis. `process` is a new id at each start, by which this process ignores its
     /// own items. Items published before `stop` are still sent, in one attempt.
-    #[must_use]
     pub fn start(
         redis: Option<Redis>,
         process: Uuid,
@@ -79,7 +78,6 @@ impl DeltaBus {
     }
 
     /// A bus without Redis, for a single process.
-    #[must_use]
     pub fn within_process() -> Self {
         Self {
             topics: Arc::new(Topics::new()),
@@ -102,38 +100,32 @@ impl DeltaBus {
     }
 
     /// Subscribes to the items of `agentable`.
-    #[must_use]
     pub fn subscribe(&self, agentable: AgentableId) -> Subscription {
         Subscription::new(Channel::Live(agentable), Arc::clone(&self.topics))
     }
 
     /// Subscribes to requests about runs. The listener ignores those about runs it does not drive.
-    #[must_use]
     pub fn subscribe_control(&self) -> Subscription {
         Subscription::new(Channel::Control, Arc::clone(&self.topics))
     }
 
     /// Subscribes to the [`Live::Committed`] items that this process publishes, of whichever agentable.
-    #[must_use]
     pub fn subscribe_committed(&self) -> Subscription {
         let topics = self.committed.get_or_init(|| Arc::new(Topics::new()));
         Subscription::new(Channel::Control, Arc::clone(topics))
     }
 
     /// Health of the pub/sub connection, on which items of other processes arrive.
-    #[must_use]
     pub fn health(&self) -> &RedisHealth {
         &self.health
     }
 
     /// The counts so far.
-    #[must_use]
     pub fn counts(&self) -> &BusCounts {
         &self.counts
     }
 
     /// The number of subscriptions now.
-    #[must_use]
     pub fn listeners(&self) -> usize {
         self.topics.listeners()
     }

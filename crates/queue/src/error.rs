@@ -59,7 +59,6 @@ pub enum Failure {
 
 impl Error {
     /// Whether Redis answers, but refuses the user or the password of the URL.
-    #[must_use]
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::Redis(failure) if failure.is_refused())
     }

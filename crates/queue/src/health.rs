@@ -42,13 +42,11 @@ impl RedisHealth {
     }
 
     /// The current state.
-    #[must_use]
     pub fn state(&self) -> RedisState {
         *self.0.borrow()
     }
 
     /// Whether Redis answers. While it does not, callers poll Postgres every second.
-    #[must_use]
     pub fn is_up(&self) -> bool {
         matches!(self.state(), RedisState::Up { .. })
     }
@@ -72,19 +70,16 @@ pub struct HintHealth {
 
 impl HintHealth {
     /// Of a connection that reads, and of one that writes hints.
-    #[must_use]
     pub fn new(read: RedisHealth, write: RedisHealth) -> Self {
         Self { read, write }
     }
 
     /// Whether they do. While they do not, callers poll Postgres every second.
-    #[must_use]
     pub fn is_up(&self) -> bool {
         self.read.is_up() && self.write.is_up()
     }
 
     /// Their state: down while one of the connections is.
-    #[must_use]
     pub fn state(&self) -> RedisState {
         use RedisState::{Absent, Down, Up};
         match (self.read.state(), self.write.state()) {

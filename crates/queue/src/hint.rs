@@ -37,13 +37,11 @@ pub struct Hint {
 
 impl Hint {
     /// A hint to run `agentable`.
-    #[must_use]
     pub fn run(agentable: houston_domain::id::AgentableId) -> Self {
         Self { v: HINT_VERSION, kind: HintKind::Run, id: agentable.0 }
     }
 
     /// The agentable of the hint.
-    #[must_use]
     pub fn agentable(self) -> houston_domain::id::AgentableId {
         self.id.into()
     }

@@ -76,31 +76,26 @@ impl Intake {
     }
 
     /// Whether hints of the lane are not accepted.
-    #[must_use]
     pub fn is_lane_paused(&self, lane: Lane) -> bool {
         self.paused.borrow()[lane as usize]
     }
 
     /// Whether hints are accepted.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         *self.gate.borrow() == Gate::Open
     }
 
     /// Number of running handlers, including hints that are being delivered to one, of all backends with the same slots.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.max_in_flight.saturating_sub(self.slots[0].available_permits())
     }
 
     /// Maximum number of handlers that run at once.
-    #[must_use]
     pub fn max_in_flight(&self) -> usize {
         self.max_in_flight
     }
 
     /// The counts so far.
-    #[must_use]
     pub fn counts(&self) -> &IntakeCounts {
         &self.counts
     }
@@ -155,7 +150,6 @@ impl Intake {
     }
 
     /// Takes a slot for work of `lane` without a hint, if hints are accepted and a slot is free.
-    #[must_use]
     pub fn try_slot(&self, lane: Lane) -> Option<Slot> {
         if self.is_open() { self.slot_now(lane) } else { None }
     }
@@ -222,7 +216,6 @@ pub struct HintSettings {
 
 impl HintSettings {
     /// Settings without reserved slots: hints of every lane may use all of them.
-    #[must_use]
     pub fn unreserved(max_in_flight: usize, max_batch: usize) -> Self {
         Self { max_in_flight, background: max_in_flight, maintenance: max_in_flight, max_batch }
     }
@@ -239,13 +232,11 @@ pub struct Slots {
 
 impl Slots {
     /// How many runs the process drives at once.
-    #[must_use]
     pub fn total(&self) -> usize {
         self.settings.max_in_flight
     }
 
     /// How many of those may be below the interactive lane.
-    #[must_use]
     pub fn background(&self) -> usize {
         self.settings.background.clamp(1, self.settings.max_in_flight)
     }
@@ -263,7 +254,6 @@ impl From<HintSettings> for Slots {
 
 impl Slots {
     /// Slots that are used now, and those that are free.
-    #[must_use]
     pub fn in_use(&self) -> (usize, usize) {
         let free = self.of_lanes[0].available_permits();
         (self.settings.max_in_flight.saturating_sub(free), free)

@@ -71,7 +71,6 @@ impl LocalHints {
     }
 
     /// Number of hints that wait for a slot.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.lock().queued.len()
     }

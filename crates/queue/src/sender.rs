@@ -57,13 +57,11 @@ pub struct SenderCounts {
 impl HintSender {
     /// Starts the one task that talks to Redis; without Redis every hint is dropped, and the sweep finds it.
     /// Hints sent before `stop` are still written, in one attempt.
-    #[must_use]
     pub fn start(redis: Option<Redis>, tracker: &TaskTracker, stop: CancellationToken) -> Self {
         Self::with_lanes_of(MAX_LANE_HINTS, redis, tracker, stop)
     }
 
     /// Like [`Self::start`], with lanes that hold at most `max_lane_hints` hints.
-    #[must_use]
     pub fn with_lanes_of(
         max_lane_hints: isize,
         redis: Option<Redis>,
@@ -100,13 +98,11 @@ impl HintSender {
     }
 
     /// Whether the latest write succeeded. While there are no hints, a key is written and deleted every second.
-    #[must_use]
     pub fn health(&self) -> &RedisHealth {
         &self.health
     }
 
     /// The counts so far.
-    #[must_use]
     pub fn counts(&self) -> &SenderCounts {
         &self.counts
     }

@@ -63,7 +63,6 @@ fn stack_of(task: Task) -> u64 {
 ///
 /// `arguments` are those after `houston sandbox`. Call it first in `main`: before a thread, a runtime or a log is started, and
 /// before anything is read. `evaluate` answers a request of [`crate::Evaluators`]: a JSON value for a line.
-#[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>, evaluate: fn(&str) -> String) -> ExitCode {
     let Some(job) = Job::parse(arguments) else {
         let _ = std::io::stderr()

@@ -53,7 +53,6 @@ pub struct Evaluators {
 
 impl Evaluators {
     /// At most so many `children` evaluate at once; other requests wait.
-    #[must_use]
     pub fn new(program: Program, children: usize) -> Self {
         let permits = Semaphore::new(children.clamp(1, Semaphore::MAX_PERMITS));
         Self { program, permits, spare: Mutex::default() }

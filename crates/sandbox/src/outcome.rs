@@ -90,13 +90,11 @@ pub enum Level {
 
 impl Outcome {
     /// Whether the script returned.
-    #[must_use]
     pub fn is_value(&self) -> bool {
         matches!(self, Self::Value(_))
     }
 
     /// The value as JSON, or what went wrong and what to do about it.
-    #[must_use]
     pub fn text(&self) -> String {
         match self {
             Self::Value(value) => value.to_string(),
@@ -129,7 +127,6 @@ impl Outcome {
 
 impl Fault {
     /// The message with its position and hint.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut text = self.message.clone();
         if let Some(line) = self.line {
@@ -148,7 +145,6 @@ impl Fault {
 
 impl Console {
     /// The lines as a model reads them, with a last line if there was more.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
         for line in &self.lines {

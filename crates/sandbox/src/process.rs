@@ -29,7 +29,6 @@ pub struct Program {
 
 impl Program {
     /// This program as `<program> sandbox`, which its `main` hands to [`crate::child::main`].
-    #[must_use]
     pub fn this() -> Self {
         // The kernel's link, and not the path behind it: after an upgrade the path is another program.
         let path = if cfg!(target_os = "linux") {

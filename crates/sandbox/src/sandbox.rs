@@ -84,14 +84,12 @@ impl Sandbox {
     /// A sandbox that has at most `children` at once; further runs wait. A script's child has 5 to 75 MB of memory, a
     /// converter's up to 300 MB if its document is hostile. A script keeps its child while it waits for a tool: do not
     /// offer a tool that needs the same sandbox, but run the script in one [`Self::apart`].
-    #[must_use]
     pub fn new(program: Program, children: usize) -> Self {
         let most = children.clamp(1, Semaphore::MAX_PERMITS);
         Self { program, most, children: Arc::new(Semaphore::new(most)) }
     }
 
     /// Another sandbox with as many children of its own: for scripts whose tools use this one.
-    #[must_use]
     pub fn apart(&self) -> Self {
         Self { children: Arc::new(Semaphore::new(self.most)), ..self.clone() }
     }

@@ -38,7 +38,6 @@ pub struct Script {
 
 impl Script {
     /// JavaScript without tools, at the beginning of 1970, with the default limits.
-    #[must_use]
     pub fn new(code: &str) -> Self {
         Self {
             code: code.to_owned(),

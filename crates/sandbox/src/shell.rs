@@ -85,7 +85,6 @@ impl Shell {
     }
 
     /// A shell with the `bwrap` at this path.
-    #[must_use]
     pub fn new(bwrap: PathBuf, commands: usize) -> Self {
         let most = commands.clamp(1, Semaphore::MAX_PERMITS);
         Self { bwrap, commands: Arc::new(Semaphore::new(most)) }

@@ -20,7 +20,6 @@ impl Contents {
     pub const NONE: Self = Self { most: 0 };
 
     /// Spans with contents, each cut after so many bytes.
-    #[must_use]
     pub fn up_to(most: usize) -> Self {
         Self { most }
     }

@@ -17,7 +17,6 @@ const MAX_NAME_BYTES: usize = 200;
 
 impl Span {
     /// An agent of a kind begins to answer in a conversation.
-    #[must_use]
     pub fn agent(&self, kind: &str, conversation: impl FnOnce() -> String) -> Self {
         self.child(|| {
             let attributes = vec![
@@ -35,7 +34,6 @@ impl Span {
     }
 
     /// An iteration of the agent's loop begins: a model call, and the tool calls it asks for.
-    #[must_use]
     pub fn iteration(&self, number: u32) -> Self {
         self.child(|| {
             let attributes = vec![attribute("houston.iteration", i64::from(number))];
@@ -44,7 +42,6 @@ impl Span {
     }
 
     /// A model is about to be called.
-    #[must_use]
     pub fn chat(&self, provider: &str, model: &str, max_tokens: u32) -> Self {
         self.child(|| {
             let attributes = vec![
@@ -86,7 +83,6 @@ impl Span {
     }
 
     /// A step of a plan begins that a task carries out.
-    #[must_use]
     pub fn plan_step(&self, path: &str) -> Self {
         self.child(|| {
             // The model wrote it.
@@ -97,7 +93,6 @@ impl Span {
     }
 
     /// A tool is about to be called.
-    #[must_use]
     pub fn tool(&self, call: &ToolCall) -> Self {
         let span = self.child(|| {
             // The model wrote both.

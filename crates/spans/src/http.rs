@@ -23,7 +23,6 @@ fn error_type(status: u16) -> &'static str {
 
 impl Spans {
     /// A request has come; it is a part of what its client sends as `parent`.
-    #[must_use]
     pub fn request(&self, method: &str, parent: Option<&TraceParent>) -> Span {
         let from = parent.map_or(Follows::Nothing, Follows::Parent);
         let make = || {

@@ -9,7 +9,6 @@ use crate::record::{KeyValue, Record};
 const VERSION: &str = "1.41.0";
 
 /// An `ExportTraceServiceRequest` with these spans of a process with these attributes.
-#[must_use]
 pub fn request(resource: &[(String, String)], spans: &[Vec<u8>]) -> Vec<u8> {
     let mut scope = Message::default();
     scope.bytes(1, b"houston");

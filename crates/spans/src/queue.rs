@@ -36,7 +36,6 @@ fn of_queue(queue: &'static str, operation: &'static str) -> Vec<KeyValue> {
 
 impl Span {
     /// A message is about to be posted, which may open a run of this queue.
-    #[must_use]
     pub fn send(&self, queue: &'static str) -> Self {
         self.child(|| {
             let attributes = of_queue(queue, "send");
@@ -65,7 +64,6 @@ impl Span {
 
 impl Spans {
     /// An attempt begins. `parent` is stored with the run.
-    #[must_use]
     pub fn attempt(&self, attempt: AttemptInfo, parent: Option<&TraceParent>) -> Span {
         let from = match parent {
             None => Follows::Nothing,

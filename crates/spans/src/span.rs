@@ -67,13 +67,11 @@ impl Drop for Active {
 
 impl Spans {
     /// Spans of this tracer.
-    #[must_use]
     pub fn new(tracer: Tracer) -> Self {
         Self(Some(Arc::new(tracer)))
     }
 
     /// Whether there is a tracer.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
@@ -126,7 +124,6 @@ impl Span {
     }
 
     /// Whether there is a span.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
@@ -161,13 +158,11 @@ impl Span {
     }
 
     /// What other processes call this span.
-    #[must_use]
     pub fn parent(&self) -> Option<TraceParent> {
         Some(TraceParent(self.0.as_ref()?.context))
     }
 
     /// The ids of the trace and of the span, for logs.
-    #[must_use]
     pub fn ids(&self) -> Option<(String, String)> {
         let SpanContext { trace, span, .. } = self.0.as_ref()?.context;
         Some((format!("{trace:032x}"), format!("{span:016x}")))

@@ -46,7 +46,6 @@ impl Purpose {
     pub const ALL: [Self; 3] = [Self::Requests, Self::Runs, Self::Background];
 
     /// Its name in metrics.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Requests => "requests",
@@ -69,7 +68,6 @@ pub struct Sizes {
 
 impl Sizes {
     /// Divides connections: runs and background work have these percents, requests the rest, and each has one at least.
-    #[must_use]
     pub fn divide(all: u32, runs_percent: u8, background_percent: u8) -> Self {
         let share =
             |percent: u8| u32::try_from(u64::from(all) * u64::from(percent) / 100).unwrap_or(u32::MAX).max(1);
@@ -78,7 +76,6 @@ impl Sizes {
     }
 
     /// One for each purpose.
-    #[must_use]
     pub fn ones() -> Self {
         Self { requests: 1, runs: 1, background: 1 }
     }

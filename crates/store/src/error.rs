@@ -174,7 +174,6 @@ impl Error {
     /// Whether the same call may succeed a moment later: the connection broke, the server restarts, a lock was
     /// busy. The write may or may not have happened; repeat it with the same
     /// [`WriteId`](houston_domain::id::WriteId).
-    #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Database(
@@ -211,13 +210,11 @@ impl Error {
     }
 
     /// Whether Postgres ran out of a resource: disk space, memory or connections (SQLSTATE class 53).
-    #[must_use]
     pub fn is_out_of_resources(&self) -> bool {
         self.sqlstate().is_some_and(|code| code.starts_with("53"))
     }
 
     /// The SQLSTATE code, when the server sent one.
-    #[must_use]
     pub fn sqlstate(&self) -> Option<String> {
         match self {
             Self::Database(sqlx::Error::Database(error)) => error.code().map(std::borrow::Cow::into_owned),

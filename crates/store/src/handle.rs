@@ -187,7 +187,6 @@ pub struct RunStore {
 impl RunStore {
     /// The handle for what belongs to a tenant of a run. A run is not under
     /// [`row_security`](crate::row_security), which costs round trips.
-    #[must_use]
     pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
         TenantStore { shared: &self.shared, tenant, pool: self.shared.pool_of_run(tenant) }
     }
@@ -235,7 +234,6 @@ impl ApiStore {
     }
 
     /// The handle for a request with a valid key.
-    #[must_use]
     pub fn tenant(&self, principal: Principal) -> TenantStore<'_> {
         self.shared.tenant(principal.tenant())
     }

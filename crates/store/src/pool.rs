@@ -155,7 +155,6 @@ impl Store {
     }
 
     /// How the connections of a purpose are used.
-    #[must_use]
     pub fn connections(&self, purpose: Purpose) -> Use {
         self.pools.of(purpose).in_use()
     }
@@ -172,31 +171,26 @@ impl Store {
 
 impl Store {
     /// The handle for the engine and the worker.
-    #[must_use]
     pub fn runs(&self) -> &RunStore {
         &self.runs
     }
 
     /// The handle for what nobody waits for: the same with connections of its own.
-    #[must_use]
     pub fn background(&self) -> &RunStore {
         &self.background
     }
 
     /// The handle for requests of a tenant.
-    #[must_use]
     pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
         self.requests.tenant(tenant)
     }
 
     /// The handle for the API.
-    #[must_use]
     pub fn api(&self) -> ApiStore {
         ApiStore { shared: Arc::clone(&self.requests) }
     }
 
     /// The handle for commands of the operator.
-    #[must_use]
     pub fn operator(&self) -> OperatorStore<'_> {
         OperatorStore { shared: &self.requests }
     }
@@ -314,7 +308,6 @@ async fn connect_once(addresses: &Addresses) -> Result<()> {
 }
 
 /// Host, port and database of a connection URL for messages, without user and password: `localhost:5432/houston`.
-#[must_use]
 pub fn display_target(url: &str) -> String {
     let address = |options: &PgConnectOptions| {
         let socket = options.get_socket().map(|path| path.display().to_string());

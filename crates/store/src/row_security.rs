@@ -49,7 +49,6 @@ pub enum RowSecurity {
 
 impl RowSecurity {
     /// What to do, if something is to be done.
-    #[must_use]
     pub fn todo(self) -> Option<&'static str> {
         match self {
             Self::On => None,

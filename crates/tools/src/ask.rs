@@ -49,7 +49,6 @@ pub enum Material {
 
 impl Material {
     /// Nothing, in the place of what was taken out.
-    #[must_use]
     pub fn given() -> Self {
         Self::Text(TextSource::Given(String::new()))
     }
@@ -105,7 +104,6 @@ impl Image {
 
 impl TextSource {
     /// The source, for people and models.
-    #[must_use]
     pub fn name(&self) -> String {
         match self {
             Self::Given(_) => "text".to_owned(),
@@ -117,7 +115,6 @@ impl TextSource {
 
 impl SourceText {
     /// A text of a source; `untrusted`: whether it was stored as what strangers wrote.
-    #[must_use]
     pub fn new(text: String, untrusted: bool) -> Self {
         let untrusted = untrusted || is_marked(&text);
         Self { text, untrusted }
@@ -145,13 +142,11 @@ impl Ask {
     }
 
     /// The response: what the model answered, between marks if what it worked on was written by strangers.
-    #[must_use]
     pub fn response(&self, source: &str, untrusted: bool, answer: &str) -> ToolResponse {
         ToolResponse::success(if untrusted { marked(source, answer) } else { answer.to_owned() })
     }
 
     /// The response if the text does not exist.
-    #[must_use]
     pub fn missing(&self, source: &TextSource) -> ToolResponse {
         let (tool, name) = (self.tool, source.name());
         ToolResponse::failure(

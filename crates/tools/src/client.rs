@@ -20,7 +20,6 @@ struct Offered {
 }
 
 /// The tool that a client offers.
-#[must_use]
 pub fn offered(tool: &ClientTool) -> SharedTool {
     let definition = ToolDefinition {
         name: tool.name.clone(),
@@ -64,7 +63,6 @@ impl Tool for Offered {
 
 /// What the client returned of a call of its `tool`, which it may no longer offer. The model reads it between marks: the client
 /// may have it from anywhere.
-#[must_use]
 pub fn returned(tool: &str, paused: &Paused) -> ToolResponse {
     let source = format!("the client's tool {tool}");
     match paused.answer.as_ref().and_then(InputAnswer::from_value) {

@@ -74,14 +74,12 @@ impl Code {
     }
 
     /// Runs it; dropping the future ends it.
-    #[must_use]
     pub fn run(self, host: CodeHost) -> BoxFuture<'static, ToolResponse> {
         (self.0)(host)
     }
 }
 
 /// The signatures of tools in TypeScript, one per line: what a model needs to call them from code.
-#[must_use]
 pub fn declarations(tools: &[ToolDefinition]) -> String {
     let line = |tool: &ToolDefinition| {
         format!("{}(input: {}): Promise<any>", tool.name, type_of(&tool.input_schema, MAX_DEPTH))

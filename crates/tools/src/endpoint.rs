@@ -54,7 +54,6 @@ pub struct EndpointTool {
 
 impl EndpointTool {
     /// A missing secret is an error of each call, so that one endpoint does not keep the installation from starting.
-    #[must_use]
     pub fn new(endpoint: Endpoint, web: Arc<Web>, secrets: Secrets<'_>) -> Self {
         let definition = ToolDefinition {
             name: endpoint.name.clone(),

@@ -138,7 +138,6 @@ impl Offer {
 
     /// This offer; searched, if the definitions of its tools have more than `most_tokens` together. `direct` are the tools
     /// whose definitions are sent in any case, `tokens` returns the size of a definition.
-    #[must_use]
     pub fn searched_above(
         self,
         most_tokens: u64,
@@ -167,7 +166,6 @@ impl Offer {
     }
 
     /// The same tools and these, as a direct offer. `read_result` stays the last one.
-    #[must_use]
     pub fn with(&self, more: &[SharedTool]) -> Self {
         let mut tools = self.list.tools.clone();
         let is_last = tools.last().is_some_and(|last| last.definition().name == READ_RESULT);
@@ -177,7 +175,6 @@ impl Offer {
     }
 
     /// The tools offered in this situation.
-    #[must_use]
     pub fn in_situation(&self, situation: Situation) -> Self {
         let made = self.lists.made.get(situation.index());
         let list = made.map_or(&self.list, |made| made.get_or_init(|| self.list_in(situation)));
@@ -203,7 +200,6 @@ impl Offer {
     }
 
     /// The same tools and those snippets of the user that are tools, if this offer has a tool that runs snippets.
-    #[must_use]
     pub fn with_snippets(&self, snippets: &[SnippetTool]) -> Self {
         let tool = |snippet| self.list.tools.iter().find_map(|tool| tool.snippet_tool(snippet));
         let tools: Vec<SharedTool> = snippets.iter().filter_map(tool).collect();
@@ -211,7 +207,6 @@ impl Offer {
     }
 
     /// The same tools and those of one run, whose definitions are sent.
-    #[must_use]
     pub fn with_of_run(&self, tools: &[SharedTool]) -> Self {
         let tools: Vec<SharedTool> = tools.iter().filter(|tool| is_readable(tool)).cloned().collect();
         let of_run = self.of_run.iter().chain(&tools).cloned().collect();
@@ -220,31 +215,26 @@ impl Offer {
 
     /// The definitions that are sent to the model. The last [`FINDING_TOOLS`] of a searched offer are not needed by a model that searches
     /// the [`Self::deferred`] ones itself.
-    #[must_use]
     pub fn definitions(&self) -> &[ToolDefinition] {
         &self.list.sent
     }
 
     /// The definitions that are not sent, of a searched offer: the model finds them.
-    #[must_use]
     pub fn deferred(&self) -> Option<&[ToolDefinition]> {
         self.list.searched.as_ref().map(|searched| searched.deferred.as_slice())
     }
 
     /// Whether the model must search for most tools.
-    #[must_use]
     pub fn is_searched(&self) -> bool {
         self.list.searched.is_some()
     }
 
     /// The tools themselves, without those that find others.
-    #[must_use]
     pub fn tools(&self) -> &[SharedTool] {
         &self.list.tools
     }
 
     /// Only the tools with these names. Their definitions are sent if they are small enough.
-    #[must_use]
     pub fn limited_to(&self, names: &[String]) -> Self {
         let is_named = |tool: &SharedTool| names.contains(&tool.definition().name);
         let Some(search) = &self.search else {
@@ -261,14 +251,12 @@ impl Offer {
     }
 
     /// The tool with this name, if it is offered.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&SharedTool> {
         let finding = self.list.searched.iter().flat_map(|searched| &searched.tools);
         self.list.tools.iter().chain(finding).find(|tool| tool.definition().name == name)
     }
 
     /// What guards rely on about the tool with this name, if it is offered.
-    #[must_use]
     pub fn facts(&self, name: &str) -> Option<&ToolFacts> {
         let own = self.list.tools.iter().zip(&self.list.facts);
         let finding =
@@ -277,7 +265,6 @@ impl Offer {
     }
 
     /// The most that arguments which count items may be, of a tool whose definition the model was not sent, by JSON pointer.
-    #[must_use]
     pub fn count_limits(&self, name: &str) -> BTreeMap<String, Number> {
         match self.get(name).filter(|_| self.is_deferred(name)) {
             Some(tool) => arguments::count_limits(&tool.definition().input_schema),
@@ -291,7 +278,6 @@ impl Offer {
 
     /// The plan of a call. A call of an unknown tool, or with malformed arguments, is answered with an error that
     /// tells the model how to correct it.
-    #[must_use]
     pub fn plan(&self, call: &ToolCall, context: &CallContext) -> Plan {
         let Some(tool) = self.get(&call.name) else {
             return Plan::Answer(ToolResponse::failure(
@@ -334,7 +320,6 @@ impl Offer {
     }
 
     /// The groups of the tools of a searched offer, with their numbers: MCP servers, and categories of the other tools.
-    #[must_use]
     pub fn groups(&self, guards: &[Arc<Layer>]) -> BTreeMap<String, usize> {
         self.catalogue().map(|catalogue| catalogue.groups(guards)).unwrap_or_default()
     }

@@ -65,13 +65,11 @@ pub struct SearchSettings {
 
 impl Web {
     /// `hosts` are those on networks of the operator's own that tools may reach besides the public internet.
-    #[must_use]
     pub fn new(hosts: Vec<ListedHost>, limits: Limits, search: Option<SearchSettings>) -> Self {
         Self { hosts, limits, search, ..Self::default() }
     }
 
     /// Whether there is a search provider.
-    #[must_use]
     pub fn can_search(&self) -> bool {
         self.search.is_some()
     }
@@ -197,7 +195,6 @@ pub struct PdfReader(Option<Sandbox>);
 
 impl PdfReader {
     /// One that uses this sandbox, if the machine has one.
-    #[must_use]
     pub fn new(sandbox: Option<Sandbox>) -> Self {
         Self(sandbox)
     }

@@ -41,7 +41,6 @@ pub struct Progress {
 
 impl Progress {
     /// A handle whose reports are passed on.
-    #[must_use]
     pub fn to(reports: Arc<dyn Reports>) -> Self {
         Self { reports: Some(reports), masks: None }
     }

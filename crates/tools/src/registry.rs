@@ -49,7 +49,6 @@ impl Registry {
     }
 
     /// Whether a tool may not have this name, because one of the installation's has it.
-    #[must_use]
     pub fn is_taken(&self, name: &str) -> bool {
         self.tools.contains_key(name) || is_reserved(name) || name.starts_with(TOOL_PREFIX)
     }
@@ -60,19 +59,16 @@ impl Registry {
     }
 
     /// The skills that come with the installation and are enabled.
-    #[must_use]
     pub fn skills(&self) -> &Arc<[BundledSkill]> {
         &self.skills
     }
 
     /// The tool with this name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&SharedTool> {
         self.tools.get(name)
     }
 
     /// The names of all tools, sorted.
-    #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.tools.keys().cloned().collect()
     }

@@ -21,7 +21,6 @@ const ORDER: [&str; 12] = [
 ];
 
 /// The JSON Schema of a type, without references and without the names of Rust types.
-#[must_use]
 pub fn of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;

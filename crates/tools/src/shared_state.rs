@@ -19,7 +19,6 @@ use crate::typed::{About, BuiltIn, shared};
 use crate::untrusted::marked;
 
 /// The tool for the state that a kind declares.
-#[must_use]
 pub fn update_state(declared: &Arc<SharedState>) -> SharedTool {
     shared::<UpdateState, _>(Arc::clone(declared))
 }

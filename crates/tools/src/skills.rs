@@ -17,7 +17,6 @@ pub struct Skills {
 impl Skills {
     /// The skills of a run: those that come with the installation, and the stored ones of its tenant and user. `None`: there
     /// are none.
-    #[must_use]
     pub fn of(bundled: &Arc<[BundledSkill]>, stored: &[SkillSummary]) -> Option<Self> {
         if bundled.is_empty() && stored.is_empty() {
             return None;
@@ -29,13 +28,11 @@ impl Skills {
     }
 
     /// The same skills, of which the session has read these.
-    #[must_use]
     pub fn having_read(&self, read: BTreeSet<String>) -> Self {
         Self { read, ..self.clone() }
     }
 
     /// The skills, by name.
-    #[must_use]
     pub fn available(&self) -> &[SkillSummary] {
         &self.available
     }
@@ -46,7 +43,6 @@ impl Skills {
     }
 
     /// The text and the files of a skill that comes with the installation.
-    #[must_use]
     pub fn bundled(&self, skill: &SkillSummary) -> Option<&BundledSkill> {
         let is_it = |bundled: &&BundledSkill| bundled.summary.name == skill.name;
         self.bundled.iter().find(is_it).filter(|_| skill.source == SkillSource::Bundled)

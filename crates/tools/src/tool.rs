@@ -108,7 +108,6 @@ pub enum Plan {
 
 impl Plan {
     /// An access to Houston's own tables.
-    #[must_use]
     pub fn record(record: impl Record + 'static) -> Self {
         Self::Record(Arc::new(record))
     }

@@ -7,7 +7,6 @@ const TAG: &str = "untrusted";
 const MAX_BEFORE: usize = 700;
 
 /// The text between `<untrusted source="…">` and `</untrusted>`. Every such mark within it is broken with a space.
-#[must_use]
 pub fn marked(source: &str, text: &str) -> String {
     let source: String =
         source.chars().filter(|letter| !letter.is_control() && !"\"<>".contains(*letter)).take(500).collect();
@@ -15,13 +14,11 @@ pub fn marked(source: &str, text: &str) -> String {
 }
 
 /// The text of a row: between marks if a session wrote it that had read what strangers wrote.
-#[must_use]
 pub(crate) fn stored(is_untrusted: bool, source: &str, text: String) -> String {
     if is_untrusted { marked(source, &text) } else { text }
 }
 
 /// What is between the marks of a text that [`marked`] has made; another text as it is.
-#[must_use]
 pub fn inner(text: &str) -> &str {
     let inner = text.strip_prefix(&format!("<{TAG} source=\"")).and_then(|rest| rest.split_once("\">\n"));
     let inner = inner.and_then(|(_, rest)| rest.strip_suffix(&format!("\n</{TAG}>")));
@@ -29,13 +26,11 @@ pub fn inner(text: &str) -> &str {
 }
 
 /// Whether a result has a part between marks.
-#[must_use]
 pub fn is_marked(result: &str) -> bool {
     result.contains(&format!("<{TAG} source=\""))
 }
 
 /// The source that the mark at the beginning of a result names, if it has one. What precedes the mark is a line at most.
-#[must_use]
 pub(crate) fn source(result: &str) -> Option<&str> {
     let (before, rest) = result.split_once(&format!("<{TAG} source=\""))?;
     let (source, _) = rest.split_once("\">\n")?;
@@ -43,7 +38,6 @@ pub(crate) fn source(result: &str) -> Option<&str> {
 }
 
 /// A part of a result between marks, if those of the whole result are elsewhere.
-#[must_use]
 pub(crate) fn part<'p>(whole: &str, part: &'p str) -> Cow<'p, str> {
     match source(whole) {
         Some(source) => Cow::Owned(marked(source, part)),
@@ -52,7 +46,6 @@ pub(crate) fn part<'p>(whole: &str, part: &'p str) -> Cow<'p, str> {
 }
 
 /// The beginning of a result, with the end of its mark.
-#[must_use]
 pub(crate) fn closed(beginning: &str) -> Cow<'_, str> {
     let end = format!("</{TAG}>");
     if source(beginning).is_some() && !beginning.contains(&end) {

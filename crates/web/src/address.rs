@@ -51,7 +51,6 @@ const V6: [([u16; 8], u32, &str); 5] = [
 ];
 
 /// What an address is if it is not on the public internet, for instance `in a private network`.
-#[must_use]
 pub fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => v4(address),

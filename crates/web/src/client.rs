@@ -190,7 +190,6 @@ impl Builder {
     }
 
     /// The client.
-    #[must_use]
     pub fn build(self) -> Client {
         let reach = Arc::new(self.reach);
         let connector = Connector {

@@ -204,7 +204,6 @@ impl Phase {
 
 impl WebError {
     /// What the failure means to a tool.
-    #[must_use]
     pub fn fault(&self) -> Fault {
         match self {
             Self::Refused(Refusal::NotAUrl(_) | Refusal::Header(_) | Refusal::HostName(_)) => Fault::Invalid,
@@ -218,7 +217,6 @@ impl WebError {
     }
 
     /// Whether the request may have reached the server, so that what it asks for may have happened.
-    #[must_use]
     pub fn may_have_been_sent(&self) -> bool {
         match self {
             Self::Refused(refusal) => matches!(

@@ -83,7 +83,6 @@ pub struct Request {
 
 impl Request {
     /// A request without headers and body.
-    #[must_use]
     pub fn new(method: Method, url: impl Into<String>) -> Self {
         Self {
             method,
@@ -96,13 +95,11 @@ impl Request {
     }
 
     /// A GET request.
-    #[must_use]
     pub fn get(url: impl Into<String>) -> Self {
         Self::new(Method::GET, url)
     }
 
     /// A POST request with a body of JSON.
-    #[must_use]
     pub fn post_json(url: impl Into<String>, body: &serde_json::Value) -> Self {
         let mut request = Self::new(Method::POST, url);
         request.body = Bytes::from(body.to_string());

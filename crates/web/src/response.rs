@@ -46,7 +46,6 @@ pub struct Response {
 
 impl Response {
     /// The content type without parameters, in small letters.
-    #[must_use]
     pub fn content_type(&self) -> Option<String> {
         content_type(&self.headers)
     }
@@ -105,25 +104,21 @@ impl Answer {
     }
 
     /// The status.
-    #[must_use]
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
     /// The headers.
-    #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
     /// The URL that answered, after redirects.
-    #[must_use]
     pub fn url(&self) -> &Url {
         self.target.url()
     }
 
     /// Whether the body is longer than [`Limits::body`]; certain after the last chunk.
-    #[must_use]
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }

@@ -59,13 +59,11 @@ impl Attempt {
     }
 
     /// Whether it was accepted.
-    #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.error.is_none()
     }
 
     /// Whether the receiver wants no more of them.
-    #[must_use]
     pub fn is_gone(&self) -> bool {
         self.status == Some(StatusCode::GONE.as_u16())
     }
@@ -74,7 +72,6 @@ impl Attempt {
 impl Sinks {
     /// `hosts`: addresses outside of the public internet that the operator allows, checked with the settings. A request ends
     /// after `timeout`.
-    #[must_use]
     pub fn new(hosts: &[String], timeout: Duration) -> Self {
         let limits = Limits { whole: timeout, body: MAX_ANSWER, redirects: 0, ..Limits::default() };
         let hosts = hosts.iter().filter_map(|url| ListedHost::of(url).ok()).collect();

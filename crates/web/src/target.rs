@@ -106,19 +106,16 @@ impl Target {
     }
 
     /// The URL, without fragment.
-    #[must_use]
     pub fn url(&self) -> &Url {
         &self.url
     }
 
     /// The host: a name in small ASCII letters without a dot at the end, or an address (IPv6 in brackets).
-    #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
     /// The port, also if it is the usual one of the scheme.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }

@@ -107,7 +107,6 @@ impl Signer {
 }
 
 /// A new secret of these random bytes, as receivers and senders read it: `whsec_` and base64.
-#[must_use]
 pub fn new_secret(random: [u8; 32]) -> String {
     format!("whsec_{}", STANDARD.encode(random))
 }

@@ -58,7 +58,6 @@ impl LeaseConfig {
 
     /// Time after a restart of Postgres within which each living worker has its advisory lock again: one check of its
     /// connection, and the time to reconnect.
-    #[must_use]
     pub fn settled(&self) -> Duration {
         Duration::from_millis(self.look_ms + 2000)
     }
@@ -153,14 +152,12 @@ impl WorkerConfig {
     }
 
     /// How many database connections each purpose has.
-    #[must_use]
     pub fn connections(&self) -> Sizes {
         let (runs, background) = (self.run_connections_percent, self.background_connections_percent);
         Sizes::divide(self.database_connections, runs, background)
     }
 
     /// How many hints of each lane the queue delivers at once: at least one.
-    #[must_use]
     pub fn slots(&self) -> Slots {
         let share = |percent: u8| (self.slots * usize::from(percent) / 100).max(1);
         Slots::from(HintSettings {
@@ -239,7 +236,6 @@ pub struct WebhooksConfig {
 
 impl WebhooksConfig {
     /// How long a request may take.
-    #[must_use]
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_s.max(1))
     }

@@ -40,7 +40,6 @@ pub struct Running {
 
 impl Running {
     /// Whether hints come from Redis. While they do not, Postgres is polled every second.
-    #[must_use]
     pub fn redis(&self) -> RedisHealth {
         self.health.clone()
     }

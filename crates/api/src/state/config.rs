@@ -170,7 +170,6 @@ impl Config {
 
 impl ConversationConfig {
     /// The bounds of statistics, for the store.
-    #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds { runs: i64::from(self.stats_runs), messages: i64::from(self.stats_messages) }
     }

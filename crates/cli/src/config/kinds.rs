@@ -44,7 +44,6 @@ pub(crate) struct Kind {
 
 impl Loaded {
     /// The settings for closing sessions, and the kinds whose sessions are closed.
-    #[must_use]
     pub(crate) fn archiving(&self) -> Archiving {
         let kinds = self.kinds.iter().filter(|(_, kind)| kind.agent_type.archives);
         let kinds = kinds.map(|(name, _)| name.clone()).collect();
@@ -52,7 +51,6 @@ impl Loaded {
     }
 
     /// Which kinds reach which.
-    #[must_use]
     pub(crate) fn reach(&self) -> Reach {
         let kinds = self.kinds.values().map(|kind| &kind.agent_type);
         Reach::new(kinds.map(|kind| (kind.kind.as_str(), kind.reaches.as_slice())))

@@ -79,7 +79,6 @@ macro_rules! limits {
             }
 
             /// The values of [`Self::ALL`].
-            #[must_use]
             pub fn values(&self) -> [u64; Self::ALL.len()] {
                 [$(u64::from(self.$name)),+]
             }
@@ -114,7 +113,6 @@ macro_rules! limits {
 
         impl KindLimits {
             /// The values of [`Limits::ALL`].
-            #[must_use]
             pub fn values(self) -> [u64; Limits::ALL.len()] {
                 Limits { $($name: self.$name,)+ }.values()
             }
@@ -135,7 +133,6 @@ limits! {
 
 impl LimitChanges {
     /// Whether nothing is changed.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }

@@ -93,7 +93,6 @@ pub struct AgentRun {
 impl AgentRun {
     /// Starts or resumes a run on `history`, the committed entries of the open session. The last `of_this_run` entries
     /// were written by this run: more than 0 when it is taken over from another worker.
-    #[must_use]
     pub fn resume(policy: RunPolicy, history: Vec<Entry>, of_this_run: usize, now: DateTime<Utc>) -> Self {
         let own = history.len().saturating_sub(of_this_run);
         let mut run = Self {
@@ -168,67 +167,56 @@ impl AgentRun {
     }
 
     /// How many entries of the history this run wrote, including those replaced by a summary.
-    #[must_use]
     pub fn own_entries(&self) -> usize {
         self.own_entries
     }
 
     /// What this run wrote, as far as no summary has replaced it.
-    #[must_use]
     pub fn own_history(&self) -> &[Entry] {
         &self.history[self.history.len().saturating_sub(self.own_entries)..]
     }
 
     /// The history so far, including entries that are about to be committed.
-    #[must_use]
     pub fn history(&self) -> &[Entry] {
         &self.history
     }
 
     /// Model calls so far.
-    #[must_use]
     pub fn iterations(&self) -> u32 {
         self.iterations
     }
 
     /// Tool calls that the model has asked for so far.
-    #[must_use]
     pub fn tool_calls(&self) -> usize {
         self.used_ids.len()
     }
 
     /// The policy of this run.
-    #[must_use]
     pub fn policy(&self) -> &RunPolicy {
         &self.policy
     }
 
     /// Whether a user is waiting for an answer of this run.
-    #[must_use]
     pub fn expects_reply(&self) -> bool {
         self.policy.conversational && self.policy.expects_reply
     }
 
     /// Whether the text of a turn without tool calls is the agent's message, however it replies.
-    #[must_use]
     pub fn is_answered_by_text(&self) -> bool {
         self.expects_reply() && !self.message_sent
     }
 
     /// Whether the agent has sent a message since the user last wrote.
-    #[must_use]
     pub fn message_sent(&self) -> bool {
         self.message_sent
     }
 
     /// Whether a content filter or the model itself refused the last answer.
-    #[must_use]
     pub fn was_declined(&self) -> bool {
         self.was_declined
     }
 
     /// What the driver must do now.
-    #[must_use]
     pub fn next(&self, now: DateTime<Utc>) -> Next {
         match &self.phase {
             Phase::Tools(calls) => Next::CallTools(calls.clone()),
@@ -407,13 +395,11 @@ impl AgentRun {
     }
 
     /// What the overseer has found, if anything.
-    #[must_use]
     pub fn finding(&self, measured: &Measured) -> Option<Finding> {
         overseer::judge(&self.overseer, &self.trace, measured)
     }
 
     /// What the overseer looks at.
-    #[must_use]
     pub fn trace(&self) -> &Trace {
         &self.trace
     }

@@ -49,7 +49,6 @@ enum Escape {
 
 impl StringProperty {
     /// Decodes the property `name` of the outermost object.
-    #[must_use]
     pub fn new(name: &'static str) -> Self {
         Self { name, state: State::Outside, depth: 0, key: String::new(), is_key: true, escape: Escape::None }
     }

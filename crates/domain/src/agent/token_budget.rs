@@ -76,7 +76,6 @@ impl TokenBudget {
 
     /// What is left for the history beside a prompt and tools of `preamble` tokens and an answer of `answer`
     /// tokens, for a model with a context window of `window` tokens, if that is known.
-    #[must_use]
     pub fn history_budget(&self, preamble: u64, answer: u64, window: Option<u64>) -> HistoryBudget {
         let usable = window.map_or(u64::MAX, |window| window - window / 100 * RESERVE_PERCENT);
         let left = self.total.min(usable).saturating_sub(preamble.saturating_add(answer));
@@ -84,7 +83,6 @@ impl TokenBudget {
     }
 
     /// The name of the first share that is larger than `total`, if there is one.
-    #[must_use]
     pub fn oversized_share(&self) -> Option<&'static str> {
         let shares =
             [("system", self.system), ("history", self.history), ("tool_results", self.tool_results)];

@@ -87,7 +87,6 @@ names! {
 }
 
 /// What the model reads about a message, if anything: it may plan, it need not. `tool`: the one that makes plans.
-#[must_use]
 pub fn hint(complexity: Complexity, operations: usize, tool: &str) -> Option<String> {
     let is_complex = complexity == Complexity::Complex;
     is_complex.then(|| {
@@ -152,7 +151,6 @@ fn acts(clause: &str, verbs: &BTreeSet<&str>) -> bool {
 }
 
 /// The complexity of a message, and the number of operations in it.
-#[must_use]
 pub fn analyse(text: &str, vocabulary: &Vocabulary) -> (Complexity, usize) {
     static ACTIONS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| VERBS.split(' ').collect());
     let length = text.chars().count();

@@ -54,13 +54,11 @@ impl CsvFault {
 
 impl Fields {
     /// The first line: the names of the fields.
-    #[must_use]
     pub fn csv_head(&self) -> Vec<u8> {
         line(self.all().iter().map(|field| Cow::Borrowed(field.name.as_str())))
     }
 
     /// The line of a record.
-    #[must_use]
     pub fn csv_line(&self, record: &Map<String, Value>) -> Vec<u8> {
         line(self.all().iter().map(|field| record.get(&field.name).map_or(Cow::Borrowed(""), cell)))
     }

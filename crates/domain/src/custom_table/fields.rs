@@ -53,7 +53,6 @@ impl fmt::Display for Fault {
 }
 
 /// The faults, one after the other.
-#[must_use]
 pub fn texts(faults: &[Fault]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
@@ -124,7 +123,6 @@ impl Fields {
     }
 
     /// The fields, in their order.
-    #[must_use]
     pub fn all(&self) -> &[Field] {
         &self.0
     }
@@ -186,7 +184,6 @@ impl Fields {
     }
 
     /// The JSON Schema of a record.
-    #[must_use]
     pub fn schema(&self) -> Value {
         let properties: Map<String, Value> =
             self.0.iter().map(|field| (field.name.clone(), field.schema())).collect();
@@ -221,13 +218,11 @@ names! {
 
 impl FieldType {
     /// Whether its values can be added.
-    #[must_use]
     pub fn is_number(self) -> bool {
         matches!(self, Self::Number | Self::Integer)
     }
 
     /// Whether one of its values is less than another.
-    #[must_use]
     pub fn is_ordered(self) -> bool {
         !matches!(self, Self::Boolean | Self::List)
     }
@@ -259,7 +254,6 @@ pub struct Field {
 
 impl Field {
     /// What values it allows, as a clause that ends an error.
-    #[must_use]
     pub fn allowed(&self) -> String {
         match self.kind {
             FieldType::Text => format!("a text of at most {MAX_TEXT_BYTES} bytes"),
@@ -278,7 +272,6 @@ impl Field {
     }
 
     /// The JSON Schema of its values.
-    #[must_use]
     pub fn schema(&self) -> Value {
         let mut schema = match self.kind {
             FieldType::Text => json!({"type": "string"}),

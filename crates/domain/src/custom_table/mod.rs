@@ -99,7 +99,6 @@ pub struct CustomRecord {
 
 impl CustomTable {
     /// A table without records that a request makes.
-    #[must_use]
     pub fn new(
         id: TableId,
         user: UserId,

@@ -13,7 +13,6 @@ use crate::run::RunStatus;
 
 /// The event that a message was stored with, unless that has more to say than the message: tool calls and error messages
 /// have events of their own.
-#[must_use]
 pub fn of_message(source: Source, message_type: MessageType, id: MessageId) -> Option<Event> {
     match (source, message_type) {
         (Source::User | Source::System, MessageType::Text) => Some(Event::MessagePosted { message_id: id }),
@@ -23,7 +22,6 @@ pub fn of_message(source: Source, message_type: MessageType, id: MessageId) -> O
 }
 
 /// The event of the first attempt of a run. Later ones are stored.
-#[must_use]
 pub fn of_first_attempt(next_message_id: MessageId) -> Event {
     Event::AttemptStarted { attempt: 1, iteration: 1, next_message_id, takeover: false, resumed: false }
 }
@@ -45,7 +43,6 @@ pub struct RunEnd {
 
 impl RunEnd {
     /// The run's last event.
-    #[must_use]
     pub fn event(self) -> Event {
         Event::RunFinished {
             status: self.status,

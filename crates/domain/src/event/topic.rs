@@ -15,7 +15,6 @@ macro_rules! topics {
 
         impl Event {
             /// The name under which the event is subscribed to: segments with dots between, as in `run.finished`.
-            #[must_use]
             pub fn topic(&self) -> &'static str {
                 match self { $(Self::$variant { .. } => $topic),* }
             }
@@ -113,7 +112,6 @@ const OUTLINED: &[&str] = &[
 
 impl Event {
     /// What the event says without texts that people, models or tools wrote, so that it is short, and safe to pass on.
-    #[must_use]
     pub fn outline(&self) -> Map<String, Value> {
         let fields = match serde_json::to_value(self) {
             Ok(Value::Object(fields)) => fields,
@@ -153,7 +151,6 @@ pub enum InvalidPattern {
 
 impl TopicPattern {
     /// Whether the topic is wanted.
-    #[must_use]
     pub fn matches(&self, topic: &str) -> bool {
         let mut topic = topic.split('.');
         for segment in self.0.split('.') {
@@ -168,7 +165,6 @@ impl TopicPattern {
     }
 
     /// The pattern as it was written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -234,7 +230,6 @@ pub struct EventOwner {
 
 impl EventFilter {
     /// Whether an event with this topic is wanted.
-    #[must_use]
     pub fn matches(&self, topic: &str, owner: &EventOwner) -> bool {
         self.agentable.is_none_or(|agentable| agentable == owner.agentable)
             && self.user.is_none_or(|user| user == owner.user)

@@ -240,7 +240,6 @@ pub(super) fn is_given(url: &str, user_texts: &[&str]) -> bool {
 /// assert_eq!(input, json!({"limit": 50}));
 /// assert_eq!(notes, ["`limit` may be 50 at most: 50 was used instead of 500."]);
 /// ```
-#[must_use]
 pub fn clamp(limits: &BTreeMap<String, Number>, mut input: Value) -> (Value, Vec<String>) {
     let mut notes = Vec::new();
     for (pointer, most) in limits {

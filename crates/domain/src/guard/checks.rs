@@ -340,7 +340,6 @@ impl<'a> Judge<'a> {
 }
 
 /// Whether the layers name this host as one that may be reached: at least one limits hosts, and none leaves it out.
-#[must_use]
 pub fn names_host(layers: &[Arc<Layer>], host: &str) -> bool {
     let mut limits = layers.iter().filter(|layer| !layer.hosts.is_empty()).peekable();
     limits.peek().is_some() && limits.all(|layer| layer.hosts.is_match(host))

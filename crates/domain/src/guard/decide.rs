@@ -52,7 +52,6 @@ pub enum Decision {
 
 impl Decision {
     /// Without its reasons.
-    #[must_use]
     pub fn ruling(&self) -> Ruling {
         match self {
             Self::Allow => Ruling::Allow,
@@ -207,7 +206,6 @@ pub struct Situation<'s> {
 
 impl Situation<'_> {
     /// A run with a person, in which nothing has happened.
-    #[must_use]
     pub fn new(autonomy: Autonomy) -> Self {
         Self {
             autonomy,
@@ -244,13 +242,11 @@ impl Trace {
 ///
 /// The strictest step decides: deny, then ask, then allow. Adding a layer below the others never makes the verdict less
 /// strict.
-#[must_use]
 pub fn decide(layers: &[Arc<Layer>], call: &Call<'_>, situation: &Situation<'_>) -> Verdict {
     judge(layers, call, situation, &mut Trace(None))
 }
 
 /// Like [`decide`], with all that was looked at.
-#[must_use]
 pub fn explain(layers: &[Arc<Layer>], call: &Call<'_>, situation: &Situation<'_>) -> Explanation {
     let mut trace = Trace(Some(Vec::new()));
     let verdict = judge(layers, call, situation, &mut trace);

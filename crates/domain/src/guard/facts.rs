@@ -55,7 +55,6 @@ pub struct ToolFacts {
 impl ToolFacts {
     /// The facts of a tool of this installation that states nothing but its effect class. A tool of class `effect`
     /// acts outside Houston, so its arguments leave it.
-    #[must_use]
     pub fn of_effect(effect: EffectClass) -> Self {
         let (level, risk) = match effect {
             EffectClass::Read => (Level::Read, Risk::Read),
@@ -67,7 +66,6 @@ impl ToolFacts {
     }
 
     /// The facts of a tool of another program, of which nothing is certain: the worst is assumed.
-    #[must_use]
     pub fn foreign() -> Self {
         Self {
             risk: Risk::Destructive,
@@ -80,7 +78,6 @@ impl ToolFacts {
 
     /// The facts in force: these, changed by `layers`, from the highest to the lowest. They decide about calls, and
     /// their limits and marks (`reads_private`, `untrusted_output`) are for the caller to apply.
-    #[must_use]
     pub fn in_force<'f>(&'f self, layers: &[Arc<Layer>], tool: &str) -> Cow<'f, Self> {
         let mut facts = Cow::Borrowed(self);
         for (nth, layer) in layers.iter().enumerate() {

@@ -92,19 +92,16 @@ impl Grant {
 
 impl CompiledGrant {
     /// Stored grants, compiled. One that cannot be compiled was stored by a newer Houston, and allows nothing here.
-    #[must_use]
     pub fn of_stored(grants: &[Grant]) -> Vec<Self> {
         grants.iter().filter_map(|grant| grant.compile(LayerKind::User).ok()).collect()
     }
 
     /// The pattern of its tools.
-    #[must_use]
     pub fn tool(&self) -> &str {
         &self.tool
     }
 
     /// Whether it is about this call of a tool whose definition has this pin.
-    #[must_use]
     pub fn covers(&self, tool: &str, input: &Value, pin: Option<&str>) -> bool {
         self.pin.as_deref() == pin
             && self.tools.is_match(tool)

@@ -59,7 +59,6 @@ impl Intent {
     /// another one, is not an intent.
     ///
     /// Reads each character a constant number of times.
-    #[must_use]
     pub fn parse(text: &str) -> Vec<Self> {
         let (mut intents, mut rest) = (Vec::new(), text);
         while intents.len() < MAX_INTENTS {
@@ -85,7 +84,6 @@ impl Intent {
 
     /// The intent of each call, given by the names of its tools: the first call of a tool has the first intent of that
     /// tool, and so on.
-    #[must_use]
     pub fn assign<'i>(intents: &'i [Self], calls: &[&str]) -> Vec<Option<&'i Self>> {
         let mut is_used = vec![false; intents.len()];
         let mut next = |call: &&str| {

@@ -9,7 +9,6 @@ use super::{Layer, Ruling, ToolFacts};
 /// What the guards say of any call of the tool `tool`: [`Ruling::Deny`] if no call of it passes, [`Ruling::Ask`] if its risk
 /// needs a yes, else [`Ruling::Allow`]. Rules, paths and hosts depend on the arguments: [`decide`](super::decide) judges each
 /// call and may be stricter, or find that a rule lifts the question.
-#[must_use]
 pub fn outlook(layers: &[Arc<Layer>], tool: &str, facts: &ToolFacts) -> Ruling {
     let facts = facts.in_force(layers, tool);
     let mut outlook = if facts.asks_each_time { Ruling::Ask } else { Ruling::Allow };
@@ -31,7 +30,6 @@ pub fn outlook(layers: &[Arc<Layer>], tool: &str, facts: &ToolFacts) -> Ruling {
 
 /// The highest layer that switches the tool `tool` off (`denied`); `None`: it is on. An agent is not offered a tool that is
 /// off, and [`decide`](super::decide) refuses a call of it. The reply to the user cannot be switched off.
-#[must_use]
 pub fn switched_off<'l>(layers: &'l [Arc<Layer>], tool: &str, facts: &ToolFacts) -> Option<&'l Layer> {
     let layer = layers.iter().find(|layer| layer.denied.first_match(tool).is_some())?;
     (!facts.in_force(layers, tool).reply).then_some(layer)
@@ -39,14 +37,12 @@ pub fn switched_off<'l>(layers: &'l [Arc<Layer>], tool: &str, facts: &ToolFacts)
 
 /// Whether a layer limits the hosts that tools may reach, or has a rule about `tool`. A redirect of the tool's request leads
 /// to an address that no guard has judged, so it must not be followed then.
-#[must_use]
 pub fn limits_addresses(layers: &[Arc<Layer>], tool: &str) -> bool {
     layers.iter().any(|layer| !layer.hosts.is_empty() || layer.has_rule_about(tool))
 }
 
 /// Whether `path` is among the paths that every layer allows. A call that names a file is judged by
 /// [`decide`](super::decide); one that lists files leaves out all others by itself.
-#[must_use]
 pub fn is_listed(layers: &[Arc<Layer>], path: &str) -> bool {
     // Most installations allow all paths.
     layers.iter().all(|layer| layer.paths.is_empty()) || is_allowed(layers, &ArgumentPath::new(path))
@@ -54,7 +50,6 @@ pub fn is_listed(layers: &[Arc<Layer>], path: &str) -> bool {
 
 /// Whether every layer lets tools touch `path` without a question: a call that reads whatever matches leaves out all other
 /// files by itself.
-#[must_use]
 pub fn is_open(layers: &[Arc<Layer>], path: &str) -> bool {
     let path = ArgumentPath::new(path);
     is_allowed(layers, &path)

@@ -102,13 +102,11 @@ impl GuardSettings {
     }
 
     /// The settings of a layer that allows nothing but the reply to the user.
-    #[must_use]
     pub fn closed() -> Self {
         Self { denied: Some(vec!["*".to_owned()]), ..Self::default() }
     }
 
     /// Whether they restrict nothing.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -370,7 +368,6 @@ pub enum ProfileName {
 
 impl ProfileName {
     /// What it says of each risk.
-    #[must_use]
     pub fn table(self) -> ProfileTable {
         let [read, write, external, exec, destructive] = match self {
             Self::Permissive => [Ruling::Allow, Ruling::Allow, Ruling::Allow, Ruling::Allow, Ruling::Ask],
@@ -405,7 +402,6 @@ pub struct ProfileTable {
 
 impl ProfileTable {
     /// What it says of `risk`.
-    #[must_use]
     pub fn get(&self, risk: Risk) -> Option<Ruling> {
         match risk {
             Risk::Read => self.read,
@@ -433,7 +429,6 @@ pub enum Profile {
 
 impl Profile {
     /// What it says of each risk.
-    #[must_use]
     pub fn table(self) -> ProfileTable {
         match self {
             Self::Named(name) => name.table(),
@@ -490,7 +485,6 @@ names! {
 
 impl Risk {
     /// What a call of this risk does, for people and models: `running code needs a yes`.
-    #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Read => "reading",
@@ -502,7 +496,6 @@ impl Risk {
     }
 
     /// The highest risk that an agent with this autonomy takes without asking; `None` when it asks always.
-    #[must_use]
     pub fn without_asking(autonomy: Autonomy) -> Option<Self> {
         match autonomy {
             Autonomy::None => None,

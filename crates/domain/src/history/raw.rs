@@ -26,13 +26,11 @@ pub struct RawBlock {
 
 impl RawBlock {
     /// A raw block of `json`, the text of one JSON value.
-    #[must_use]
     pub fn new(wire: &str, provider: &str, json: impl Into<Box<str>>) -> Self {
         Self { wire: wire.into(), provider: provider.into(), json: json.into() }
     }
 
     /// The JSON, if `provider` wrote it on `wire` and it may be sent back (see [`check`](Self::check)).
-    #[must_use]
     pub fn of(&self, wire: &str, provider: &str) -> Option<&str> {
         let is_own = *self.wire == *wire && *self.provider == *provider;
         (is_own && self.check().is_ok()).then_some(&*self.json)

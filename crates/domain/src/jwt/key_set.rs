@@ -26,7 +26,6 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// The algorithm with this name; `None` for all that are not accepted.
-    #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         match name {
             "RS256" => Some(Self::Rs256),
@@ -92,7 +91,6 @@ impl KeySet {
     }
 
     /// The key for this algorithm with this id; without an id, the only key for the algorithm.
-    #[must_use]
     pub fn find(&self, (algorithm, id): (Algorithm, Option<&str>)) -> Option<&PublicKey> {
         let mut fitting = self.0.iter().filter(|key| key.algorithm() == algorithm);
         match id {

@@ -103,7 +103,6 @@ pub struct Verified {
 }
 
 /// Whether a text has the form of a token: three parts in Base64url, with points between.
-#[must_use]
 pub fn has_form(text: &str) -> bool {
     let is_part = |part: &str| part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     text.starts_with("eyJ") && text.split('.').count() == 3 && text.split('.').all(is_part)
@@ -142,19 +141,16 @@ impl<'t> Unverified<'t> {
     }
 
     /// Who claims to have signed it.
-    #[must_use]
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
 
     /// For whom it is.
-    #[must_use]
     pub fn audiences(&self) -> &[String] {
         &self.audiences
     }
 
     /// How it is signed, and the id of the key.
-    #[must_use]
     pub fn key(&self) -> (Algorithm, Option<&str>) {
         (self.algorithm, self.key_id.as_deref())
     }
@@ -189,14 +185,12 @@ impl Verified {
     }
 
     /// All that it says.
-    #[must_use]
     pub fn into_claims(self) -> Map<String, Value> {
         self.claims
     }
 
     /// The scopes among `all` that the token has: those that its claim `scope` names, as a text with spaces between or as a list. A
     /// claim that names none of Houston's (`""`, `openid profile`) grants nothing; only a token without the claim has all.
-    #[must_use]
     pub fn narrow(&self, all: Scopes) -> Scopes {
         let named = match self.claims.get("scope") {
             None => return all,

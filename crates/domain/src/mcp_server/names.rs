@@ -16,7 +16,6 @@ const DIGITS: usize = 6;
 
 /// The names under which the tools of `server` are offered, by the names that the server gives them: `server__tool`. Other
 /// characters become `_`. A name that is too long, or that another tool has already, ends in digits of its hash.
-#[must_use]
 pub fn offered<'t>(server: &str, tools: impl IntoIterator<Item = &'t str>) -> BTreeMap<String, String> {
     let tools: BTreeSet<&str> = tools.into_iter().collect();
     let wanted = |tool: &str| format!("{}{}", prefix(server), plain(tool));
@@ -43,7 +42,6 @@ pub fn offered<'t>(server: &str, tools: impl IntoIterator<Item = &'t str>) -> BT
 
 /// The tools that a tenant's or user's server offers: the names that the server gives them, and the names under which they are
 /// offered.
-#[must_use]
 pub fn of_settings(
     server: &str,
     settings: &ServerSettings,
@@ -59,7 +57,6 @@ pub fn of_settings(
 }
 
 /// What the names of a server's tools begin with.
-#[must_use]
 pub fn prefix(server: &str) -> String {
     format!("{server}{BETWEEN}")
 }

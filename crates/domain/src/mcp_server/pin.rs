@@ -90,7 +90,6 @@ pub struct ComparedTool {
 }
 
 /// The tools that a server lists now and the ones that were approved, by name.
-#[must_use]
 pub fn compare(pins: &BTreeMap<String, Pin>, listed: &[ListedTool]) -> BTreeMap<String, ComparedTool> {
     let gone = |(name, pin): (&String, &Pin)| {
         let tool = ListedTool { name: name.clone(), pin: pin.clone(), refused: None };
@@ -113,7 +112,6 @@ pub fn compare(pins: &BTreeMap<String, Pin>, listed: &[ListedTool]) -> BTreeMap<
 }
 
 /// What differs between a tool and its pin.
-#[must_use]
 pub fn standing(tool: &ListedTool, pin: Option<&Pin>) -> Standing {
     match pin {
         _ if tool.refused.is_some() => Standing::Refused,
@@ -192,7 +190,6 @@ pub fn approve(
 }
 
 /// The approved tools that a server lists with another definition, and the hashes of the approved ones.
-#[must_use]
 pub fn changed_of(pins: &BTreeMap<String, Pin>, listed: &[ListedTool]) -> BTreeMap<String, String> {
     let is_other = |(name, pin): &(&String, &Pin)| {
         listed.iter().any(|tool| tool.name == **name && tool.pin.sha256 != pin.sha256)

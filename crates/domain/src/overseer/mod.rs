@@ -78,7 +78,6 @@ pub struct Measured {
 }
 
 /// The gravest signal of a run; of several, the first in the order of [`Signal::ALL`]. `None`: all is well.
-#[must_use]
 pub fn judge(settings: &Settings, trace: &Trace, measured: &Measured) -> Option<Finding> {
     if trace.is_empty() && settings.tokens.is_off() && settings.external_calls.is_off() {
         return None;
@@ -104,7 +103,6 @@ pub fn judge(settings: &Settings, trace: &Trace, measured: &Measured) -> Option<
 }
 
 /// The signals that have reached their first threshold with the last turn: what the model is warned of.
-#[must_use]
 pub fn warnings(settings: &Settings, trace: &Trace) -> Vec<Finding> {
     let mut found = Vec::new();
     for signal in Signal::ALL.into_iter().filter(|signal| signal.is_of_turns()) {
@@ -146,7 +144,6 @@ names! {
 
 impl Signal {
     /// Whether the signal is seen in the turns of the run.
-    #[must_use]
     pub fn is_of_turns(self) -> bool {
         !matches!(self, Self::ExternalCalls | Self::Tokens)
     }
@@ -194,7 +191,6 @@ impl Streak {
     }
 
     /// The turns in a row.
-    #[must_use]
     pub fn turns(&self) -> u32 {
         self.turns
     }
@@ -309,31 +305,26 @@ impl Trace {
     }
 
     /// See [`Self::start_anew`].
-    #[must_use]
     pub fn anew(&self, signal: Signal) -> u64 {
         self.anew.get(&signal).copied().unwrap_or_default()
     }
 
     /// How many answers with an entry the run has.
-    #[must_use]
     pub fn answers(&self) -> u64 {
         self.number
     }
 
     /// The number of the last turn that has its results: where a count starts anew when a person lets the run go on now.
-    #[must_use]
     pub fn last_turn(&self) -> u64 {
         self.turns.last().map_or(self.number, |turn| turn.number)
     }
 
     /// Whether there is a turn with this number: none that was before the last message.
-    #[must_use]
     pub fn has_turn(&self, number: u64) -> bool {
         self.turns.iter().any(|turn| turn.number == number)
     }
 
     /// Whether there is no turn.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }

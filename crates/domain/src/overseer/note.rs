@@ -13,20 +13,17 @@ const MORE: [&str; 2] = ["More than ", "The run has used more than "];
 const FINISH: &str = "Finish what matters most, and answer with what you have.";
 
 /// What the model reads about findings, one text each.
-#[must_use]
 pub fn texts(findings: &[Finding]) -> Vec<String> {
     findings.iter().map(text).collect()
 }
 
 /// The note with these texts; empty if there are none.
-#[must_use]
 pub fn of(texts: &[String]) -> String {
     if texts.is_empty() { String::new() } else { format!("{BEGINNING}{}{END}", texts.join(" ")) }
 }
 
 /// A result without its note. Of a result that ends like notes without having any, the end is ignored as well, all of it: a
 /// note is added to what a tool has returned, and the result must be the same with it and without.
-#[must_use]
 pub fn removed(mut result: &str) -> &str {
     while let Some(at) = result.rfind(BEGINNING).filter(|_| result.ends_with(END)) {
         result = &result[..at];
@@ -35,14 +32,12 @@ pub fn removed(mut result: &str) -> &str {
 }
 
 /// Whether a result has a note with this text.
-#[must_use]
 pub fn has(result: &str, text: &str) -> bool {
     result.rfind(BEGINNING).is_some_and(|at| result.ends_with(END) && result[at..].contains(text))
 }
 
 /// The warning that does not follow from the turns of the run, in a recorded result: `ours` is what the turns alone make of
 /// the same result. `None` if there is none.
-#[must_use]
 pub fn added<'r>(recorded: &'r str, ours: &str) -> Option<&'r str> {
     let at = recorded.rfind(BEGINNING).filter(|_| recorded.ends_with(END))?;
     let ours = ours.strip_suffix(END).filter(|ours| ours.len() > at).map_or(at + BEGINNING.len(), str::len);
@@ -51,13 +46,11 @@ pub fn added<'r>(recorded: &'r str, ours: &str) -> Option<&'r str> {
 }
 
 /// The warning that most of a budget is spent.
-#[must_use]
 pub fn budget(percent: u32, scope: BudgetScope, limit: Decimal) -> String {
     format!("More than {percent} % of the budget {} (${limit}) is spent. {FINISH}", scope.in_words())
 }
 
 /// The warning that a signal which no turn shows has reached this threshold; the same text each time.
-#[must_use]
 pub fn beyond(signal: Signal, threshold: u64) -> String {
     match signal {
         Signal::ExternalCalls => {
@@ -72,7 +65,6 @@ fn text(finding: &Finding) -> String {
 }
 
 /// What was seen, as a sentence.
-#[must_use]
 pub fn seen(Finding { signal, count, tool, .. }: &Finding) -> String {
     let tool = tool.as_deref().unwrap_or("a tool");
     match signal {

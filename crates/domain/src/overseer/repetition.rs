@@ -21,7 +21,6 @@ pub struct Repetition {
 
 impl Repetition {
     /// For one text.
-    #[must_use]
     pub fn new(settings: RepeatedText) -> Self {
         Self { settings, tail: Vec::new(), unseen: 0, ticks: 0, is_fenced: false }
     }

@@ -82,7 +82,6 @@ pub struct Thresholds {
 
 impl Settings {
     /// The thresholds of a signal.
-    #[must_use]
     pub fn of(&self, signal: Signal) -> Thresholds {
         match signal {
             Signal::ExternalCalls => self.external_calls,
@@ -129,14 +128,12 @@ impl Settings {
 
 impl Thresholds {
     /// Whether the signal is never looked at.
-    #[must_use]
     pub fn is_off(&self) -> bool {
         *self == Self::default()
     }
 
     /// The level of a signal that was seen `count` times since a person let the run go on, and `all` times altogether. A yes
     /// starts the count anew for warnings and pauses, but a run that must end stays one.
-    #[must_use]
     pub fn level(&self, count: u64, all: u64) -> Level {
         let reached = |at: u64, count: u64| at > 0 && count >= at;
         if reached(self.kill, all) {

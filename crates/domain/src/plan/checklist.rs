@@ -97,7 +97,6 @@ pub struct Heading<'h> {
 }
 
 /// The checklist of a plan.
-#[must_use]
 pub fn checklist(document: &Document, states: &States, heading: Heading<'_>) -> Checklist {
     // A loop is one line, so none of its turns is listed, and each dot is a step into a container.
     let listed = listed(document, |_| 0).into_iter();
@@ -195,7 +194,6 @@ pub struct Shown {
 
 impl Shown {
     /// The checklist of a plan.
-    #[must_use]
     pub fn new(document: &Document, states: &States, heading: Heading<'_>) -> Self {
         let list = checklist(document, states, heading);
         let places = list.steps.iter().enumerate().map(|(place, line)| (line.id.clone(), place)).collect();
@@ -203,7 +201,6 @@ impl Shown {
     }
 
     /// The list as it is.
-    #[must_use]
     pub fn list(&self) -> &Arc<Checklist> {
         &self.list
     }
@@ -311,7 +308,6 @@ const RESULTS: usize = 8_000;
 const OUTPUT: usize = 4_000;
 
 /// The message about the end of a plan. `untrusted`: its steps have read what strangers wrote.
-#[must_use]
 pub fn ended(list: &Checklist, states: &States, end: &End, untrusted: bool) -> String {
     let id = attribute(list.plan_id.as_deref().unwrap_or_default());
     let status = match end {

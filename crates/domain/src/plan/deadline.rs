@@ -11,7 +11,6 @@ use super::state::{State, States, Status, is_moving};
 const AT_ONCE: TimeDelta = TimeDelta::seconds(30);
 
 /// Until when the plan waits at most: for answers, or for the next attempts of steps.
-#[must_use]
 pub fn waits_until(states: &States) -> Option<DateTime<Utc>> {
     let waits = |state: &&State| matches!(state.status, Status::Asking | Status::Retrying);
     states.values().filter(waits).filter_map(|state| state.due).max()
@@ -20,7 +19,6 @@ pub fn waits_until(states: &States) -> Option<DateTime<Utc>> {
 /// The deadline of a plan with the deadline `deadline` that waited until `before` ([`waits_until`]), and waits until `after` now.
 /// As long as the plan waits, it is the latest time at which it may end; once the wait is over, the plan has as long as it had
 /// before it.
-#[must_use]
 pub fn deadline(
     before: Option<DateTime<Utc>>,
     deadline: DateTime<Utc>,
@@ -41,7 +39,6 @@ pub fn deadline(
 
 /// How long a plan was left alone although something of it was due, when a worker claims it: none was there, or its lane was
 /// paused. `queued_at`: when it was made, in its first attempt.
-#[must_use]
 pub fn held_up(
     states: &States,
     deadline: DateTime<Utc>,
@@ -63,7 +60,6 @@ pub fn put_off(states: &mut States, by: TimeDelta) {
 }
 
 /// The paths of steps whose executors have no time left: theirs, or that of the plan.
-#[must_use]
 pub fn overdue_tasks(
     document: &Document,
     states: &States,

@@ -142,7 +142,6 @@ pub enum Action {
 
 impl Action {
     /// The name of its type.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Tool { .. } => "tool",
@@ -156,7 +155,6 @@ impl Action {
     }
 
     /// Whether it has steps of its own.
-    #[must_use]
     pub fn is_container(&self) -> bool {
         matches!(self, Self::Condition { .. } | Self::Parallel { .. } | Self::Loop { .. })
     }
@@ -164,7 +162,6 @@ impl Action {
 
 impl Step {
     /// The lists of steps inside it.
-    #[must_use]
     pub fn lists(&self) -> Vec<&[Step]> {
         match &self.action {
             Action::Condition { then, otherwise, .. } => vec![then, otherwise],
@@ -283,7 +280,6 @@ pub enum Approval {
 }
 
 /// Why the plan asks first. `None`: it begins at once. `effect` returns the class of a tool.
-#[must_use]
 pub fn approval(
     document: &Document,
     autonomy: Autonomy,
@@ -413,7 +409,6 @@ impl Templates {
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -40,7 +40,6 @@ pub struct Frontier {
 
 impl Frontier {
     /// That of a plan.
-    #[must_use]
     pub fn new(document: &Document, states: &States) -> Self {
         let steps = &document.steps;
         let places = by_id(steps);
@@ -72,7 +71,6 @@ impl Frontier {
     }
 
     /// How many steps a walk looks at, and those that wait for one of them: they may begin in the same walk.
-    #[must_use]
     pub fn width(&self) -> usize {
         let follow = self.ready.iter().filter_map(|place| self.waiting.get(*place)).map(Vec::len);
         self.ready.len() + follow.sum::<usize>()

@@ -52,7 +52,6 @@ pub fn evaluate_elsewhere(elsewhere: Elsewhere) {
 
 /// Answers the request of another process: an [`Evaluation`] as JSON. The answer is its result as JSON: `{"Ok": …}` or
 /// `{"Err": …}`.
-#[must_use]
 pub fn answer(request: &str) -> String {
     let wrong = |error: &dyn std::fmt::Display| Err(ExpressionError::Wrong(error.to_string()));
     let result = match serde_json::from_str::<Evaluation<'static>>(request) {
@@ -112,7 +111,6 @@ fn metered(document: &Value) -> Vec<Found<'_>> {
 }
 
 /// Whether all expressions and templates of a document are plain.
-#[must_use]
 pub fn all_plain(document: &Value) -> bool {
     metered(document).is_empty()
 }

@@ -103,7 +103,6 @@ pub fn resolve(
 }
 
 /// The step of a path in a document, as in `each[2].read`. The number of a turn is not looked at.
-#[must_use]
 pub fn step<'d>(document: &'d Document, path: &str) -> Option<&'d Step> {
     let mut steps: Vec<&[Step]> = vec![&document.steps];
     let mut found = None;
@@ -175,7 +174,6 @@ pub const MAX_RESULT: usize = 16 * 1024;
 const MAX_RESULTS: usize = 64 << 20;
 
 /// The result as a plan keeps it whose results have `others` bytes, and its size. One may take half of what is left.
-#[must_use]
 pub fn kept(result: Value, others: usize) -> (Value, usize) {
     let (full, most) = (size(&result), (MAX_RESULTS.saturating_sub(others) / 2).max(MAX_RESULT));
     if full <= most {

@@ -11,7 +11,6 @@ use super::document::{MAX_STEPS, MAX_TURNS};
 const STEPS_OF_MODEL: usize = 30;
 
 /// The schema of a document in a request.
-#[must_use]
 pub fn request_schema() -> Value {
     let any = json!({"$ref": "#/$defs/step"});
     let mut schema = document(&any, MAX_STEPS);
@@ -22,7 +21,6 @@ pub fn request_schema() -> Value {
 
 /// The schema of a document that models write, as the arguments of `create_plan`. All types of steps share one list of fields, as
 /// each request to a model contains it; which type has which fields is checked when the document is read.
-#[must_use]
 pub fn model_schema() -> Value {
     let leaf = of_any_type(&["tool", "llm", "task", "input"], brief_fields());
     let list = json!({"type": "array", "items": leaf});

@@ -38,7 +38,6 @@ names! {
 
 impl Status {
     /// Whether it never changes again.
-    #[must_use]
     pub fn is_settled(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled | Self::Skipped)
     }
@@ -96,7 +95,6 @@ pub struct States {
 
 impl States {
     /// Without any state.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -405,7 +403,6 @@ pub struct PlanChanges {
 
 impl PlanChanges {
     /// Whether it changes nothing but states, and what others learn of them: not the document, and no executor begins.
-    #[must_use]
     pub fn is_plain(&self) -> bool {
         self.document.is_none()
             && self.removed.is_empty()

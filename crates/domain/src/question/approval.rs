@@ -97,7 +97,6 @@ impl ApprovalAnswer {
     pub const APPROVE: Self = Self::Approve { remember: None };
 
     /// Parses an answer that matches [`answer_schema`]; `None` if it does not match.
-    #[must_use]
     pub fn from_value(answer: &Value) -> Option<Self> {
         Self::deserialize(answer).ok()
     }
@@ -133,7 +132,6 @@ pub fn granted(approval: &Approval, answer: &Value) -> Result<Option<(GrantScope
 
 /// The JSON Schema of the answers to an approval of a tool whose arguments have the schema `input`. `lasting`: whether a
 /// lasting yes is possible.
-#[must_use]
 pub fn answer_schema(input: &Value, lasting: bool) -> Value {
     let remember = json!({
         "type": "object",
@@ -152,13 +150,11 @@ pub fn answer_schema(input: &Value, lasting: bool) -> Value {
 }
 
 /// The schema of the tool's arguments in the schema of an approval's answer.
-#[must_use]
 pub fn arguments(answer_schema: &Value) -> Option<&Value> {
     answer_schema.pointer("/oneOf/1/properties/input")
 }
 
 /// The question's text: `Delete note: it deletes something for good. Allow it?`
-#[must_use]
 pub fn question_text(title: &str, why: &str) -> String {
     format!("{title}: {why}. Allow it?")
 }
@@ -167,32 +163,27 @@ pub fn question_text(title: &str, why: &str) -> String {
 const REJECTED: &str = "not carried out: your user said no";
 
 /// Whether the result of a call that failed says that a person rejected it.
-#[must_use]
 pub fn is_rejection(result: &str) -> bool {
     result.contains(REJECTED)
 }
 
 /// The response of a call that a person rejected.
-#[must_use]
 pub fn rejected(message: Option<&str>) -> ToolResponse {
     let reason = message.map_or_else(String::new, |message| format!(": {message}"));
     denied(format!("{REJECTED}{reason}"))
 }
 
 /// The response of a call whose approval expired.
-#[must_use]
 pub fn expired() -> ToolResponse {
     denied("not carried out: it needs a person's approval, and no answer came in time")
 }
 
 /// The response of a call that waited for an approval when its run ended.
-#[must_use]
 pub fn never_decided() -> ToolResponse {
     denied("not carried out: the run ended before a person had approved it")
 }
 
 /// The response of a call whose user wrote a message instead of answering.
-#[must_use]
 pub fn superseded() -> ToolResponse {
     denied("not carried out: your user wrote a message before it was approved. Read the message first.")
 }
@@ -202,14 +193,12 @@ fn denied(why: impl Into<String>) -> ToolResponse {
 }
 
 /// The note before the result of a call that was carried out with other arguments than the history has.
-#[must_use]
 pub fn edited_note(input: &Value) -> String {
     format!("[your user changed the arguments: carried out with {input}]")
 }
 
 /// A new token of a link with which people decide a question. Who has the link may decide, so the token is stored only as a
 /// hash: 256 random bits in hex.
-#[must_use]
 pub fn link_token(ids: &Ids) -> String {
     let mut random = [0; 32];
     ids.fill(&mut random);
@@ -217,7 +206,6 @@ pub fn link_token(ids: &Ids) -> String {
 }
 
 /// The path of the page that such a link opens, at the address of the API: `/approve/question_0192…/<token>`.
-#[must_use]
 pub fn link_path(question: QuestionId, token: &str) -> String {
     format!("/approve/{question}/{token}")
 }

@@ -37,7 +37,6 @@ pub enum BudgetAnswer {
 
 impl BudgetAnswer {
     /// Parses an answer; `None` if it is none.
-    #[must_use]
     pub fn from_value(answer: &Value) -> Option<Self> {
         Self::deserialize(answer).ok()
     }
@@ -50,13 +49,11 @@ impl BudgetAnswer {
 }
 
 /// The subject of the question about a budget.
-#[must_use]
 pub fn subject(scope: BudgetScope) -> String {
     format!("{PREFIX}{}", scope.as_str())
 }
 
 /// The question's text.
-#[must_use]
 pub fn question_text(over: &OverBudget) -> String {
     match over {
         OverBudget::Exceeded { scope, limit, spent, next } => format!(
@@ -71,7 +68,6 @@ pub fn question_text(over: &OverBudget) -> String {
 
 /// The JSON Schema of the answers. The default of `amount` is what is proposed: the amount of the budget once more, or what
 /// the next call may cost if that is more.
-#[must_use]
 pub fn answer_schema(over: &OverBudget) -> Value {
     let proposed = match over {
         OverBudget::Exceeded { limit, spent, next, .. } => {
@@ -91,7 +87,6 @@ pub fn answer_schema(over: &OverBudget) -> Value {
 }
 
 /// The amount that a schema of [`answer_schema`] proposes.
-#[must_use]
 pub fn proposed(schema: &Value) -> Option<Number> {
     match schema.pointer("/oneOf/0/properties/amount/default")? {
         Value::Number(amount) => Some(amount.clone()),
@@ -101,7 +96,6 @@ pub fn proposed(schema: &Value) -> Option<Number> {
 
 impl Raises {
     /// The sum of the answers to the budget questions of an agentable, as far as they hold for the run.
-    #[must_use]
     pub fn of(run: RunId, questions: &[(RunId, Question)]) -> Self {
         let mut raises = Self::default();
         for (of, question) in questions {
@@ -119,13 +113,11 @@ impl Raises {
 }
 
 /// The budget that a question is about; `None` if it is about something else.
-#[must_use]
 pub fn scope(question: &Question) -> Option<BudgetScope> {
     BudgetScope::from_name(question.asked.subject.as_deref()?.strip_prefix(PREFIX)?)
 }
 
 /// Whether a question ends its run: a person said stop, or no answer came in time.
-#[must_use]
 pub fn ends_run(question: &Question) -> bool {
     match question.state {
         QuestionState::Answered => raise(question).is_none(),

@@ -38,20 +38,17 @@ pub enum InputAnswer {
 
 impl InputAnswer {
     /// Parses an answer that matches [`answer_schema`]; `None` if it does not match.
-    #[must_use]
     pub fn from_value(answer: &Value) -> Option<Self> {
         Self::deserialize(answer).ok()
     }
 }
 
 /// The subject of a question about a call.
-#[must_use]
 pub fn subject(call: &str) -> String {
     format!("{PREFIX}{call}")
 }
 
 /// The JSON Schema of the answers. `content`: the schema of what is asked for; `None`: nothing is.
-#[must_use]
 pub fn answer_schema(content: Option<&Value>) -> Value {
     let choices = [
         Choice::new("Answer", "accept").with("content", content, true),
@@ -62,7 +59,6 @@ pub fn answer_schema(content: Option<&Value>) -> Value {
 }
 
 /// The names of the fields that a question asks for, with whether each is required; empty if it asks for none.
-#[must_use]
 pub fn fields(schema: &Value) -> Vec<(&str, bool)> {
     let content = &schema["oneOf"][0]["properties"]["content"];
     let required = content["required"].as_array();
@@ -73,32 +69,27 @@ pub fn fields(schema: &Value) -> Vec<(&str, bool)> {
 
 impl NewQuestion {
     /// Whether a tool call needs input, be it the result that a client's tool is to have.
-    #[must_use]
     pub fn is_input(&self) -> bool {
         self.is_client_call() || self.begins_with(PREFIX)
     }
 
     /// Whether the client is to carry out a call of one of its own tools.
-    #[must_use]
     pub fn is_client_call(&self) -> bool {
         self.begins_with(CLIENT_PREFIX)
     }
 }
 
 /// The response of a call that did not get its input.
-#[must_use]
 pub fn expired() -> ToolResponse {
     unfinished("it needs input of a person, and no answer came in time")
 }
 
 /// The response of a call whose user wrote a message instead of the input.
-#[must_use]
 pub fn superseded() -> ToolResponse {
     unfinished("your user wrote a message instead of the input that it needs. Read the message first")
 }
 
 /// The response of a call whose question was closed in another way.
-#[must_use]
 pub fn closed() -> ToolResponse {
     unfinished("the input that it needs is not asked for any more")
 }

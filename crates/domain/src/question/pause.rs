@@ -29,13 +29,11 @@ pub enum PauseAnswer {
 }
 
 /// The JSON Schema of the answers.
-#[must_use]
 pub fn answer_schema() -> Value {
     one_of("decision", &[Choice::new("Go on", "continue"), Choice::new("Stop", "stop")])
 }
 
 /// The subject of the question about a finding. `measured`: what was counted when it was found; `now`: the time.
-#[must_use]
 pub fn subject(finding: &Finding, trace: &Trace, measured: &Measured, now: DateTime<Utc>) -> String {
     let at = match finding.signal {
         Signal::Tokens => measured.tokens,
@@ -46,7 +44,6 @@ pub fn subject(finding: &Finding, trace: &Trace, measured: &Measured, now: DateT
 }
 
 /// The question's text.
-#[must_use]
 pub fn question_text(finding: &Finding) -> String {
     format!("{} Go on?", note::seen(finding))
 }
@@ -79,7 +76,6 @@ pub enum PauseState {
 
 impl Pause {
     /// Reads a question; `None` if it is not about a pause.
-    #[must_use]
     pub fn of(question: &Question) -> Option<Self> {
         let (signal, at) = question.asked.subject.as_deref()?.strip_prefix(PREFIX)?.split_once(':')?;
         let (signal, at) = (Signal::from_name(signal)?, at.parse().ok()?);

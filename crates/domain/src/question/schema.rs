@@ -211,7 +211,6 @@ fn wrong_alone(schema: &Map<String, Value>, value: &Value) -> Option<String> {
 }
 
 /// Whether a value has the type that a schema names.
-#[must_use]
 pub fn is_type(name: &str, value: &Value) -> bool {
     match name {
         "null" => value.is_null(),

@@ -45,7 +45,6 @@ pub enum QuietCheck {
 
 impl QuietSession {
     /// Decides.
-    #[must_use]
     pub fn check(&self) -> QuietCheck {
         if self.look_at.is_none_or(|at| at > self.now) {
             return QuietCheck::NotDue;

@@ -52,7 +52,6 @@ pub struct SkillSummary {
 }
 
 /// The skills of a run, by name: of those with one name that of the latest source, if it is enabled.
-#[must_use]
 pub fn available<'s>(skills: impl IntoIterator<Item = &'s SkillSummary>) -> Vec<SkillSummary> {
     let mut skills: Vec<&SkillSummary> = skills.into_iter().collect();
     skills.sort_by(|a, b| a.name.cmp(&b.name).then(b.source.cmp(&a.source)));
@@ -70,7 +69,6 @@ pub struct Standing<'s> {
 }
 
 /// What the prompt says of these skills.
-#[must_use]
 pub fn standing(skills: &[SkillSummary]) -> Standing<'_> {
     let listed: Vec<&SkillSummary> = skills.iter().filter(|skill| skill.triggers.is_empty()).collect();
     Standing { others: skills.len() - listed.len(), listed }
@@ -101,7 +99,6 @@ const ASKING: [&str; 9] = [
 ];
 
 /// What a message discloses of these skills. `is_read` says of a name whether the session has read that skill: each is read once.
-#[must_use]
 pub fn disclose(skills: &[SkillSummary], message: &str, is_read: impl Fn(&str) -> bool) -> Disclosure {
     if skills.is_empty() || message.trim().is_empty() {
         return Disclosure::Nothing;

@@ -154,7 +154,6 @@ impl SkillDocument {
     }
 
     /// What runs read of it.
-    #[must_use]
     pub fn summary(&self, enabled: bool) -> SkillSummary {
         let Self { name, brief, triggers, .. } = self.clone();
         SkillSummary { name, brief, triggers, enabled, source: SkillSource::Tenant }
@@ -162,7 +161,6 @@ impl SkillDocument {
 }
 
 /// The instructions of a SKILL.md: what follows its front matter.
-#[must_use]
 pub fn body(text: &str) -> &str {
     split_front_matter(text).map_or(text, |(_, body)| body).trim()
 }

@@ -18,26 +18,22 @@ const SKILL: &str = "skill";
 const SKILLS: &str = "skills";
 
 /// A frame with the text of a skill, as it is stored: without a mark.
-#[must_use]
 pub fn frame(name: &str, text: &str, files: &[String]) -> String {
     format!("<{SKILL} name=\"{}\">\n{}\n</{SKILL}>", attribute(name), escape(&instructions(text, files)))
 }
 
 /// A frame with the names and purposes of skills, as it is stored.
-#[must_use]
 pub fn list_frame(skills: &[SkillSummary]) -> String {
     let lines = skills.iter().map(line).collect::<Vec<_>>().join("\n");
     format!("<{SKILLS}>\n{lines}\n</{SKILLS}>")
 }
 
 /// A skill as an item of a list.
-#[must_use]
 pub fn line(skill: &SkillSummary) -> String {
     item(&format!("{}: {}", skill.name, skill.brief))
 }
 
 /// What an agent reads of a SKILL.md: its instructions, without front matter, and the names of its files.
-#[must_use]
 pub fn instructions(text: &str, files: &[String]) -> String {
     let body = body(text);
     let end = body.floor_char_boundary(DISCLOSED_BYTES);
@@ -52,7 +48,6 @@ pub fn instructions(text: &str, files: &[String]) -> String {
 }
 
 /// The names of the skills whose texts are in the history.
-#[must_use]
 pub fn read_in(history: &[Entry], mark: &FrameMark) -> BTreeSet<String> {
     let (mut read, mut asked): (BTreeSet<String>, Vec<(&str, String)>) = Default::default();
     let start = frame_start(SKILL, mark);
@@ -80,7 +75,6 @@ pub fn read_in(history: &[Entry], mark: &FrameMark) -> BTreeSet<String> {
 }
 
 /// Whether the history has calls of the tools for skills: those must stay offered.
-#[must_use]
 pub fn has_calls(history: &[Entry]) -> bool {
     history.iter().flat_map(|entry| &entry.content).any(|block| match block {
         Block::ToolUse { name, input, .. } => inner_call(name, input).0 == USE_SKILL,
@@ -90,7 +84,6 @@ pub fn has_calls(history: &[Entry]) -> bool {
 
 /// What people have written since the model's last answer; empty if that was nothing, or if Houston has answered a question about
 /// skills in it already.
-#[must_use]
 pub fn latest_message(history: &[Entry], mark: &FrameMark) -> String {
     let mut texts: Vec<&str> = Vec::new();
     let listed = frame_start(SKILLS, mark);

@@ -42,7 +42,6 @@ pub enum FileError {
 }
 
 /// Whether a file may have this path.
-#[must_use]
 pub fn is_path(path: &str) -> bool {
     let Some((folder, name)) = path.split_once('/') else { return false };
     FOLDERS.contains(&folder)

@@ -42,7 +42,6 @@ pub struct Triggers {
 
 impl Triggers {
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keywords.is_empty() && self.verbs.is_empty() && self.patterns.is_empty()
     }
@@ -128,7 +127,6 @@ pub struct Message<'m> {
 
 impl<'m> Message<'m> {
     /// The beginning of a message.
-    #[must_use]
     pub fn new(text: &'m str) -> Self {
         let text = beginning(text, MESSAGE_CHARS);
         let words = normal(text);
@@ -143,7 +141,6 @@ impl<'m> Message<'m> {
     }
 
     /// Whether it contains these words in a row.
-    #[must_use]
     pub fn has(&self, words: &str) -> bool {
         let words = normal(words);
         if words.is_empty() {

@@ -57,7 +57,6 @@ impl Found {
 
     /// The position after which the step looks for unread messages; `None` if it does not. A run with a request to
     /// cancel reads nothing more. Messages that were posted before the request belong to the cancelled run.
-    #[must_use]
     pub fn reads_after(&self, step: &Step) -> Option<i64> {
         let looks = match &step.transition {
             RunTransition::Continue { read, .. } => *read && self.cancel_seq.is_none(),
@@ -108,7 +107,6 @@ pub struct Cancellation {
 
 impl Cancellation {
     /// Whether the entries and messages of the run are taken back.
-    #[must_use]
     pub fn rolls_back(&self) -> bool {
         self.by == "rollback"
     }
@@ -143,7 +141,6 @@ pub enum Outcome<'s> {
 /// that ends as cancelled takes messages along, and only the rows of questions say whether the answers a run waits for
 /// have arrived. Nor for the steps of a driver that remembers something, and those that change a plan's document or begin
 /// executors, which are few.
-#[must_use]
 pub fn undisturbed(step: &Step) -> Option<Changes<'_>> {
     let is_cancelled = step.transition.final_ending().is_some_and(|end| end.status == RunStatus::Cancelled);
     let awaits_answers =
@@ -155,7 +152,6 @@ pub fn undisturbed(step: &Step) -> Option<Changes<'_>> {
 }
 
 /// The changes of a step.
-#[must_use]
 pub fn decide(step: &Step, mut found: Found, limits: ReadLimits) -> Changes<'_> {
     let cancelled = found.cancellation(step);
     let after = found.reads_after(step);
@@ -282,19 +278,16 @@ fn cancelled_event(event: &Event, by: &str) -> Event {
 
 impl Changes<'_> {
     /// Whether the step releases the lock.
-    #[must_use]
     pub fn releases(&self) -> bool {
         self.outcome != Outcome::Continued
     }
 
     /// Whether the run ends.
-    #[must_use]
     pub fn ends(&self) -> bool {
         matches!(self.outcome, Outcome::Ended(_))
     }
 
     /// Whether the slot that the run frees is for another run of the user: not after a hand-over, which takes it again.
-    #[must_use]
     pub fn frees_a_slot(&self) -> bool {
         matches!(
             self.outcome,
@@ -303,7 +296,6 @@ impl Changes<'_> {
     }
 
     /// When the next attempt is due, or a waiting run goes on by itself.
-    #[must_use]
     pub fn until(&self) -> Option<DateTime<Utc>> {
         match self.outcome {
             Outcome::Postponed { until, .. } | Outcome::Waiting { until } => until,
@@ -312,7 +304,6 @@ impl Changes<'_> {
     }
 
     /// What is added to the number of failed attempts; `None` if it becomes 0.
-    #[must_use]
     pub fn failures(&self) -> Option<i32> {
         match self.outcome {
             Outcome::Postponed { counts: true, .. } => Some(1),
@@ -322,7 +313,6 @@ impl Changes<'_> {
     }
 
     /// The status that the run gets; `None` if it keeps its status.
-    #[must_use]
     pub fn status(&self) -> Option<RunStatus> {
         match self.outcome {
             Outcome::Continued => None,
@@ -335,7 +325,6 @@ impl Changes<'_> {
 
     /// Whether the step ends the run with the event that follows from the run's row, if the row then has the tokens that
     /// the event states.
-    #[must_use]
     pub fn end_follows(&self, step: &Step) -> bool {
         let (Some(event), true) = (self.last.as_deref(), self.ends()) else { return false };
         let Event::RunFinished { usage, .. } = event else { return false };
@@ -351,7 +340,6 @@ impl Changes<'_> {
     }
 
     /// Error code and text of the run after a step that releases its lock.
-    #[must_use]
     pub fn error(&self) -> (Option<&str>, Option<&str>) {
         match self.outcome {
             Outcome::Ended(ending) | Outcome::Postponed { ending, .. } if self.cancelled.is_none() => {

@@ -94,7 +94,6 @@ impl Trace {
     /// What the model was sent for its answer `nth` (the first one is 1): entries from before the run and of the run, with a
     /// summary in the place of what was compressed. `None`: there is no such answer. A trace has neither the system prompt nor
     /// what is sent after the history.
-    #[must_use]
     pub fn history_before_answer(&self, nth: usize) -> Option<Vec<Entry>> {
         let mut answers = (0..).zip(&self.lines).filter(|(_, line)| matches!(line, Line::Answer { .. }));
         let (at, _) = answers.nth(nth.checked_sub(1)?)?;
@@ -126,7 +125,6 @@ impl Trace {
 
 impl Checkpoint {
     /// The run, going on from here.
-    #[must_use]
     pub fn run(&self, policy: RunPolicy, header: &Header, now: DateTime<Utc>) -> AgentRun {
         self.past.run(policy, header, now)
     }

@@ -42,14 +42,12 @@ pub struct Way {
 
 impl Way {
     /// The way of a recorded run.
-    #[must_use]
     pub fn of(trace: &Trace) -> Self {
         let way = Self::of_lines(&trace.lines);
         Self { cost: way.cost.or(trace.header.cost), ..way }
     }
 
     /// The way of a part of a recorded run.
-    #[must_use]
     pub fn of_lines(lines: &[Line]) -> Self {
         let mut way = Self::default();
         for line in lines {
@@ -131,7 +129,6 @@ pub struct Comparison {
 }
 
 /// Compares two ways. Of a longer one the first thousand calls are compared.
-#[must_use]
 pub fn compare(recorded: Way, replayed: Way) -> Comparison {
     let one = &recorded.calls[..recorded.calls.len().min(MOST_CALLS)];
     let two = &replayed.calls[..replayed.calls.len().min(MOST_CALLS)];

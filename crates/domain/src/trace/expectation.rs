@@ -92,7 +92,6 @@ impl ExpectedAnswer {
 
 impl Expectations {
     /// What of this the way does not meet, as sentences; empty: all is met.
-    #[must_use]
     pub fn unmet(&self, way: &Way) -> Vec<String> {
         let mut unmet = Vec::new();
         let called = |name: &String| way.calls.iter().any(|call| call.name == *name);

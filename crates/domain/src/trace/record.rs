@@ -58,7 +58,6 @@ pub struct Committing {
 type Placed = (DateTime<Utc>, u8, Line);
 
 /// The trace of what was committed.
-#[must_use]
 pub fn trace(committed: Committing) -> Trace {
     let Committing { mut header, history, events, calls, summaries, plan } = committed;
     header.expects_reply = events.iter().any(is_of_user);

@@ -48,7 +48,6 @@ pub struct Stability {
 
 impl Stability {
     /// The summary of these replays; `None` without any.
-    #[must_use]
     pub fn of(replays: &[Comparison]) -> Option<Self> {
         let ways = || replays.iter().map(|comparison| &comparison.replayed);
         let calls: BTreeSet<String> = ways().map(|way| json!(way.calls).to_string()).collect();

@@ -10,7 +10,6 @@ const WINDOW: TimeDelta = TimeDelta::hours(1);
 /// part of the hour has passed.
 ///
 /// A clock that was set back does not hold a trigger for longer than an hour: a time beyond that is of another clock.
-#[must_use]
 pub fn count(free_at: Option<DateTime<Utc>>, now: DateTime<Utc>, per_hour: i32) -> Option<DateTime<Utc>> {
     let each = WINDOW / per_hour.max(1);
     let used = free_at.filter(|at| *at - now <= WINDOW).unwrap_or(now).max(now);

@@ -53,13 +53,11 @@ impl CronRule {
     }
 
     /// The time zone.
-    #[must_use]
     pub fn zone(&self) -> Tz {
         self.zone
     }
 
     /// The first instant after `after`; `None` when none comes.
-    #[must_use]
     pub fn next_after(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         // The clock on the wall, as if it had no time zone.
         let mut wall = after.with_timezone(&self.zone).naive_local().trunc_subsecs(0).and_utc();
@@ -74,7 +72,6 @@ impl CronRule {
     }
 
     /// What happens at `now`, when the trigger was due at `due`. A time is missed after `grace`.
-    #[must_use]
     pub fn due(&self, due: DateTime<Utc>, now: DateTime<Utc>, grace: TimeDelta) -> Due {
         let is_missed = now - due > grace;
         let fires = !is_missed || self.misfire == Misfire::Once;

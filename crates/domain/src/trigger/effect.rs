@@ -61,7 +61,6 @@ pub struct Firing {
 
 impl Firing {
     /// About this cause.
-    #[must_use]
     pub fn about(cause: &Cause, at: DateTime<Utc>) -> Self {
         Self { at, topic: cause.topic.clone(), agentable: cause.agentable.clone(), made: None, refusal: None }
     }

@@ -18,13 +18,11 @@ pub struct FileVersion(pub [u8; 32]);
 
 impl FileVersion {
     /// The version of a file with this content.
-    #[must_use]
     pub fn of(content: &str) -> Self {
         Self(Sha256::digest(content.as_bytes()).into())
     }
 
     /// All 64 hexadecimal digits.
-    #[must_use]
     pub fn hex(&self) -> String {
         hex::encode(self.0)
     }
@@ -72,7 +70,6 @@ impl Expected {
     }
 
     /// Whether a file is as expected; `None` is a file that does not exist.
-    #[must_use]
     pub fn is_met(&self, present: Option<FileVersion>) -> bool {
         match (self, present) {
             (Self::Any, _) | (Self::Absent, None) => true,
@@ -134,7 +131,6 @@ pub enum ChangeRefusal {
 
 impl ChangeRefusal {
     /// Whether the workspace is full: it helps to delete something.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self, Self::TooManyFiles { .. } | Self::TooManyBytes { .. })
     }

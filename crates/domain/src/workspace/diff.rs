@@ -23,7 +23,6 @@ enum Edit<'t> {
 
 /// The unified diff between two texts of a file; `None`: there is no file. It has at most about [`MAX_DIFF_BYTES`], and the last
 /// line says how much is left out. Characters that cannot be seen are written as their numbers.
-#[must_use]
 pub fn unified_diff(path: &str, before: Option<&str>, after: Option<&str>) -> String {
     let name = |side: &str, text: Option<&str>| {
         text.map_or_else(|| "/dev/null".to_owned(), |_| format!("{side}/{path}"))

@@ -130,7 +130,6 @@ impl WorkspacePath {
     }
 
     /// The path as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -141,7 +140,6 @@ impl WorkspacePath {
     }
 
     /// Whether `path` is in this folder, at any depth.
-    #[must_use]
     pub fn contains(&self, path: &str) -> bool {
         path.strip_prefix(self.as_str()).is_some_and(|rest| rest.starts_with('/'))
     }
@@ -188,7 +186,6 @@ impl FilePattern {
     }
 
     /// Whether it matches.
-    #[must_use]
     pub fn is_match(&self, path: &str) -> bool {
         self.glob.is_match(path)
     }

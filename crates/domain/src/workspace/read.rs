@@ -28,7 +28,6 @@ pub struct PageStart {
 }
 
 /// At most `limit` lines, of at most about `max_bytes` bytes. Line breaks stay as they are.
-#[must_use]
 pub fn lines_page(
     content: &str,
     start: PageStart,

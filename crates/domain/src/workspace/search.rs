@@ -63,7 +63,6 @@ impl TextPattern {
     }
 
     /// Begins a search that may do so much work.
-    #[must_use]
     pub fn search(&self, left: u64) -> TextSearch {
         TextSearch { searcher: self.0.searcher(), left, has_begun: false }
     }
@@ -71,7 +70,6 @@ impl TextPattern {
 
 impl TextSearch {
     /// The work that may still be done.
-    #[must_use]
     pub fn left(&self) -> u64 {
         self.left
     }

@@ -86,7 +86,6 @@ pub struct Omission {
 
 /// The prompt of an agentable with this title and description. Runs and previews both use this function, so a preview is
 /// exactly what a model is sent.
-#[must_use]
 pub fn compose(
     setup: &Setup,
     offer: &Offer,
@@ -116,7 +115,6 @@ pub fn compose(
 
 /// The tools of `setup` that are offered to a run with this context: without `read_result`, and with it for runs that have
 /// large results. The prompt lists the former, because it must not change during a run.
-#[must_use]
 pub fn offers(setup: &Setup, context: &RunContext) -> [Offer; 2] {
     // Tools that the history has calls of stay offered.
     let has_skills = has_skill_tools(&setup.offer)
@@ -127,7 +125,6 @@ pub fn offers(setup: &Setup, context: &RunContext) -> [Offer; 2] {
 }
 
 /// The skills of a run with this context; `None`: there are none, or its agent has no tools for them.
-#[must_use]
 pub fn skills(setup: &Setup, context: &RunContext) -> Option<Skills> {
     let skills = Skills::of(&setup.skills, &context.skills)?;
     has_skill_tools(&setup.offer).then_some(skills)
@@ -136,7 +133,6 @@ pub fn skills(setup: &Setup, context: &RunContext) -> Option<Skills> {
 impl PromptInput<'_> {
     /// The ten sections without a limit. Aim and frame mark belong to the base: the aim comes after the last section that is
     /// stable for an agentable, the frame mark before the first that is stable for a session.
-    #[must_use]
     pub fn sections(&self) -> Vec<Section> {
         let nobody = PromptUser::default();
         let about_user = self.agent_type.prompt.about_user;
@@ -168,7 +164,6 @@ impl PromptInput<'_> {
     }
 
     /// Composes the prompt: the sections, cut to `most_chars`.
-    #[must_use]
     pub fn compose(&self) -> Prompt {
         let sections = self.sections().into_iter().map(|section| {
             let text = section.write();
@@ -208,7 +203,6 @@ fn cut(sections: &mut [(Section, String)], most: usize) -> Vec<Omission> {
 impl Prompt {
     /// The parts of the system prompt: what all agentables of the kind share, what is stable for the agentable, and what is
     /// stable for its session. Providers may cache all of them.
-    #[must_use]
     pub fn parts(&self) -> Vec<SystemPart> {
         let is_system = |section: &&RenderedSection| section.stability != Stability::Changing;
         let system: Vec<&RenderedSection> = self.sections.iter().filter(is_system).collect();
@@ -225,7 +219,6 @@ impl Prompt {
     }
 
     /// The system context, sent after the history: the changing sections in one element. `None` when there are none.
-    #[must_use]
     pub fn system_context(&self) -> Option<String> {
         let changing = self.sections.iter().filter(|section| section.stability == Stability::Changing);
         let text: String = changing.map(|section| section.text.as_str()).collect();

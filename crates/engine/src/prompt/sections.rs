@@ -54,7 +54,6 @@ pub enum Stability {
 
 impl Stability {
     /// The name in JSON.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Kind => "kind",
@@ -66,7 +65,6 @@ impl Stability {
 
     /// Where sections of this stability are sent: in the system prompt, before the history, or in the system context, after it,
     /// where changes do not invalidate the provider's cache.
-    #[must_use]
     pub fn sent(self) -> &'static str {
         if self == Self::Changing { SYSTEM_CONTEXT } else { "system" }
     }
@@ -130,7 +128,6 @@ impl Section {
     }
 
     /// The section as text; empty when its lists are empty.
-    #[must_use]
     pub fn write(&self) -> String {
         let text: String = self.lists.iter().map(List::write).collect();
         match &self.element {
@@ -157,7 +154,6 @@ impl Section {
 
 /// Section 1: the agent's role and guidelines, and the aim of the agentable. Never left out.
 /// Role and guidelines: the same for every agentable of the kind.
-#[must_use]
 pub fn base(agent_type: &AgentType, reply: Reply) -> Section {
     let guidelines = format!("{}\n{ABOUT_FRAMES}", guidelines(agent_type, reply).trim_end());
     let text = element("role", &agent_type.prompt.role) + &element("guidelines", &guidelines);
@@ -176,14 +172,12 @@ fn guidelines(agent_type: &AgentType, reply: Reply) -> &str {
 }
 
 /// The mark of Houston's frames in this session.
-#[must_use]
 pub fn frame_mark(mark: &FrameMark) -> Section {
     let text = format!("<frame_mark>{}</frame_mark>", mark.digits());
     Section { name: "base", stability: Stability::Session, element: None, lists: vec![List::fixed(text)] }
 }
 
 /// Title and description of the agentable, in an element named after its kind.
-#[must_use]
 pub fn aim(kind: &str, title: &str, description: &str) -> Section {
     // An agentable without a title yet has no title element.
     let mut text = if title.is_empty() { String::new() } else { format!("<title>{}</title>", escape(title)) };
@@ -195,7 +189,6 @@ pub fn aim(kind: &str, title: &str, description: &str) -> Section {
 
 /// Section 2: who the user is.
 /// The user's name, and each list of the profile that has entries.
-#[must_use]
 pub fn profile(user: &PromptUser) -> Section {
     let mut lists = Vec::new();
     if !user.name.is_empty() {
@@ -213,7 +206,6 @@ pub fn profile(user: &PromptUser) -> Section {
 
 /// Section 3: rules of the user for all agents.
 /// The user's custom instructions, the oldest first.
-#[must_use]
 pub fn custom_instructions(instructions: &Shortened<CustomInstructionId>) -> Section {
     let list = List {
         head: "Rules of your user. Follow them always.".to_owned(),
@@ -229,7 +221,6 @@ pub fn custom_instructions(instructions: &Shortened<CustomInstructionId>) -> Sec
 /// Section 4: which tools there are, and how to use them. Their definitions are sent separately.
 /// The names of the tools whose definitions are sent, in their order, and how to use them; where others must be searched, which kinds
 /// of them there are.
-#[must_use]
 pub fn tools(offer: &Offer, guards: &[Arc<Layer>]) -> Section {
     let names: Vec<&str> = offer.definitions().iter().map(|tool| tool.name.as_str()).collect();
     let lists = if names.is_empty() {
@@ -265,7 +256,6 @@ fn other_tools(offer: &Offer, guards: &[Arc<Layer>]) -> String {
 
 /// Section 5: when the agentable wakes up by itself.
 /// One line per check-in, the next first: time in the user's time zone, and reason. Empty when there are none.
-#[must_use]
 pub fn automation(check_ins: &[(DateTime<Utc>, String)], zone: Tz) -> Section {
     let line = |(wanted_at, reason): &(DateTime<Utc>, String)| {
         let at = wanted_at.with_timezone(&zone).format("%Y-%m-%d %H:%M");
@@ -283,7 +273,6 @@ pub fn automation(check_ins: &[(DateTime<Utc>, String)], zone: Tz) -> Section {
 
 /// Section 6: where the agent works.
 /// The `workspace` text of the kind's file.
-#[must_use]
 pub fn workspace(agent_type: &AgentType) -> Section {
     let list = List::fixed(agent_type.prompt.workspace.trim());
     Section::new("workspace", Stability::Kind, "workspace", vec![list])
@@ -291,7 +280,6 @@ pub fn workspace(agent_type: &AgentType) -> Section {
 
 /// Section 7: what its tools enable the agent to do.
 /// The capabilities of the offered tools; tools without one are listed by name.
-#[must_use]
 pub fn capabilities(offer: &Offer) -> Section {
     let known: BTreeSet<Capability> = offer.tools().iter().filter_map(|tool| tool.capability()).collect();
     let unknown = offer.tools().iter().filter(|tool| tool.capability().is_none());
@@ -312,7 +300,6 @@ pub fn capabilities(offer: &Offer) -> Section {
 /// Of section 7: which skills there are. It depends on the skills alone, not on messages: see
 /// [`disclosure`](houston_domain::skill::disclosure).
 /// Name and purpose of the skills without triggers, and how many others there are. Empty when there are none.
-#[must_use]
 pub fn skills(skills: &[SkillSummary]) -> Section {
     let Standing { listed, others } = standing(skills);
     let mut lists = Vec::new();
@@ -334,7 +321,6 @@ pub fn skills(skills: &[SkillSummary]) -> Section {
 
 /// Section 8: how far the agent goes without asking.
 /// The level's name and rule.
-#[must_use]
 pub fn autonomy(level: Autonomy) -> Section {
     let list = List::fixed(format!("Level: {}. {}", level.as_str(), level.rule()));
     Section::new("autonomy", Stability::Kind, "autonomy", vec![list])
@@ -342,7 +328,6 @@ pub fn autonomy(level: Autonomy) -> Section {
 
 /// Section 9: the date.
 /// The date in the user's time zone. Not the time of day, which would change with each run: a tool returns it.
-#[must_use]
 pub fn time(now: DateTime<Utc>, zone: Tz) -> Section {
     let today = now.with_timezone(&zone);
     let list = List::fixed(format!("Today is {} ({zone}).", today.format("%A, %Y-%m-%d")));
@@ -351,7 +336,6 @@ pub fn time(now: DateTime<Utc>, zone: Tz) -> Section {
 
 /// Section 10: earlier sessions and stored knowledge. Items that tools find most easily are left out first.
 /// Summaries of the latest sessions, the newest first, and learnings: long, and rarely changed.
-#[must_use]
 pub fn earlier(context: &RunContext, archives: bool) -> Section {
     let sessions = context.sessions.iter().filter(|_| archives);
     let sessions = sessions.map(|PromptSession { id, day, summary, .. }| {
@@ -372,7 +356,6 @@ pub fn earlier(context: &RunContext, archives: bool) -> Section {
 
 /// Memories, which other agents of the user write as well, titles of notes, and the user's other conversations: short, and
 /// often changed.
-#[must_use]
 pub fn knowledge(context: &RunContext, about_user: bool, reached: &[AgentType]) -> Section {
     let memories = about_user.then_some(&context.user.memories);
     let lists = [
@@ -439,7 +422,6 @@ fn list_of(
 
 /// Sections that hooks of the program add.
 /// A section in an element of its own. It may differ from run to run.
-#[must_use]
 pub fn added(section: &PromptSection) -> Section {
     let list = List::fixed(section.text.trim());
     Section::new("added", Stability::Changing, &section.name, vec![list])

@@ -117,7 +117,6 @@ impl Setups {
     }
 
     /// The setups of agent types, by kind.
-    #[must_use]
     pub fn kinds(&self) -> &BTreeMap<String, Arc<Setup>> {
         &self.kinds
     }

@@ -127,7 +127,6 @@ pub struct Choice {
 
 impl Choice {
     /// Selects a model of `provider`, with all other settings from the provider's row.
-    #[must_use]
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             provider: provider.into(),
@@ -141,14 +140,12 @@ impl Choice {
     }
 
     /// Whether a key is configured, in the selection or in an environment variable.
-    #[must_use]
     pub fn has_key(&self, lookup: Lookup<'_>) -> bool {
         Provider::named(&self.provider).is_ok_and(|row| matches!(find_key(row, self, lookup), Ok(Some(_))))
     }
 
     /// Describes the model without connecting to it. Also works for an unknown provider, so that its failure can name
     /// it.
-    #[must_use]
     pub fn description(&self) -> Description {
         let row = Provider::named(&self.provider).ok();
         Description {

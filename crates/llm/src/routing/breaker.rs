@@ -119,7 +119,6 @@ pub struct Breaker {
 
 impl Breaker {
     /// Creates a closed breaker.
-    #[must_use]
     pub fn new(policy: BreakerPolicy, now: Duration) -> Self {
         let calls = Window::new(Duration::from_millis(policy.window_ms));
         Self {
@@ -135,7 +134,6 @@ impl Breaker {
     }
 
     /// The current state.
-    #[must_use]
     pub fn state(&self) -> BreakerState {
         match self.state {
             State::Closed => BreakerState::Closed,
@@ -145,7 +143,6 @@ impl Breaker {
     }
 
     /// When the breaker entered its current state.
-    #[must_use]
     pub fn since(&self) -> Duration {
         self.since
     }

@@ -42,7 +42,6 @@ impl Fallback {
     /// Creates a chain of `models`, each of which is already wrapped with retries and a breaker. `always` lists
     /// features that every request needs; `latencies` are used by [`Strategy::Fastest`]. `None` when `models` is
     /// empty.
-    #[must_use]
     pub fn new(
         strategy: Strategy,
         always: Vec<Need>,

@@ -93,7 +93,6 @@ pub struct BreakerStatus {
 impl Guards {
     /// Creates guards without any models. `clock` is used for the times in messages and in
     /// [`snapshot`](Self::snapshot); requests are counted in `metrics`.
-    #[must_use]
     pub fn new(
         breaker: BreakerPolicy,
         budget: RetryBudgetPolicy,
@@ -112,7 +111,6 @@ impl Guards {
     }
 
     /// Wraps `model` with its breaker, and with retries as in `policy` within the budget of its provider.
-    #[must_use]
     pub fn guard(&self, model: Arc<dyn Model>, policy: RetryPolicy) -> Arc<dyn Model> {
         let Description { provider, model: name, .. } = model.description();
         let time = self.0.time.clone();
@@ -134,13 +132,11 @@ impl Guards {
     }
 
     /// The measured latencies of the guarded models.
-    #[must_use]
     pub fn latencies(&self) -> Latencies {
         self.0.latencies.clone()
     }
 
     /// The state of all breakers.
-    #[must_use]
     pub fn snapshot(&self) -> Vec<BreakerStatus> {
         let time = &self.0.time;
         lock(&self.0.breakers)

@@ -55,7 +55,6 @@ impl Latency {
     }
 
     /// Estimated duration of an answer of typical length; `None` without a measurement in the last ten minutes.
-    #[must_use]
     pub fn expected(&self, now: Duration) -> Option<Duration> {
         let first = self.first_event_s.filter(|_| now.saturating_sub(self.last_measured) <= MAX_AGE)?;
         let writing = TYPICAL_TOKENS / self.tokens_per_s.unwrap_or(DEFAULT_TOKENS_PER_S);
@@ -82,7 +81,6 @@ impl Default for Latencies {
 
 impl Latencies {
     /// Estimated duration of an answer of `model`; `None` without a measurement in the last ten minutes.
-    #[must_use]
     pub fn expected(&self, model: &Description) -> Option<Duration> {
         let now = self.started.elapsed();
         let by_model = self.by_model.lock().unwrap_or_else(PoisonError::into_inner);

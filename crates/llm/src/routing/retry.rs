@@ -57,7 +57,6 @@ pub struct Retrying {
 
 impl Retrying {
     /// Wraps `inner` with retries by `policy`.
-    #[must_use]
     pub fn new(inner: Arc<dyn Model>, policy: RetryPolicy) -> Self {
         Self { inner: metered(inner), policy, budget: None }
     }
@@ -177,7 +176,6 @@ pub struct RetryBudget {
 
 impl RetryBudget {
     /// Creates a budget without any calls yet.
-    #[must_use]
     pub fn new(policy: RetryBudgetPolicy) -> Self {
         Self { policy, calls: Window::new(Duration::from_millis(policy.window_ms)) }
     }

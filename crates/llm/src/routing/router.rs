@@ -32,7 +32,6 @@ impl Capabilities {
     /// | tools | it can: nearly all models have them, and an agent is of little use without |
     /// | images | it cannot: a model that does not see refuses the whole request |
     /// | JSON schema | it can: the schema is described in the prompt as well |
-    #[must_use]
     pub fn meets(&self, need: Need) -> bool {
         self.says(need).unwrap_or(need != Need::Vision)
     }
@@ -73,7 +72,6 @@ pub struct Candidate {
 impl Candidate {
     /// Looks up a model in the vendored tables. Its quality is the entry of `ranks` with the longest matching name
     /// prefix. Prices are those in force at `now`.
-    #[must_use]
     pub fn from_tables(description: Description, ranks: &BTreeMap<String, u8>, now: DateTime<Utc>) -> Self {
         let Description { provider, model, .. } = &description;
         // Models on the user's own machine cost nothing per token.
@@ -126,7 +124,6 @@ pub struct Needs<'a> {
 
 impl<'a> Needs<'a> {
     /// Collects what `request` needs. If the request has no token count, it is estimated for `provider`.
-    #[must_use]
     pub fn of(request: &Request<'_>, always: &'a [Need], provider: &str) -> Self {
         Self {
             always,

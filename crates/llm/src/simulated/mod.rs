@@ -78,7 +78,6 @@ pub struct Simulated {
 
 impl Simulated {
     /// Creates the model with a pause of 15 ms before each piece, about the speed of a fast provider.
-    #[must_use]
     pub fn new() -> Self {
         let description = Description {
             provider: "simulated".to_owned(),

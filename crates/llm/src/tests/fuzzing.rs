@@ -263,7 +263,6 @@ pub struct Mutator {
 impl Mutator {
     /// # Panics
     /// When `examples` is empty.
-    #[must_use]
     pub fn new(examples: Vec<Vec<u8>>, seed: u64) -> Self {
         assert!(!examples.is_empty(), "nothing to mutate");
         Self { examples, random: StdRng::seed_from_u64(seed) }
@@ -332,7 +331,6 @@ fn replace_value(bytes: &mut Vec<u8>, at: usize, value: &[u8]) {
 }
 
 /// The examples of a wire: short hand-written streams.
-#[must_use]
 pub fn corpus(wire: Wire) -> Vec<Vec<u8>> {
     let text = match wire {
         Wire::Anthropic => include_str!("../../fuzz/corpus/anthropic.txt"),

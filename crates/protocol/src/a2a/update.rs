@@ -33,7 +33,6 @@ pub struct TaskIds {
 /// | the agent has sent a message | its artifact, complete |
 /// | a question was asked | status `INPUT_REQUIRED`, with the question |
 /// | the run has ended | status `COMPLETED`, `CANCELED` or `FAILED`, the last one |
-#[must_use]
 pub fn update(ids: &TaskIds, committed: &Committed) -> Option<StreamResponse> {
     let at = Some(committed.at);
     let status = match &committed.event {
@@ -69,7 +68,6 @@ fn plain(state: TaskState, timestamp: Option<DateTime<Utc>>) -> TaskStatus {
 }
 
 /// A new status of the task.
-#[must_use]
 pub fn status_update(ids: &TaskIds, status: TaskStatus, metadata: Option<Metadata>) -> StreamResponse {
     StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
         task_id: ids.run.to_string(),
@@ -80,7 +78,6 @@ pub fn status_update(ids: &TaskIds, status: TaskStatus, metadata: Option<Metadat
 }
 
 /// What the agent has written: a part of it that comes after the others (`append`), or all so far.
-#[must_use]
 pub fn artifact_update(
     ids: &TaskIds,
     artifact: Artifact,
@@ -98,20 +95,17 @@ pub fn artifact_update(
 }
 
 /// Whether a later message took this one back.
-#[must_use]
 pub fn is_rolled_back(body: &MessageBody) -> bool {
     body.metadata["rolled_back"] == true
 }
 
 /// What the agent has written: a text, or a value if a form was asked for.
-#[must_use]
 pub fn part(body: &MessageBody) -> Part {
     let value = result_of(&body.metadata, &body.content);
     value.map_or_else(|| Part::text(body.content.clone()), Part::data)
 }
 
 /// An artifact of one part, under the id of its message.
-#[must_use]
 pub fn artifact(id: impl Display, part: Part) -> Artifact {
     Artifact {
         artifact_id: id.to_string(),
@@ -124,7 +118,6 @@ pub fn artifact(id: impl Display, part: Part) -> Artifact {
 }
 
 /// A message of the task.
-#[must_use]
 pub fn message(ids: &TaskIds, id: String, role: Role, parts: Vec<Part>) -> Message {
     Message {
         message_id: id,
@@ -139,7 +132,6 @@ pub fn message(ids: &TaskIds, id: String, role: Role, parts: Vec<Part>) -> Messa
 }
 
 /// The state of a run. `asks`: a question of it is open.
-#[must_use]
 pub fn state(status: RunStatus, asks: bool) -> TaskState {
     match status {
         RunStatus::Queued => TaskState::Submitted,
@@ -169,14 +161,12 @@ pub fn input_required<'q>(
 }
 
 /// The status of a task that has failed.
-#[must_use]
 pub fn failed(ids: &TaskIds, text: &str, at: Option<DateTime<Utc>>) -> TaskStatus {
     let said = message(ids, format!("{}_error", ids.run), Role::Agent, vec![Part::text(text)]);
     TaskStatus { state: TaskState::Failed, message: Some(said), timestamp: at }
 }
 
 /// Houston's additions.
-#[must_use]
 pub fn houston(value: Value) -> Metadata {
     Metadata::from([("houston".to_owned(), value)])
 }

@@ -92,7 +92,6 @@ pub enum ResumeStatus {
 
 impl InputMessage {
     /// The text and the images; `None` if there are other parts.
-    #[must_use]
     pub fn parts(&self) -> Option<(String, Vec<MessageImage>)> {
         let parts = match &self.content {
             Value::String(text) => return Some((text.clone(), Vec::new())),
@@ -118,7 +117,6 @@ impl InputMessage {
 
 impl InputMessage {
     /// The content of a message of the role `tool`: the text, if it has only text.
-    #[must_use]
     pub fn result(&self) -> Value {
         match self.parts() {
             Some((text, images)) if images.is_empty() => Value::String(text),

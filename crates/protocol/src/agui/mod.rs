@@ -73,7 +73,6 @@ pub struct InvalidEntityId;
 
 impl EntityId {
     /// The list of steps of the plan with this public id, whatever its kind is called.
-    #[must_use]
     pub fn of_plan(public_id: &str) -> Option<Self> {
         let (kind, _) = public_id.rsplit_once('_')?;
         parse_prefixed(kind, public_id).ok().map(|id| Self::Plan(AgentableId(id)))

@@ -114,7 +114,6 @@ fn is_zero(tokens: &u64) -> bool {
 
 impl TokenUsage {
     /// The usage of a run; `None` if no model was called.
-    #[must_use]
     pub fn of(usage: &Usage) -> Option<[Self; 1]> {
         (*usage != Usage::default()).then(|| {
             [Self {
@@ -184,7 +183,6 @@ pub struct InterruptDetails<'a> {
 
 impl Interrupt<'_> {
     /// Whether it is a call of a tool that the client itself carries out.
-    #[must_use]
     pub fn is_client_call(&self) -> bool {
         let InterruptDetails { subject, approval, .. } = &self.metadata.houston;
         approval.is_none() && subject.as_deref().is_some_and(|subject| subject.starts_with(CLIENT_PREFIX))

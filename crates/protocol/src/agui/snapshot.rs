@@ -69,7 +69,6 @@ pub struct AuthoritativeActivities {
 
 impl SnapshotMetadata {
     /// A snapshot that has all errors, but no plans: their lists are never taken back.
-    #[must_use]
     pub fn with_errors_only() -> Self {
         let authoritative_activity_types = vec![super::ERROR_ACTIVITY.to_owned()];
         Self { client: AuthoritativeActivities { authoritative_activity_types } }
@@ -123,7 +122,6 @@ pub struct ToolFunction {
 
 impl SnapshotMessage {
     /// A message with text.
-    #[must_use]
     pub fn text(id: EntityId, role: Role, content: String) -> Self {
         Self {
             id,
@@ -137,7 +135,6 @@ impl SnapshotMessage {
     }
 
     /// The text; `None` for tool calls and activities.
-    #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match &self.content {
             Some(SnapshotContent::Text(text)) => Some(text),

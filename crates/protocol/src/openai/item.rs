@@ -89,7 +89,6 @@ pub enum OutputItem {
 
 impl OutputItem {
     /// The item's id.
-    #[must_use]
     pub fn id(&self) -> &str {
         match self {
             Self::Message { id, .. }
@@ -136,13 +135,11 @@ pub struct Part {
 
 impl Part {
     /// Text of the agent.
-    #[must_use]
     pub fn output(text: String) -> Self {
         Self { kind: "output_text", text, annotations: Some([]), logprobs: Some([]) }
     }
 
     /// Reasoning.
-    #[must_use]
     pub fn summary(text: String) -> Self {
         Self { kind: "summary_text", text, annotations: None, logprobs: None }
     }

@@ -147,7 +147,6 @@ pub fn judge(endpoint: Endpoint, given: &Map<String, Value>) -> Result<Vec<&str>
 }
 
 /// The table as Markdown.
-#[must_use]
 pub fn document() -> String {
     let mut rows: Vec<&Parameter> = PARAMETERS.iter().collect();
     rows.sort_by_key(|(name, _, _)| *name);

@@ -20,7 +20,6 @@ pub enum ConversationParam {
 
 impl ConversationParam {
     /// The id.
-    #[must_use]
     pub fn id(&self) -> &str {
         match self {
             Self::Id(id) | Self::Object { id } => id,

@@ -25,14 +25,12 @@ pub enum Status {
 
 impl Status {
     /// Whether nothing more comes.
-    #[must_use]
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Queued | Self::InProgress)
     }
 }
 
 /// The `usage` of a response.
-#[must_use]
 pub fn usage(of: &TokenUsage) -> Value {
     json!({
         "input_tokens": of.input_tokens,
@@ -46,7 +44,6 @@ pub fn usage(of: &TokenUsage) -> Value {
 }
 
 /// The `usage` of a chat completion.
-#[must_use]
 pub fn chat_usage(of: &TokenUsage) -> Value {
     json!({
         "prompt_tokens": of.input_tokens,
@@ -58,7 +55,6 @@ pub fn chat_usage(of: &TokenUsage) -> Value {
 }
 
 /// A page of a list, whose items have an `id`.
-#[must_use]
 pub fn list(data: &[Value], has_more: bool) -> Value {
     let id = |item: Option<&Value>| item.map(|item| item["id"].clone());
     let (first_id, last_id) = (id(data.first()), id(data.last()));

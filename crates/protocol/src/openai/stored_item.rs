@@ -76,7 +76,6 @@ impl StoredItem {
     }
 
     /// The item of such a message; `None` if it is any other message. `metadata`: that of the message.
-    #[must_use]
     pub fn write(id: MessageId, content: &str, metadata: &Value) -> Option<Value> {
         let Some(role) = metadata.get(FIELD)?.as_object()?.get("role").and_then(Value::as_str) else {
             let mut item: Value = serde_json::from_str(content).ok()?;
@@ -90,7 +89,6 @@ impl StoredItem {
     }
 
     /// A message of the thread as an item.
-    #[must_use]
     pub fn message(id: MessageId, role: &str, text: &str) -> Value {
         let part = if role == "assistant" {
             json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})

@@ -36,7 +36,6 @@ pub struct Health {
 
 impl Health {
     /// What it says about why an agentable does not go on. A check that could not be made says nothing about it.
-    #[must_use]
     pub fn facts(self) -> HealthFacts {
         if !self.is_monitored {
             return HealthFacts { silent_since: self.checked_at, ..HealthFacts::default() };

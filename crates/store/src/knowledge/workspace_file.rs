@@ -315,7 +315,6 @@ pub struct FilesForCommand {
 
 impl RunStore {
     /// The folder of an agentable's files; `None`: they are rows.
-    #[must_use]
     pub fn command_files(&self, tenant: TenantId, agentable: AgentableId) -> Option<CommandFiles> {
         let folders = self.folders.clone()?;
         Some(CommandFiles { store: self.clone(), folders, tenant, agentable })
@@ -350,7 +349,6 @@ impl CommandFiles {
     }
 
     /// How much a workspace may hold.
-    #[must_use]
     pub fn limits(&self) -> FileLimits {
         self.store.knowledge_limits.files
     }

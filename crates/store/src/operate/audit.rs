@@ -40,7 +40,6 @@ pub struct NewRecord {
 
 impl NewRecord {
     /// That `actor` has done something to `target` by a command, or by signing in: not by a request.
-    #[must_use]
     pub fn without_request(id: AuditId, actor: String, operation: &str, target: String) -> Self {
         Self {
             id,

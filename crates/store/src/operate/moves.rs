@@ -100,7 +100,6 @@ pub struct Moves {
 
 impl Moves {
     /// Follows with these cells, which share their layout with others.
-    #[must_use]
     pub fn new(stores: &Cells<ApiStore>) -> Self {
         Self { stores: stores.clone(), questions: stores.map(|_| Question::default()) }
     }

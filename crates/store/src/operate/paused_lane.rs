@@ -18,7 +18,6 @@ pub struct LaneServices {
 
 impl LaneServices {
     /// What is known of the lane of this name.
-    #[must_use]
     pub fn of(&self, lane: &str) -> LaneService {
         let resumed = self.resumed.iter().find(|(name, _)| name == lane);
         LaneService {

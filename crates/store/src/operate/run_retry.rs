@@ -47,7 +47,6 @@ pub enum NoRetry {
 
 impl NoRetry {
     /// Its name on the wire.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotFailed => "not_failed",

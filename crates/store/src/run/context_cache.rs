@@ -59,7 +59,6 @@ impl CachedContext {
 
 impl RunStore {
     /// The answers of providers.
-    #[must_use]
     pub fn context_cache(&self) -> ContextCache {
         ContextCache { pool: self.pool.clone() }
     }

@@ -49,7 +49,6 @@ impl Cost {
     pub const NOTHING: Self = Self { total: Some(Decimal::ZERO), unpriced_calls: 0 };
 
     /// From stored columns. A sum of 0 together with calls without a price means unknown (`None`), not free.
-    #[must_use]
     pub fn of(sum: Option<Decimal>, unpriced_calls: i32) -> Self {
         Self { total: sum.filter(|sum| unpriced_calls == 0 || !sum.is_zero()), unpriced_calls }
     }

@@ -79,7 +79,6 @@ impl TenantStore<'_> {
 
 impl Shared {
     /// Claims a run that is waiting, if a worker of this process has a free slot for it; otherwise a hint is to be sent.
-    #[must_use]
     pub fn claim_directly(&self, agentable: AgentableId) -> bool {
         let slot = self.direct_worker().and_then(|worker| worker.slot(agentable));
         slot.map(DirectSlot::claim).is_some()

@@ -93,7 +93,6 @@ impl LeaseConnection {
     }
 
     /// Whether this connection holds the advisory lock. If not, each renewal tries again.
-    #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked
     }
@@ -134,7 +133,6 @@ impl LeaseConnection {
     }
 
     /// The worker whose lease this is.
-    #[must_use]
     pub fn worker(&self) -> WorkerId {
         self.worker
     }

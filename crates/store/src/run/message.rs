@@ -138,7 +138,6 @@ impl NewPost {
     }
 
     /// The result of the post, which opened its run at `created_at` and is at `seq`.
-    #[must_use]
     pub fn opened(&self, seq: i64, created_at: DateTime<Utc>) -> Posted {
         Posted {
             id: self.id,
@@ -154,7 +153,6 @@ impl NewPost {
     }
 
     /// The events that were committed together with the message.
-    #[must_use]
     pub fn events(&self, posted: &Posted) -> Vec<Committed> {
         let committed =
             |seq, event, body| Committed { seq, run_id: posted.run, at: posted.created_at, event, body };

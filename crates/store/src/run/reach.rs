@@ -50,7 +50,6 @@ pub struct Conversation {
 
 impl Conversation {
     /// Whether it is archived: agents do not wake it.
-    #[must_use]
     pub fn is_archived(&self) -> bool {
         self.status.as_deref() == Some(ARCHIVED)
     }

@@ -243,31 +243,26 @@ pub struct RecordLimits {
 
 impl RecordTx<'_> {
     /// The ids of what the call creates.
-    #[must_use]
     pub fn ids(&self) -> RecordIds {
         self.ids
     }
 
     /// Limits from the settings.
-    #[must_use]
     pub fn limits(&self) -> RecordLimits {
         self.limits
     }
 
     /// How many knowledge items there may be, and how much of each a list contains.
-    #[must_use]
     pub fn knowledge_limits(&self) -> KnowledgeLimits {
         self.tx.shared.knowledge_limits
     }
 
     /// How much a search in closed sessions returns.
-    #[must_use]
     pub fn session_settings(&self) -> SessionArchive {
         self.tx.shared.archiving.settings
     }
 
     /// Work that the calls of this step have done so far, in a unit that only the tools that count it give a meaning.
-    #[must_use]
     pub fn work_done(&self) -> u64 {
         self.tx.work
     }

@@ -184,7 +184,6 @@ fn pause(from: DateTime<Utc>, to: DateTime<Utc>) -> u32 {
 
 impl RunContext {
     /// The pauses between answers and what followed them, in seconds, with the one that ends `now`.
-    #[must_use]
     pub fn pauses_until(&mut self, now: DateTime<Utc>) -> Vec<u32> {
         let mut pauses = std::mem::take(&mut self.pauses);
         pauses.extend(self.answered_at.map(|answered| pause(answered, now)));

@@ -82,13 +82,11 @@ pub struct Principal {
 
 impl Principal {
     /// The tenant of the key.
-    #[must_use]
     pub fn tenant(self) -> TenantId {
         self.tenant
     }
 
     /// The key.
-    #[must_use]
     pub fn key(self) -> ApiKeyId {
         self.key
     }
@@ -96,7 +94,6 @@ impl Principal {
 
 impl OperatorStore<'_> {
     /// For requests of a command of the operator, which have no key.
-    #[must_use]
     pub fn principal(self, tenant: TenantId) -> Principal {
         Principal { tenant, key: ApiKeyId(Uuid::nil()) }
     }
@@ -104,19 +101,16 @@ impl OperatorStore<'_> {
 
 impl ApiKey {
     /// Whether it is neither revoked nor expired.
-    #[must_use]
     pub fn is_valid(&self) -> bool {
         self.revoked_at.is_none() && self.expires_in != Some(Duration::ZERO)
     }
 
     /// Whose requests the key authenticates.
-    #[must_use]
     pub fn principal(&self) -> Principal {
         Principal { tenant: self.tenant_id, key: self.id }
     }
 
     /// What it is found by once it was read: the hash of its secret, or that of issuer and audience.
-    #[must_use]
     pub fn hash(&self) -> Option<[u8; 32]> {
         match &self.issuer {
             Some(issuer) => Some(Issuer::hash(&issuer.issuer, &issuer.audience)),
@@ -167,13 +161,11 @@ fn seconds(seconds: f64) -> Option<Duration> {
 }
 
 /// The SHA-256 under which a key is stored.
-#[must_use]
 pub fn hash(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
 }
 
 /// The part of a key that is stored in plain text.
-#[must_use]
 pub fn prefix(key: &str) -> String {
     key.chars().take(PREFIX_CHARS).collect()
 }

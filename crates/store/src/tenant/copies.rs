@@ -26,7 +26,6 @@ pub struct Copies {
 
 impl Copies {
     /// Copies between these cells.
-    #[must_use]
     pub fn new(stores: &Cells<ApiStore>) -> Self {
         Self {
             home: stores.home().shared.pool.clone(),

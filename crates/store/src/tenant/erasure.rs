@@ -42,7 +42,6 @@ pub enum Target<'a> {
 
 impl Target<'_> {
     /// Id of the user or the agentable.
-    #[must_use]
     pub fn id(self) -> Uuid {
         match self {
             Self::User(id) => id.0,

@@ -23,7 +23,6 @@ pub enum GuardOwner {
 
 impl GuardOwner {
     /// Their layer.
-    #[must_use]
     pub fn layer(self) -> LayerKind {
         match self {
             Self::Tenant(_) => LayerKind::Tenant,
@@ -136,7 +135,6 @@ impl TenantStore<'_> {
     }
 
     /// The tenant as an owner of guards.
-    #[must_use]
     pub fn guard_owner(self) -> GuardOwner {
         GuardOwner::Tenant(self.tenant)
     }

@@ -35,7 +35,6 @@ impl ServerOwner {
     }
 
     /// The id of the owner.
-    #[must_use]
     pub fn id(self, tenant: TenantId) -> Uuid {
         self.user().unwrap_or(tenant.0)
     }

@@ -73,7 +73,6 @@ pub struct ServingTeam {
 
 impl ServingTeam {
     /// The agent that answers when the router picks none: the team's fallback, or else the first enabled agent.
-    #[must_use]
     pub fn fallback(&self) -> Option<&ServingAgent> {
         let stored = self.fallback.and_then(|number| self.agents.get(number.checked_sub(1)?));
         stored.filter(|agent| agent.enabled).or_else(|| self.agents.iter().find(|agent| agent.enabled))
@@ -106,7 +105,6 @@ fn nil_team() -> TeamId {
 
 impl Serving {
     /// The form of the answers of the team.
-    #[must_use]
     pub fn output(&self) -> Option<&Output> {
         match self {
             Self::Team(team) => team.output.as_ref(),

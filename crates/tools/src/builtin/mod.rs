@@ -128,13 +128,11 @@ const FILES: &[&[Listed]] = &[
 ];
 
 /// All built-in tools. Those that act outside Houston use `outside`.
-#[must_use]
 pub fn all(outside: &Outside) -> Vec<SharedTool> {
     FILES.iter().copied().flatten().map(|tool| (tool.make)(outside)).collect()
 }
 
 /// What an agent must have to be offered the built-in tool with this name; `None`: nothing, or there is none.
-#[must_use]
 pub fn needs(name: &str) -> Option<Needs> {
     FILES.iter().copied().flatten().find(|tool| tool.name == name)?.needs
 }

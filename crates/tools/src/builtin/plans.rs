@@ -235,7 +235,6 @@ impl Access for Create {
 
 impl NewPlanInfo<'_> {
     /// The list of steps of the new plan, as people see it. `plan_id`: its public id.
-    #[must_use]
     pub fn checklist(&self, plan_id: &str) -> Value {
         let questions = BTreeMap::new();
         let heading =

@@ -84,7 +84,6 @@ enum ResultQuery {
 }
 
 /// What the history contains of a large response: its first `max_bytes` bytes, its length, and how to read on.
-#[must_use]
 pub fn preview(response: &ToolResponse, id: ResultId, max_bytes: usize) -> ToolResponse {
     let text = response.text();
     let end = text.floor_char_boundary(max_bytes);

@@ -55,7 +55,6 @@ impl From<String> for ArgumentError {
 
 impl ArgumentError {
     /// What the failure means to a tool.
-    #[must_use]
     pub fn fault(&self) -> Fault {
         match self {
             Self::NoSecret(_) | Self::Header(_) => Fault::Config,

@@ -26,7 +26,6 @@ pub fn from_document(text: &str, name: &str) -> Result<Loaded, Problem> {
 }
 
 /// The first endpoint at an address that is not on the public internet, as far as its URL says so.
-#[must_use]
 pub fn not_public(loaded: &Loaded) -> Option<Problem> {
     loaded.endpoints.iter().find_map(|endpoint| {
         let url = endpoint.url.filled(|_| Ok::<_, String>("x".to_owned())).ok()?;

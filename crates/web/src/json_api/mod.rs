@@ -119,7 +119,6 @@ pub enum Effect {
 
 impl Effect {
     /// The class of a method, by RFC 9110: what is safe reads, PUT and DELETE are idempotent.
-    #[must_use]
     pub fn of(method: &Method) -> Self {
         match *method {
             Method::GET | Method::HEAD | Method::OPTIONS => Self::Read,
@@ -170,7 +169,6 @@ pub struct Loaded {
 
 impl Endpoint {
     /// The JSON Schema of the arguments: an object without additional properties.
-    #[must_use]
     pub fn schema(&self) -> Value {
         let mut properties = Map::new();
         let mut required = Vec::new();

@@ -36,7 +36,6 @@ pub enum Provider {
 
 impl Provider {
     /// Its name, as its documentation spells it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Tavily => "Tavily",
@@ -47,7 +46,6 @@ impl Provider {
     }
 
     /// The environment variable with the key.
-    #[must_use]
     pub fn key_variable(self) -> &'static str {
         match self {
             Self::Tavily => "TAVILY_API_KEY",
@@ -58,7 +56,6 @@ impl Provider {
     }
 
     /// Its address; `None`: that of the operator's own server.
-    #[must_use]
     pub fn base(self) -> Option<&'static str> {
         match self {
             Self::Tavily => Some("https://api.tavily.com"),
@@ -80,13 +77,11 @@ pub struct Search {
 
 impl Search {
     /// Searches at `base`, which may end with a slash, through `client`, with the key of an account: only SearXNG may need none.
-    #[must_use]
     pub fn new(provider: Provider, client: Client, base: &str, key: Option<Key>, now: Now) -> Self {
         Self { provider, client, base: base.trim_end_matches('/').to_owned(), key, now }
     }
 
     /// Who is asked.
-    #[must_use]
     pub fn provider(&self) -> Provider {
         self.provider
     }
@@ -215,7 +210,6 @@ pub enum SearchError {
 
 impl SearchError {
     /// What the failure means to a tool.
-    #[must_use]
     pub fn fault(&self) -> Fault {
         match self {
             Self::Query(_) | Self::Rejected { .. } => Fault::Invalid,

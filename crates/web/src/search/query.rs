@@ -20,7 +20,6 @@ pub enum Freshness {
 
 impl Freshness {
     /// The number of days.
-    #[must_use]
     pub fn days(self) -> u32 {
         match self {
             Self::Day => 1,
@@ -31,7 +30,6 @@ impl Freshness {
     }
 
     /// `day`, `week`, `month` or `year`.
-    #[must_use]
     pub fn text(self) -> &'static str {
         match self {
             Self::Day => "day",
@@ -88,7 +86,6 @@ impl Query {
     pub const DOMAINS: usize = 20;
 
     /// A question with the usual settings: ten results, the first page.
-    #[must_use]
     pub fn new(query: impl Into<String>) -> Self {
         Self {
             query: query.into(),

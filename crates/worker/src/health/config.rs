@@ -67,13 +67,11 @@ impl TickConfig {
     }
 
     /// The time between two ticks.
-    #[must_use]
     pub fn every(&self) -> Duration {
         Duration::from_secs(self.every_s)
     }
 
     /// How long a result is valid: three periods.
-    #[must_use]
     pub fn lasting(&self) -> Duration {
         self.every() * 3
     }

@@ -55,7 +55,6 @@ pub struct KindRetention {
 
 impl RetentionConfig {
     /// The days for which a kind's `what` are stored; 0: for ever.
-    #[must_use]
     pub fn days(&self, what: Aged, kind: &str) -> u32 {
         let own = self.kinds.get(kind).copied().unwrap_or_default();
         match what {

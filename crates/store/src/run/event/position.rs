@@ -57,7 +57,6 @@ impl Snapshot {
 impl EventPosition {
     /// Whether a reader can go on from here to `now`: it is not ahead, which one of another database may be, and not too many
     /// transactions behind, which would take long to read.
-    #[must_use]
     pub fn is_behind(&self, now: &Self) -> bool {
         let end = self.page.as_ref().map_or(0, |(target, ..)| target.end()).max(self.seen.end());
         end <= now.seen.end() && now.seen.end() - self.seen.end() <= MAX_BEHIND

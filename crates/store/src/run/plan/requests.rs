@@ -82,7 +82,6 @@ impl StoredPlan {
     }
 
     /// What people read: the status of its run, or `paused`.
-    #[must_use]
     pub fn status(&self) -> &'static str {
         listed_status(self.paused && self.ended_at.is_none(), self.run_status)
     }
@@ -289,7 +288,6 @@ pub(crate) async fn steps_of(
 }
 
 /// The states of steps, by their paths.
-#[must_use]
 pub fn states<'s>(steps: impl IntoIterator<Item = &'s PlanStep>) -> States {
     steps.into_iter().map(|step| (step.path.clone(), step.state.clone())).collect()
 }

@@ -23,13 +23,11 @@ use crate::workspace_file::{FileEntry, Workspace, WorkspaceFile};
 /// statement. After the others, which are named, nothing was written, and the transaction goes on.
 impl RecordTx<'_> {
     /// How much the tables of a user may hold.
-    #[must_use]
     pub fn table_limits(&self) -> TableLimits {
         self.tx.shared.knowledge_limits.tables
     }
 
     /// Tables that are created by name.
-    #[must_use]
     pub fn table_presets(&self) -> Arc<TablePresets> {
         Arc::clone(&self.tx.shared.table_presets)
     }
@@ -202,7 +200,6 @@ impl RecordTx<'_> {
     }
 
     /// How much the workspace may hold.
-    #[must_use]
     pub fn file_limits(&self) -> FileLimits {
         self.tx.shared.knowledge_limits.files
     }
