@@ -22,7 +22,7 @@ use houston_metrics::worker::Delivery;
 use houston_protocol::a2a::update::{TaskIds, update};
 use houston_protocol::a2a::{MEDIA_TYPE, PushSecrets};
 use houston_protocol::cloud_event::{CONTENT_TYPE, CloudEvent, event_id};
-use houston_store::outbox::{Answer, ClaimedDelivery, DeliveredPush, DueDeliveries, Settled};
+use houston_store::outbox::{self, Attempted, ClaimedDeliveries, DeliveredPush, DueDeliveries, Settled};
 use houston_store::{Error, Result};
 use houston_web::sink::{Attempt, Message};
 use houston_web::webhook::Signer;
@@ -34,8 +34,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::worker::Worker;
 
-/// What is being sent: each task ends when the delivery is settled. They are tasks, and not futures that this one
-/// polls, because a delivery holds a connection while it is settled: one that is not polled while this one waits for a
+/// What is being sent: each task sends what was claimed of an agentable, and ends when that is settled. They are tasks, and not futures that this one
+/// polls, because one holds a connection while it settles: one that is not polled while this one waits for a
 /// connection of its own would never give it back.
 type Sending = JoinSet<()>;
 
@@ -81,7 +81,7 @@ struct Outbox {
     worker: Arc<Worker>,
     sending: Sending,
     /// What each task sends.
-    open: HashMap<Id, ClaimedDelivery>,
+    open: HashMap<Id, ClaimedDeliveries>,
     /// The last webhook that was claimed for, if there may be others after it.
     after: Option<WebhookId>,
     /// Whether a delivery waits until it can be sent alone: until then nothing else is claimed.
@@ -110,13 +110,14 @@ impl Outbox {
             return Ok(false);
         }
         let room = webhooks.config.at_once.saturating_sub(self.sending.len());
-        let in_hand = InHand::of(self.open.values().map(|delivery| delivery.deaths));
+        let in_hand = InHand::of(self.open.values().map(|claimed| claimed.deaths));
         if room == 0 || !in_hand.takes_more(self.waits_alone) {
             return Ok(true);
         }
-        let busy = counts(self.open.values().map(|delivery| delivery.webhook));
-        let busy_tenants = counts(self.open.values().map(|delivery| delivery.tenant));
+        let busy = counts(self.open.values().map(|claimed| claimed.webhook));
+        let busy_tenants = counts(self.open.values().map(|claimed| claimed.tenant));
         let now = ids.clock().now();
+        let claim_time = TimeDelta::seconds(i64::try_from(webhooks.config.claim_s).unwrap_or(60));
         let due = DueDeliveries {
             busy: &busy,
             per_webhook: webhooks.config.per_webhook,
@@ -125,26 +126,29 @@ impl Outbox {
             limit: i64::try_from(room).unwrap_or(i64::MAX),
             after: self.after,
             now,
-            until: now + TimeDelta::seconds(i64::try_from(webhooks.config.claim_s).unwrap_or(60)),
+            until: now + claim_time,
         };
         let claimed = store.claim_deliveries(&due, ids.next()).await?;
         // Full: the others get their turn with the next claim.
         let is_full = claimed.len() >= room;
-        self.after = claimed.iter().map(|delivery| delivery.webhook).max().filter(|_| is_full);
+        self.after = claimed.iter().map(|claimed| claimed.webhook).max().filter(|_| is_full);
         let Sorted { now: claimed, later, set_aside, waits_alone } =
-            sorted(claimed, |delivery| delivery.deaths, in_hand);
+            sorted(claimed, |claimed| claimed.deaths, in_hand);
         self.waits_alone = waits_alone;
         if !later.is_empty() {
             store.give_back_deliveries(&later, now + GIVEN_BACK).await?;
         }
-        for delivery in &set_aside {
-            self::set_aside(&self.worker, delivery).await;
+        for claimed in &set_aside {
+            self::set_aside(&self.worker, claimed).await;
         }
+        // None begins that may take longer than the claim lasts.
+        let begin_until = due.until - TimeDelta::from_std(webhooks.config.timeout()).unwrap_or(claim_time);
         let events = store.delivered_events(&claimed).await?;
-        for (delivery, event) in claimed.into_iter().zip(events) {
+        for (claimed, events) in claimed.into_iter().zip(events) {
             let worker = Arc::clone(&self.worker);
-            let open = delivery.clone();
-            let sends = self.sending.spawn(async move { deliver(&worker, &delivery, event).await });
+            let open = claimed.clone();
+            let sends =
+                self.sending.spawn(async move { deliver(&worker, &claimed, events, begin_until).await });
             self.open.insert(sends.id(), open);
         }
         Ok(true)
@@ -174,7 +178,7 @@ impl Outbox {
             }
         }
         self.sending.shutdown().await;
-        let open: Vec<ClaimedDelivery> = self.open.into_values().collect();
+        let open: Vec<ClaimedDeliveries> = self.open.into_values().collect();
         let now = self.worker.ids.clock().now();
         if let Err(error) = self.worker.background.give_back_deliveries(&open, now).await {
             tracing::warn!(%error, "deliveries could not be given back; they are sent again when their claim is over");
@@ -189,48 +193,78 @@ fn counts<T: Hash + Eq>(all: impl Iterator<Item = T>) -> Vec<(T, i64)> {
     counts.into_iter().collect()
 }
 
-/// Sends one delivery and stores what became of it.
-async fn deliver(worker: &Worker, delivery: &ClaimedDelivery, event: Option<(EventOwner, Committed)>) {
+/// Sends deliveries one after the other, the first whatever the time, and stores what became of them.
+async fn deliver(
+    worker: &Worker,
+    claimed: &ClaimedDeliveries,
+    events: Vec<Option<(EventOwner, Committed)>>,
+    begin_until: DateTime<Utc>,
+) {
     let clock = worker.ids.clock();
-    let (settled, attempt) = match event {
-        _ if worker.webhooks.config.retry.given_up_at(delivery.created_at) <= clock.now() => {
-            (Settled::Dead, failed("it waited too long behind deliveries that failed"))
+    let mut attempted: Vec<Attempted> = Vec::new();
+    for (delivery, event) in claimed.deliveries.iter().zip(events) {
+        if !attempted.is_empty() && clock.now() > begin_until {
+            break;
         }
-        Some(event) => {
-            let attempt = attempt(worker, delivery, &event, clock.now()).await;
-            (judge(worker, delivery, &attempt, clock.now()), attempt)
+        let (settled, attempt) = match event {
+            _ if worker.webhooks.config.retry.given_up_at(delivery.created_at) <= clock.now() => {
+                (Settled::Dead, failed("it waited too long behind deliveries that failed"))
+            }
+            Some(event) => {
+                let attempt = attempt(worker, (claimed, delivery), &event, clock.now()).await;
+                (judge(worker, delivery, &attempt, clock.now()), attempt)
+            }
+            None => (Settled::Dead, failed("the event was erased")),
+        };
+        if let Some(error) = &attempt.error {
+            let webhook = claimed.webhook;
+            tracing::debug!(delivery = %delivery.id, %webhook, error, ?settled, "a delivery failed");
         }
-        None => (Settled::Dead, failed("the event was erased")),
-    };
-    if settled == Settled::Gone
-        && let Some(error) = off_in_all_cells(worker, delivery, clock.now()).await
+        let Attempt { status, error, .. } = attempt;
+        attempted.push(Attempted { id: delivery.id, settled, status, error, at: clock.now() });
+        if matches!(settled, Settled::Retry(_) | Settled::Gone) {
+            break;
+        }
+    }
+    if attempted.last().is_some_and(|last| last.settled == Settled::Gone)
+        && let Some(error) = off_in_all_cells(worker, claimed, clock.now()).await
     {
-        let webhook = delivery.webhook;
+        let webhook = claimed.webhook;
         tracing::warn!(%error, %webhook, "a webhook was not switched off in all cells; its event is sent again");
         return;
     }
-    let answer = Answer { status: attempt.status, error: attempt.error.as_deref() };
-    match worker.background.settle_delivery(delivery, settled, answer, clock.now()).await {
-        Ok(true) => worker.metrics.worker.delivered(counted(settled)),
-        Ok(false) => tracing::debug!(delivery = %delivery.id, "another process has taken the delivery over"),
-        Err(error) => {
-            tracing::warn!(%error, delivery = %delivery.id, "a delivery could not be settled; it is sent again");
+    let (webhook, agentable) = (claimed.webhook, claimed.agentable);
+    match worker.background.settle_deliveries(claimed, &attempted).await {
+        Ok(true) => {
+            attempted
+                .iter()
+                .for_each(|attempted| worker.metrics.worker.delivered(counted(attempted.settled)));
         }
-    }
-    if let Some(error) = attempt.error {
-        tracing::debug!(delivery = %delivery.id, webhook = %delivery.webhook, error, ?settled, "a delivery failed");
+        Ok(false) => tracing::debug!(%webhook, %agentable, "another process has taken the deliveries over"),
+        Err(error) => {
+            tracing::warn!(%error, %webhook, %agentable, "deliveries could not be settled; they are sent again");
+        }
     }
 }
 
-/// Gives up a delivery that processes end with.
-async fn set_aside(worker: &Worker, delivery: &ClaimedDelivery) {
-    let (id, webhook, deaths) = (delivery.id, delivery.webhook, delivery.deaths);
-    tracing::error!(delivery = %id, %webhook, deaths, "a delivery was set aside: processes ended while they sent it");
-    let answer = Answer { status: None, error: Some(SET_ASIDE) };
-    match worker.background.settle_delivery(delivery, Settled::Dead, answer, worker.ids.clock().now()).await {
+/// Gives up the delivery that processes end with.
+async fn set_aside(worker: &Worker, claimed: &ClaimedDeliveries) {
+    let (webhook, deaths) = (claimed.webhook, claimed.deaths);
+    let give_up = claimed.deliveries.iter().map(|delivery| Attempted {
+        id: delivery.id,
+        settled: Settled::Dead,
+        status: None,
+        error: Some(SET_ASIDE.to_owned()),
+        at: worker.ids.clock().now(),
+    });
+    let attempted: Vec<Attempted> = give_up.collect();
+    for Attempted { id, .. } in &attempted {
+        tracing::error!(delivery = %id, %webhook, deaths, "a delivery was set aside: processes ended while they sent it");
+    }
+    match worker.background.settle_deliveries(claimed, &attempted).await {
         Ok(_) => worker.metrics.worker.delivered(Delivery::Dead),
         Err(error) => {
-            tracing::warn!(%error, delivery = %id, "a delivery could not be set aside; the next look does")
+            tracing::warn!(%error, %webhook, "a delivery could not be set aside; the next look does")
         }
     }
 }
@@ -244,10 +278,10 @@ fn counted(settled: Settled) -> Delivery {
     }
 }
 
-/// Switches the webhook off in the other cells before the delivery is settled, so that this is repeated if the process dies.
-async fn off_in_all_cells(worker: &Worker, delivery: &ClaimedDelivery, now: DateTime<Utc>) -> Option<Error> {
-    let copies = worker.webhooks.copies.as_ref().filter(|_| delivery.push.is_none())?;
-    copies.switch_off_webhook(delivery.tenant, delivery.webhook, now).await.err()
+/// Switches the webhook off in the other cells before the deliveries are settled, so that this is repeated if the process dies.
+async fn off_in_all_cells(worker: &Worker, claimed: &ClaimedDeliveries, now: DateTime<Utc>) -> Option<Error> {
+    let copies = worker.webhooks.copies.as_ref().filter(|_| claimed.push.is_none())?;
+    copies.switch_off_webhook(claimed.tenant, claimed.webhook, now).await.err()
 }
 
 fn failed(why: &str) -> Attempt {
@@ -256,39 +290,38 @@ fn failed(why: &str) -> Attempt {
 
 async fn attempt(
     worker: &Worker,
-    delivery: &ClaimedDelivery,
+    (claimed, delivery): (&ClaimedDeliveries, &outbox::Delivery),
     event: &(EventOwner, Committed),
     now: DateTime<Utc>,
 ) -> Attempt {
-    if let Some(push) = &delivery.push {
-        return send_push(worker, (delivery, push), event, now).await;
+    let traceparent = delivery.traceparent.as_deref();
+    if let Some(push) = &claimed.push {
+        return send_push(worker, (claimed, push), event, traceparent, now).await;
     }
     let (owner, committed) = event;
-    let signer = match signer(worker, delivery) {
+    let signer = match signer(worker, claimed) {
         Ok(signer) => signer,
         Err(why) => return failed(&why),
     };
     let event = CloudEvent::of(owner, committed);
     let body = Bytes::from(serde_json::to_vec(&event).unwrap_or_default());
-    let traceparent = delivery.traceparent.as_deref();
-    let message =
-        Message { url: &delivery.url, id: &event.id, body, content_type: CONTENT_TYPE, traceparent };
+    let message = Message { url: &claimed.url, id: &event.id, body, content_type: CONTENT_TYPE, traceparent };
     worker.webhooks.sinks.send(&message, &signer, now).await
 }
 
 /// Signs with the secret of the webhook, and with the one before it while that is valid.
-fn signer(worker: &Worker, delivery: &ClaimedDelivery) -> std::result::Result<Signer, String> {
+fn signer(worker: &Worker, claimed: &ClaimedDeliveries) -> std::result::Result<Signer, String> {
     let keys = worker.webhooks.keys.as_ref().ok_or("HOUSTON_SECRETS_KEY is not set for the workers")?;
-    let purpose = delivery.webhook.to_string();
-    let of = Purpose { tenant: delivery.tenant, what: &purpose };
-    let sealed = std::iter::once(&delivery.sealed).chain(&delivery.old_sealed);
+    let purpose = claimed.webhook.to_string();
+    let of = Purpose { tenant: claimed.tenant, what: &purpose };
+    let sealed = std::iter::once(&claimed.sealed).chain(&claimed.old_sealed);
     let secrets: std::result::Result<Vec<_>, _> = sealed.map(|sealed| keys.open(of, sealed)).collect();
     let secrets = secrets.map_err(|error| format!("its secret cannot be opened: {error}"))?;
     Signer::new(&secrets).map_err(|error| error.to_string())
 }
 
 /// What becomes of a delivery after an attempt.
-fn judge(worker: &Worker, delivery: &ClaimedDelivery, attempt: &Attempt, now: DateTime<Utc>) -> Settled {
+fn judge(worker: &Worker, delivery: &outbox::Delivery, attempt: &Attempt, now: DateTime<Utc>) -> Settled {
     if attempt.is_accepted() {
         return Settled::Delivered;
     }
@@ -308,8 +341,9 @@ fn judge(worker: &Worker, delivery: &ClaimedDelivery, attempt: &Attempt, now: Da
 /// client gave.
 async fn send_push(
     worker: &Worker,
-    (delivery, push): (&ClaimedDelivery, &DeliveredPush),
+    (claimed, push): (&ClaimedDeliveries, &DeliveredPush),
     (owner, committed): &(EventOwner, Committed),
+    traceparent: Option<&str>,
     now: DateTime<Utc>,
 ) -> Attempt {
     let ids = TaskIds { run: push.run, context: push.context.clone() };
@@ -317,28 +351,27 @@ async fn send_push(
         // A message that was taken back: there is nothing to say.
         return Attempt { status: None, error: None, retry_after_s: None };
     };
-    let secrets = match push_secrets(worker, delivery, push) {
+    let secrets = match push_secrets(worker, claimed, push) {
         Ok(secrets) => secrets,
         Err(why) => return failed(&why),
     };
     let body = Bytes::from(serde_json::to_vec(&update).unwrap_or_default());
     let id = event_id(owner, committed.seq);
-    let traceparent = delivery.traceparent.as_deref();
-    let message = Message { url: &delivery.url, id: &id, body, content_type: MEDIA_TYPE, traceparent };
+    let message = Message { url: &claimed.url, id: &id, body, content_type: MEDIA_TYPE, traceparent };
     worker.webhooks.sinks.send_with(&message, &secrets.headers(), now).await
 }
 
 fn push_secrets(
     worker: &Worker,
-    delivery: &ClaimedDelivery,
+    claimed: &ClaimedDeliveries,
     push: &DeliveredPush,
 ) -> std::result::Result<PushSecrets, String> {
-    if delivery.sealed.is_empty() {
+    if claimed.sealed.is_empty() {
         return Ok(PushSecrets::default());
     }
     let keys = worker.webhooks.keys.as_ref().ok_or("HOUSTON_SECRETS_KEY is not set for the workers")?;
     let purpose = PushSecrets::purpose(push.run, &push.push_id);
-    let opened = keys.open(Purpose { tenant: delivery.tenant, what: &purpose }, &delivery.sealed);
+    let opened = keys.open(Purpose { tenant: claimed.tenant, what: &purpose }, &claimed.sealed);
     let opened = opened.map_err(|error| format!("its credentials cannot be opened: {error}"))?;
     serde_json::from_str(opened.expose_secret()).map_err(|_| "its credentials cannot be read".to_owned())
 }

@@ -1,5 +1,5 @@
-//! Sending deliveries: a worker claims the next one of an agentable for a time, sends it, and settles it. A worker that dies
-//! meanwhile loses its claim when the time is over, and the delivery is sent again with the same id.
+//! Sending deliveries: a worker claims the next ones of an agentable for a time, sends one after the other, and settles them
+//! together. A worker that dies meanwhile loses its claim when the time is over, and they are sent again with the same ids.
 
 use std::collections::HashMap;
 
@@ -41,37 +41,44 @@ pub struct DueDeliveries<'a> {
     pub until: DateTime<Utc>,
 }
 
-/// A delivery that this process may send.
+/// The next deliveries of an agentable to a webhook, which this process may send.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimedDelivery {
-    /// The delivery.
-    pub id: DeliveryId,
+pub struct ClaimedDeliveries {
     /// The tenant.
     pub tenant: TenantId,
     /// The webhook.
     pub webhook: WebhookId,
     /// The agentable.
     pub agentable: AgentableId,
-    /// The position of the event.
-    pub seq: i64,
-    /// Attempts before this one.
-    pub attempts: i32,
-    /// How many processes have ended with it: see [`houston_domain::quarantine`].
+    /// How many processes have ended with them: see [`houston_domain::quarantine`].
     pub deaths: i32,
-    /// When the delivery was made.
-    pub created_at: DateTime<Utc>,
-    /// Where it is sent.
+    /// Where they are sent.
     pub url: String,
     /// The secret that signs, sealed.
     pub sealed: Vec<u8>,
     /// The secret before it, sealed, while it signs, too.
     pub old_sealed: Option<Vec<u8>>,
-    /// If it is of a task that a client of A2A follows.
+    /// If they are of a task that a client of A2A follows.
     pub push: Option<DeliveredPush>,
-    /// Where its run belongs in a trace: a `traceparent`.
-    pub traceparent: Option<String>,
     /// Shows that the claim is still this process's.
     pub claim: Uuid,
+    /// In the order of their events, at least one; exactly one if a process has ended with it.
+    pub deliveries: Vec<Delivery>,
+}
+
+/// An event on its way to a webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// The position of the event.
+    pub seq: i64,
+    /// Attempts before this one.
+    pub attempts: i32,
+    /// When the delivery was made.
+    pub created_at: DateTime<Utc>,
+    /// Where its run belongs in a trace: a `traceparent`.
+    pub traceparent: Option<String>,
 }
 
 /// Of which task an event is, in the words of its client.
@@ -90,7 +97,7 @@ pub struct DeliveredPush {
 pub enum Settled {
     /// It was accepted.
     Delivered,
-    /// It is attempted again at this time; those of its agentable wait.
+    /// It is attempted again at this time; those behind it wait.
     Retry(DateTime<Utc>),
     /// It is given up.
     Dead,
@@ -108,25 +115,33 @@ impl Settled {
     }
 }
 
-/// The result of an attempt.
-#[derive(Debug, Clone, Copy)]
-pub struct Answer<'a> {
-    /// The status, if there was one.
+/// An attempt to send a delivery, and its result.
+#[derive(Debug, Clone)]
+pub struct Attempted {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// What becomes of it.
+    pub settled: Settled,
+    /// The status of the answer, if there was one.
     pub status: Option<u16>,
     /// What went wrong.
-    pub error: Option<&'a str>,
+    pub error: Option<String>,
+    /// When the answer was there.
+    pub at: DateTime<Utc>,
 }
 
 /// Maximum number of characters of an error that is stored.
 const MAX_ERROR: usize = 500;
+/// Most deliveries of an agentable that are claimed together: a run usually has three or four events.
+const MAX_TOGETHER: i32 = 16;
 
 impl RunStore {
-    /// Claims the next deliveries that are due, at most one of each agentable and webhook. Tenants take turns.
+    /// Claims the next deliveries that are due, [`MAX_TOGETHER`] of each agentable and webhook. Tenants take turns.
     pub async fn claim_deliveries(
         &self,
         due: &DueDeliveries<'_>,
         claim: Uuid,
-    ) -> Result<Vec<ClaimedDelivery>> {
+    ) -> Result<Vec<ClaimedDeliveries>> {
         // The claim ends like the ids of the process's workers, and begins at random.
         let process =
             |of: ProcessId| Uuid::from_u64_pair(claim.as_u64_pair().0 ^ claim.as_u64_pair().1, of.0);
@@ -183,7 +198,8 @@ impl RunStore {
              cross join lateral (
                    select * from houston.deliveries d
                     where d.webhook_id = c.webhook_id and d.agentable_id = c.agentable_id and d.state = 'pending'
-                    order by d.seq limit 1) d"#,
+                    order by d.seq limit case when c.deaths = 0 then $13 else 1 end) d
+             order by c.webhook_id, c.agentable_id, d.seq"#,
             due.now,
             &busy,
             &counts,
@@ -195,65 +211,87 @@ impl RunStore {
             &tenants,
             due.per_tenant,
             &of_tenants,
-            self.process.map(end_of_id).unwrap_or_default()
+            self.process.map(end_of_id).unwrap_or_default(),
+            MAX_TOGETHER
         )
-        .map(|row| ClaimedDelivery {
-            id: DeliveryId(row.id),
-            tenant: TenantId(row.tenant_id),
-            webhook: WebhookId(row.webhook_id),
-            agentable: AgentableId(row.agentable_id),
-            seq: row.seq,
-            attempts: row.attempts,
-            deaths: row.deaths.into(),
-            created_at: row.created_at,
-            url: row.url,
-            sealed: row.sealed,
-            old_sealed: row.old_sealed,
-            push: row.run_id.map(|run| DeliveredPush {
-                run: RunId(run),
-                push_id: row.push_id.unwrap_or_default(),
-                context: row.context.unwrap_or_default(),
-            }),
-            traceparent: row.traceparent,
-            claim,
-        });
-        Ok(claimed.fetch_all(&self.pool).await?)
+        .fetch_all(&self.pool)
+        .await?;
+        let mut all: Vec<ClaimedDeliveries> = Vec::new();
+        for row in claimed {
+            let delivery = Delivery {
+                id: DeliveryId(row.id),
+                seq: row.seq,
+                attempts: row.attempts,
+                created_at: row.created_at,
+                traceparent: row.traceparent,
+            };
+            let (webhook, agentable) = (WebhookId(row.webhook_id), AgentableId(row.agentable_id));
+            if let Some(last) = all.last_mut()
+                && (last.webhook, last.agentable) == (webhook, agentable)
+            {
+                last.deliveries.push(delivery);
+                continue;
+            }
+            all.push(ClaimedDeliveries {
+                tenant: TenantId(row.tenant_id),
+                webhook,
+                agentable,
+                deaths: row.deaths.into(),
+                url: row.url,
+                sealed: row.sealed,
+                old_sealed: row.old_sealed,
+                push: row.run_id.map(|run| DeliveredPush {
+                    run: RunId(run),
+                    push_id: row.push_id.unwrap_or_default(),
+                    context: row.context.unwrap_or_default(),
+                }),
+                claim,
+                deliveries: vec![delivery],
+            });
+        }
+        Ok(all)
     }
 
-    /// The events of these deliveries, with their owners, in the same order; `None` for one that was erased.
+    /// The owners of these deliveries' events, and the events, in the same order; `None` for one that was erased.
     pub async fn delivered_events(
         &self,
-        deliveries: &[ClaimedDelivery],
-    ) -> Result<Vec<Option<(EventOwner, Committed)>>> {
-        let reads: Vec<StreamRead> = deliveries
+        claimed: &[ClaimedDeliveries],
+    ) -> Result<Vec<Vec<Option<(EventOwner, Committed)>>>> {
+        let read = |of: &ClaimedDeliveries, delivery: &Delivery| StreamRead {
+            agentable: of.agentable,
+            tenant: of.tenant,
+            kind: None,
+            after: Some(delivery.seq - 1),
+            limit: 1,
+        };
+        let reads: Vec<StreamRead> = claimed
             .iter()
-            .map(|delivery| StreamRead {
-                agentable: delivery.agentable,
-                tenant: delivery.tenant,
-                kind: None,
-                after: Some(delivery.seq - 1),
-                limit: 1,
-            })
+            .flat_map(|of| of.deliveries.iter().map(move |delivery| read(of, delivery)))
             .collect();
-        let agentables: Vec<Uuid> = deliveries.iter().map(|delivery| delivery.agentable.0).collect();
-        let tenants: Vec<Uuid> = deliveries.iter().map(|delivery| delivery.tenant.0).collect();
+        let agentables: Vec<Uuid> = claimed.iter().map(|of| of.agentable.0).collect();
+        let tenants: Vec<Uuid> = claimed.iter().map(|of| of.tenant.0).collect();
         let owners: HashMap<_, _> = self.event_owners(&agentables, &tenants).await?;
         let mut connection = self.pool.acquire().await?;
-        let pages = batch::read(&mut connection, &reads).await?;
-        let events = deliveries.iter().zip(pages).map(|(delivery, page)| {
-            // One that cannot be read is given up like one that was erased.
-            let (_, events) = page.ok().flatten()?;
-            let event = events.into_iter().find(|event| event.seq == delivery.seq)?;
-            Some((owners.get(&delivery.agentable)?.clone(), event))
+        let mut pages = batch::read(&mut connection, &reads).await?.into_iter();
+        let events = claimed.iter().map(|of| {
+            let owner = owners.get(&of.agentable);
+            let pages = pages.by_ref().take(of.deliveries.len());
+            let events = of.deliveries.iter().zip(pages).map(|(delivery, page)| {
+                // One that cannot be read is given up like one that was erased.
+                let (_, events) = page.ok().flatten()?;
+                let event = events.into_iter().find(|event| event.seq == delivery.seq)?;
+                Some((owner?.clone(), event))
+            });
+            events.collect()
         });
         Ok(events.collect())
     }
 
     /// Gives back deliveries that were claimed and not begun: they are due at `at`. One whose claim is another one's now is left.
-    pub async fn give_back_deliveries(&self, claimed: &[ClaimedDelivery], at: DateTime<Utc>) -> Result<()> {
-        let webhooks: Vec<Uuid> = claimed.iter().map(|delivery| delivery.webhook.0).collect();
-        let agentables: Vec<Uuid> = claimed.iter().map(|delivery| delivery.agentable.0).collect();
-        let claims: Vec<Uuid> = claimed.iter().map(|delivery| delivery.claim).collect();
+    pub async fn give_back_deliveries(&self, claimed: &[ClaimedDeliveries], at: DateTime<Utc>) -> Result<()> {
+        let webhooks: Vec<Uuid> = claimed.iter().map(|of| of.webhook.0).collect();
+        let agentables: Vec<Uuid> = claimed.iter().map(|of| of.agentable.0).collect();
+        let claims: Vec<Uuid> = claimed.iter().map(|of| of.claim).collect();
         sqlx::query!(
             "-- store::outbox::give_back
             with held as (
@@ -274,29 +312,29 @@ impl RunStore {
         Ok(())
     }
 
-    /// Stores what became of a delivery. Returns whether the claim was still the caller's: if not, another process sends it
+    /// Stores what became of the first of the claimed deliveries, as many as were attempted; the others are due at once, or when
+    /// the last one is attempted again. Returns whether the claim was still the caller's: if not, another process sends them
     /// again, and nothing is stored.
-    pub async fn settle_delivery(
-        &self,
-        delivery: &ClaimedDelivery,
-        settled: Settled,
-        answer: Answer<'_>,
-        now: DateTime<Utc>,
-    ) -> Result<bool> {
+    pub async fn settle_deliveries(&self, of: &ClaimedDeliveries, attempted: &[Attempted]) -> Result<bool> {
+        let Some(last) = attempted.last() else { return Ok(true) };
+        let settled = attempted.iter().map(|attempted| SettledRow {
+            id: attempted.id.0,
+            state: attempted.settled.state(),
+            status: attempted.status,
+            error: attempted.error.as_ref().map(|error| error.chars().take(MAX_ERROR).collect()),
+            attempted_at: attempted.at.trunc_subsecs(6),
+        });
         let item = Settlement {
             n: 0,
-            webhook_id: delivery.webhook.0,
-            agentable_id: delivery.agentable.0,
-            id: delivery.id.0,
-            claim: delivery.claim,
-            state: settled.state(),
-            status: answer.status,
-            error: answer.error.map(|error| error.chars().take(MAX_ERROR).collect()),
+            webhook_id: of.webhook.0,
+            agentable_id: of.agentable.0,
+            claim: of.claim,
+            settled: settled.collect(),
             // In JSON, Postgres would round it up, and the next delivery be due later than now.
-            attempted_at: now.trunc_subsecs(6),
-            retry_at: if let Settled::Retry(at) = settled { Some(at.trunc_subsecs(6)) } else { None },
+            due_at: if let Settled::Retry(at) = last.settled { at } else { last.at }.trunc_subsecs(6),
         };
-        let changes_webhook = settled == Settled::Gone || delivery.push.is_some();
+        let is_gone = last.settled == Settled::Gone;
+        let changes_webhook = is_gone || of.push.is_some();
         let may_be_batched = !changes_webhook && !self.is_unbatched;
         if may_be_batched && self.batchers.settlements.submit(item.clone()).await.is_some() {
             return Ok(true);
@@ -321,11 +359,11 @@ impl RunStore {
         if settle(&mut tx, &mut [item]).await?.is_empty() {
             return Ok(false);
         }
-        if settled == Settled::Gone {
-            switch_off(&mut tx, delivery.webhook, GONE, now).await?;
+        if is_gone {
+            switch_off(&mut tx, of.webhook, GONE, last.at).await?;
         }
-        if delivery.push.is_some() {
-            task_push::close(&mut tx, delivery.webhook.0).await?;
+        if of.push.is_some() {
+            task_push::close(&mut tx, of.webhook.0).await?;
         }
         tx.commit().await?;
         Ok(true)
@@ -357,20 +395,26 @@ impl RunStore {
     }
 }
 
-/// What became of a delivery, as the statements read it.
+/// What became of claimed deliveries, as the statements read it.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Settlement {
     /// Index in its batch.
     n: usize,
     webhook_id: Uuid,
     agentable_id: Uuid,
-    id: Uuid,
     claim: Uuid,
+    settled: Vec<SettledRow>,
+    /// When the next one is due, if there is one.
+    due_at: DateTime<Utc>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct SettledRow {
+    id: Uuid,
     state: &'static str,
     status: Option<u16>,
     error: Option<String>,
     attempted_at: DateTime<Utc>,
-    retry_at: Option<DateTime<Utc>>,
 }
 
 /// Settles deliveries together: one commit, where each would have one of its own.
@@ -388,7 +432,7 @@ impl Batch for Settlements {
     }
 
     fn bytes(item: &Settlement) -> usize {
-        item.error.as_ref().map_or(0, String::len)
+        item.settled.iter().filter_map(|row| row.error.as_ref()).map(String::len).sum()
     }
 
     async fn write(
@@ -433,22 +477,23 @@ async fn settle(connection: &mut PgConnection, items: &mut [Settlement]) -> Resu
         "-- store::outbox::settle::write
         with i as materialized (
             select * from jsonb_to_recordset($1) as i (
-                webhook_id uuid, agentable_id uuid, id uuid, state text, status integer, error text,
-                attempted_at timestamptz, retry_at timestamptz)),
+                webhook_id uuid, agentable_id uuid, due_at timestamptz, settled jsonb)),
+        s as materialized (
+            select s.* from i cross join lateral jsonb_to_recordset(i.settled) as s (
+                id uuid, state text, status integer, error text, attempted_at timestamptz)),
         settled as (
             update houston.deliveries d
-               set state = i.state, attempts = d.attempts + 1, status = i.status, error = i.error,
-                   attempted_at = i.attempted_at
-              from i where d.id = i.id),
+               set state = s.state, attempts = d.attempts + 1, status = s.status, error = s.error,
+                   attempted_at = s.attempted_at
+              from s where d.id = s.id),
         m as materialized (
             select i.*, exists (
                    select from houston.deliveries d
                     where d.webhook_id = i.webhook_id and d.agentable_id = i.agentable_id and d.state = 'pending'
-                      and (d.id <> i.id or i.retry_at is not null)) as has_more
+                      and not exists (select from s where s.id = d.id and s.state <> 'pending')) as has_more
               from i),
         next as (
-            update houston.open_deliveries o
-               set due_at = coalesce(m.retry_at, m.attempted_at), claim = null, deaths = 0
+            update houston.open_deliveries o set due_at = m.due_at, claim = null, deaths = 0
               from m where m.has_more and o.webhook_id = m.webhook_id and o.agentable_id = m.agentable_id)
         delete from houston.open_deliveries o using m
          where not m.has_more and o.webhook_id = m.webhook_id and o.agentable_id = m.agentable_id",

@@ -11,7 +11,7 @@ use houston_domain::step::RunTransition;
 use houston_domain::webhook::MAX_PENDING;
 use houston_store::Error;
 use houston_store::fan_out::FannedOut;
-use houston_store::outbox::{Answer, ClaimedDelivery, DueDeliveries, Settled};
+use houston_store::outbox::{Attempted, ClaimedDeliveries, DueDeliveries, Settled};
 use houston_store::task_push::{NewTaskPush, StoredPush};
 use houston_store::webhook::{NewWebhook, UpdateWebhook};
 use sqlx::{Connection as _, PgConnection};
@@ -137,7 +137,7 @@ async fn reader_exists_only_while_a_webhook_is_on() {
     assert!(!test.runs().has_webhooks().await.unwrap() || delivered(&test, webhook).is_empty());
 }
 
-async fn claim(test: &TestStore, per_webhook: i64) -> Vec<ClaimedDelivery> {
+async fn claim(test: &TestStore, per_webhook: i64) -> Vec<ClaimedDeliveries> {
     let now = test.ids.clock().now();
     let due = DueDeliveries {
         busy: &[],
@@ -152,8 +152,31 @@ async fn claim(test: &TestStore, per_webhook: i64) -> Vec<ClaimedDelivery> {
     static CLAIMS: AtomicU64 = AtomicU64::new(1);
     let claim = uuid::Uuid::from_u128(CLAIMS.fetch_add(1, Ordering::Relaxed).into());
     let mut claimed = test.runs().claim_deliveries(&due, claim).await.unwrap();
-    claimed.sort_by_key(|delivery| delivery.agentable);
+    claimed.sort_by_key(|claimed| claimed.agentable);
     claimed
+}
+
+/// Stores what became of the first of the claimed deliveries, one for each of `settled`.
+async fn settle(
+    test: &TestStore,
+    claimed: &ClaimedDeliveries,
+    settled: &[Settled],
+) -> houston_store::Result<bool> {
+    let attempted = claimed.deliveries.iter().zip(settled).map(|(delivery, settled)| {
+        let (status, error) = match settled {
+            Settled::Delivered => (204, None),
+            Settled::Gone => (410, None),
+            Settled::Retry(_) | Settled::Dead => (500, Some("no".to_owned())),
+        };
+        Attempted {
+            id: delivery.id,
+            settled: *settled,
+            status: Some(status),
+            error,
+            at: test.ids.clock().now(),
+        }
+    });
+    test.runs().settle_deliveries(claimed, &attempted.collect::<Vec<_>>()).await
 }
 
 /// A webhook of a tenant with a delivery for each of these, which is due since so many minutes.
@@ -224,27 +247,34 @@ async fn failed_delivery_holds_back_its_agentable_only() {
     }
     read(&test, 100).await;
     let now = test.ids.clock().now();
-    let failed = Answer { status: Some(500), error: Some("no") };
     let first = claim(&test, 4).await;
-    assert_eq!(first.len(), 2, "one of each agentable: {first:?}");
+    assert_eq!(first.len(), 2, "those of each agentable: {first:?}");
     assert!(claim(&test, 4).await.is_empty(), "both are being sent");
     let waits = Settled::Retry(now + TimeDelta::hours(1));
-    assert!(test.runs().settle_delivery(&first[0], waits, failed, now).await.unwrap());
-    let fine = Answer { status: Some(204), error: None };
-    assert!(test.runs().settle_delivery(&first[1], Settled::Delivered, fine, now).await.unwrap());
-    assert!(
-        !test.runs().settle_delivery(&first[1], Settled::Delivered, fine, now).await.unwrap(),
-        "a claim settles once"
-    );
+    assert!(settle(&test, &first[0], &[Settled::Delivered, waits]).await.unwrap());
+    assert!(settle(&test, &first[1], &[Settled::Delivered]).await.unwrap());
+    assert!(!settle(&test, &first[1], &[Settled::Delivered]).await.unwrap(), "a claim settles once");
+    let states =
+        "select string_agg(state || attempts, ' ' order by agentable_id, seq) from houston.deliveries
+                   where attempts > 0";
+    assert_eq!(test.sql(states).trim(), "delivered1 pending1 delivered1");
     let second = claim(&test, 4).await;
+    let seqs = |claimed: &ClaimedDeliveries| claimed.deliveries.iter().map(|one| one.seq).collect::<Vec<_>>();
     assert_eq!(second.len(), 1, "{second:?}");
-    assert_eq!((second[0].agentable, second[0].seq), (first[1].agentable, first[1].seq + 1));
+    assert_eq!((second[0].agentable, seqs(&second[0])), (first[1].agentable, seqs(&first[1])[1..].to_vec()));
     // What is new waits behind the one that failed.
     turn(&test, first[0].agentable).await;
     read(&test, 100).await;
     assert!(claim(&test, 4).await.is_empty());
     let events = test.runs().delivered_events(&second).await.unwrap();
-    assert_eq!(events[0].as_ref().unwrap().1.seq, second[0].seq);
+    let events: Vec<i64> = events[0].iter().map(|event| event.as_ref().unwrap().1.seq).collect();
+    assert_eq!(events, seqs(&second[0]));
+    assert!(settle(&test, &second[0], &vec![Settled::Delivered; events.len()]).await.unwrap());
+    assert_eq!(
+        test.sql("select count(*) from houston.open_deliveries").trim(),
+        "1",
+        "that of the one that failed"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -266,13 +296,16 @@ async fn push_that_ends_while_deliveries_are_made_waits_for_them() {
         "insert into houston.deliveries (id, tenant_id, webhook_id, agentable_id, seq, topic, created_at)
                 select $1, tenant_id, webhook_id, agentable_id, seq + 100, topic, created_at
                   from houston.deliveries where id = $2";
-    sqlx::query(make).bind(uuid::Uuid::from_u128(1)).bind(delivery.id.0).execute(&mut *reader).await.unwrap();
-    let now = test.ids.clock().now();
-    let gone = Answer { status: Some(410), error: None };
+    sqlx::query(make)
+        .bind(uuid::Uuid::from_u128(1))
+        .bind(delivery.deliveries[0].id.0)
+        .execute(&mut *reader)
+        .await
+        .unwrap();
     let settling = async {
         loop {
             // On a busy machine it waits for longer than `lock_timeout`.
-            match test.runs().settle_delivery(delivery, Settled::Gone, gone, now).await {
+            match settle(&test, delivery, &[Settled::Gone]).await {
                 Err(error) if error.sqlstate().as_deref() == Some("55P03") => {}
                 result => return result,
             }
@@ -302,17 +335,15 @@ async fn delivery_is_settled_while_it_is_asked_for_again() {
     let webhook = subscribe(&test, &["run.finished"], None).await;
     turn(&test, test.goal).await;
     read(&test, 100).await;
-    let fine = Answer { status: Some(204), error: None };
     for _ in 0..40 {
         let [delivery] = &claim(&test, 4).await[..] else { panic!("it was not asked for again") };
         let now = test.ids.clock().now();
-        let again = async { test.requests().redeliver(webhook, delivery.id, now).await };
-        let settle = async { test.runs().settle_delivery(delivery, Settled::Delivered, fine, now).await };
-        let (settled, asked) = tokio::join!(settle, again);
+        let again = async { test.requests().redeliver(webhook, delivery.deliveries[0].id, now).await };
+        let (settled, asked) = tokio::join!(settle(&test, delivery, &[Settled::Delivered]), again);
         assert!(settled.unwrap());
         asked.unwrap();
         // If it was settled last.
-        test.requests().redeliver(webhook, delivery.id, now).await.unwrap();
+        test.requests().redeliver(webhook, delivery.deliveries[0].id, now).await.unwrap();
     }
 }
 
@@ -404,21 +435,19 @@ async fn processes_that_end_with_a_delivery_are_counted() {
     }
     read(&test, 100).await;
     let now = test.ids.clock().now();
-    let deaths = |claimed: &[ClaimedDelivery]| claimed.iter().map(|one| one.deaths).collect::<Vec<_>>();
+    let deaths = |claimed: &[ClaimedDeliveries]| claimed.iter().map(|one| one.deaths).collect::<Vec<_>>();
     let first = claim(&test, 4).await;
     assert_eq!(deaths(&first), [0, 0]);
     ends(&test);
     let second = claim(&test, 4).await;
     assert_eq!(deaths(&second), [1, 1]);
-    let fine = Answer { status: Some(204), error: None };
-    assert!(test.runs().settle_delivery(&second[0], Settled::Delivered, fine, now).await.unwrap());
+    assert!(settle(&test, &second[0], &[Settled::Delivered]).await.unwrap());
     test.runs().give_back_deliveries(&second[1..], now).await.unwrap();
-    assert!(
-        !test.runs().settle_delivery(&second[1], Settled::Delivered, fine, now).await.unwrap(),
-        "it was given back"
-    );
+    assert!(!settle(&test, &second[1], &[Settled::Delivered]).await.unwrap(), "it was given back");
     let third = claim(&test, 4).await;
-    assert_eq!(deaths(&third), [0, 1], "the next one of the first, and the second one again");
+    assert_eq!(deaths(&third), [0, 1], "the next ones of the first, and the second one again");
+    let counts: Vec<usize> = third.iter().map(|one| one.deliveries.len()).collect();
+    assert_eq!(counts, [first[0].deliveries.len() - 1, 1], "what a process has ended with is sent by itself");
     // A claim that is over gives nothing back.
     test.runs().give_back_deliveries(&second, now).await.unwrap();
     ends(&test);
