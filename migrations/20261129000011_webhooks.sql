@@ -50,7 +50,7 @@ create unique index webhooks_by_run on houston.webhooks (agentable_id, run_id, p
 
 -- One event for one webhook. The body is made from the event when it is sent.
 create table houston.deliveries (
-    id uuid primary key,
+    id uuid not null,
     tenant_id uuid not null,
     webhook_id uuid not null references houston.webhooks on delete cascade,
     agentable_id uuid not null references houston.agentables on delete cascade,
@@ -63,11 +63,10 @@ create table houston.deliveries (
     error text,
     created_at timestamptz not null,
     attempted_at timestamptz,
+    primary key (webhook_id, id),
     -- an event is delivered once, whatever reads it twice
-    unique (webhook_id, agentable_id, seq)
+    unique (agentable_id, webhook_id, seq)
 );
-create index deliveries_by_webhook on houston.deliveries (webhook_id, id);
-create index deliveries_by_agentable on houston.deliveries (agentable_id);
 -- The next delivery of an agentable.
 create index deliveries_pending on houston.deliveries (webhook_id, agentable_id, seq) where state = 'pending';
 -- Those that are deleted after a time.
@@ -86,10 +85,9 @@ create table houston.open_deliveries (
     claim uuid,
     -- how many processes have ended with the next delivery, before what became of it was stored
     deaths smallint not null default 0,
-    primary key (webhook_id, agentable_id)
+    primary key (agentable_id, webhook_id)
 );
 create index open_deliveries_due on houston.open_deliveries (webhook_id, due_at);
-create index open_deliveries_by_agentable on houston.open_deliveries (agentable_id);
 
 -- Requests to deliver again what happened since a time. A row exists until that is done.
 create table houston.replays (

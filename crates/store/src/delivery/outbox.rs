@@ -383,8 +383,8 @@ impl RunStore {
         .await?;
         let gone = sqlx::query!(
             "-- store::outbox::forget
-            delete from houston.deliveries where id = any (array(
-                   select id from houston.deliveries where state <> 'pending' and attempted_at < $1
+            delete from houston.deliveries where ctid = any (array(
+                   select ctid from houston.deliveries where state <> 'pending' and attempted_at < $1
                     order by attempted_at limit $2))",
             before,
             limit
@@ -479,13 +479,13 @@ async fn settle(connection: &mut PgConnection, items: &mut [Settlement]) -> Resu
             select * from jsonb_to_recordset($1) as i (
                 webhook_id uuid, agentable_id uuid, due_at timestamptz, settled jsonb)),
         s as materialized (
-            select s.* from i cross join lateral jsonb_to_recordset(i.settled) as s (
+            select i.webhook_id, s.* from i cross join lateral jsonb_to_recordset(i.settled) as s (
                 id uuid, state text, status integer, error text, attempted_at timestamptz)),
         settled as (
             update houston.deliveries d
                set state = s.state, attempts = d.attempts + 1, status = s.status, error = s.error,
                    attempted_at = s.attempted_at
-              from s where d.id = s.id),
+              from s where d.webhook_id = s.webhook_id and d.id = s.id),
         m as materialized (
             select i.*, exists (
                    select from houston.deliveries d

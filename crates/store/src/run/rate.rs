@@ -68,57 +68,69 @@ impl Batch for TokenCounts {
     }
 
     async fn write(&self, connection: &mut PgConnection, items: &mut [Tokens]) -> Result<Vec<Option<()>>> {
-        // One after the other: several may be of one user.
-        for item in &*items {
-            count(&mut *connection, self.0, *item).await?;
-        }
+        count(connection, self.0, items).await?;
         Ok(vec![Some(()); items.len()])
     }
 }
 
-/// Counts tokens of a user's limit: those that were booked, or what a run took beyond them, which may be less than nothing. The
-/// limit may be exceeded, by `longest_wait_s` at most: whatever is beyond that is not counted. Returns in how many seconds no
-/// token would have been used any more without these; `None` if there is no such run.
+/// Counts tokens of users' limits: those that were booked, and what runs took beyond them, which may be less than nothing. A limit
+/// may be exceeded, by `longest_wait_s` at most: whatever is beyond that is not counted. Returns for each user in how many seconds
+/// no token would have been used any more without these.
 pub(crate) async fn count(
     connection: impl PgExecutor<'_>,
     limit: TokenQuota,
-    tokens: Tokens,
-) -> Result<Option<f64>> {
-    let (user, agentable, run, booked) = match tokens {
-        Tokens::Booked(user, tokens) => (Some(user.0), None, None, Some(tokens)),
-        Tokens::Taken(agentable, run) => (None, Some(agentable.0), Some(run.0), None),
-    };
+    tokens: &[Tokens],
+) -> Result<Vec<f64>> {
+    let (mut users, mut agentables, mut runs, mut booked) = (vec![], vec![], vec![], vec![]);
+    for tokens in tokens {
+        let (user, of_run, tokens) = match *tokens {
+            Tokens::Booked(user, tokens) => (Some(user.0), None, Some(tokens)),
+            Tokens::Taken(agentable, run) => (None, Some((agentable.0, run.0)), None),
+        };
+        users.push(user);
+        agentables.push(of_run.map(|(agentable, _)| agentable));
+        runs.push(of_run.map(|(_, run)| run));
+        booked.push(tokens);
+    }
     let ahead = sqlx::query_scalar!(
         r#"-- store::rate::count
         with i as materialized (
             -- What is read from a provider's cache costs little, and is most of what a long conversation sends.
-            select coalesce($1, k.user_id) as user_id, r.used, coalesce($4::bigint, r.used - r.booked) as more
-              from (values (true)) v
-              left join lateral (select o.user_id from houston.run_locks o where o.agentable_id = $2) k on true
+            select coalesce(i.user_id, k.user_id) as user_id, r.used, coalesce(i.booked, r.used - r.booked) as more
+              from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[]) as i (user_id, agentable_id, run_id, booked)
+              left join lateral (select o.user_id from houston.run_locks o where o.agentable_id = i.agentable_id) k on true
               left join lateral (
                    select greatest(0, o.input_tokens - o.cache_read_tokens + o.output_tokens) as used,
                           coalesce(o.booked_tokens, 0) as booked
-                     from houston.runs o where o.id = $3) r on true),
+                     from houston.runs o where o.id = i.run_id) r on true),
         t as materialized (
-            select i.*, n.at, $6::interval * (i.more::double precision / $5::bigint) as takes, n.at + $6 + $7::interval as last
-              from i cross join (select clock_timestamp() as at) n where i.user_id is not null and i.more is not null)
+            select u.*, n.at, n.at + $6 + $7::interval as last
+              from (select i.user_id, $6::interval * (sum(i.more)::double precision / $5::bigint) as takes,
+                           bool_or(i.more > 0) as takes_some, avg(nullif(i.used, 0))::double precision as used,
+                           power(0.7, count(nullif(i.used, 0)))::double precision as old_share
+                      from i where i.user_id is not null and i.more is not null group by i.user_id) u
+             cross join (select clock_timestamp() as at) n)
         insert into houston.rates as r (owner_id, name, free_at, per_run)
-        select t.user_id, 'tokens', least(t.at + t.takes, t.last), nullif(t.used, 0) from t
+        -- In the order of users, so that two processes do not wait for each other.
+        select t.user_id, 'tokens', least(t.at + t.takes, t.last), t.used from t order by t.user_id
             on conflict (owner_id, name) do update
                -- What is given back was counted from a time that may have passed since.
-               set free_at = (select least(case when t.more > 0 then greatest(r.free_at, t.at) else r.free_at end + t.takes, t.last)
-                                from t),
-                   per_run = coalesce(r.per_run * 0.7 + excluded.per_run * 0.3, excluded.per_run, r.per_run)
-        returning extract(epoch from r.free_at - (select t.at + t.takes from t))::double precision as "ahead!""#,
-        user,
-        agentable,
-        run,
-        booked,
+               set free_at = (select least(case when t.takes_some then greatest(r.free_at, t.at) else r.free_at end + t.takes,
+                                           t.last)
+                                from t where t.user_id = r.owner_id),
+                   per_run = (select coalesce(r.per_run * t.old_share + t.used * (1 - t.old_share), t.used, r.per_run)
+                                from t where t.user_id = r.owner_id)
+        returning (select extract(epoch from r.free_at - (t.at + t.takes)) from t
+                    where t.user_id = r.owner_id)::double precision as "ahead!""#,
+        &users as &[Option<Uuid>],
+        &agentables as &[Option<Uuid>],
+        &runs as &[Option<Uuid>],
+        &booked as &[Option<i64>],
         i64::from(limit.quota),
         seconds(limit.window_s),
         seconds(limit.longest_wait_s)
     );
-    Ok(ahead.fetch_optional(connection).await?)
+    Ok(ahead.fetch_all(connection).await?)
 }
 
 impl RunStore {

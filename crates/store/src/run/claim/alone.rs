@@ -213,8 +213,8 @@ impl RunStore {
         let Some(tokens) = candidate.admission.map(|of| of.tokens) else { return Ok(Claim::Nothing) };
         // Behind those that were counted before. This writes nothing else, so it waits for no disk while it holds the user's row.
         let limit = self.rates.tokens;
-        let ahead = count(&self.pool, limit, Tokens::Booked(candidate.run.user, tokens)).await?;
-        let wait = limit.admit(ahead.unwrap_or(0.0), None).wait.unwrap_or_default();
+        let ahead = count(&self.pool, limit, &[Tokens::Booked(candidate.run.user, tokens)]).await?;
+        let wait = limit.admit(ahead.first().copied().unwrap_or(0.0), None).wait.unwrap_or_default();
         let mut tx = self.pool.begin().await?;
         lock(&mut tx, request).await?;
         let again = claims.candidate(&mut tx, request).await?;
