@@ -91,8 +91,8 @@ impl Dispatcher {
             Target::Of(shard) => self.of(shard, request).await,
             Target::Home => self.continued(self.routers.home(), request).await,
             Target::Any => self.any(request).await,
-            Target::Page(list) => self.page(request, list).await,
-            Target::Health => self.health(request).await,
+            Target::Page(list) => self.page(request, list).await.unwrap_or_else(|refused| refused),
+            Target::Health => self.health(request).await.unwrap_or_else(|refused| refused),
             Target::Ready => self.ready(request).await,
             Target::Copied => self.copied(request).await,
         }
@@ -188,23 +188,20 @@ impl Dispatcher {
     }
 
     /// The newest items of all cells.
-    async fn page(&self, request: Request, list: List) -> Response {
+    async fn page(&self, request: Request, list: List) -> Result<Response, Response> {
         let query = PageQuery { limit: parameter(request.uri(), "limit"), cursor: None };
         let (mut parts, body) = request.into_parts();
         // One that is wrong is refused by each cell.
         let authority = self.authority(&mut parts).await;
         let request = Request::from_parts(parts, body);
         let Ok(authority) = authority else {
-            return self.continued(self.routers.home(), request).await;
+            return Ok(self.continued(self.routers.home(), request).await);
         };
         if let Some(user) = authority.and_then(|authority| authority.caller.user()) {
             // The other cells have nothing of the only user of this key.
-            return self.of(shard(user), request).await;
+            return Ok(self.of(shard(user), request).await);
         }
-        let (pages, missing): (Vec<Page<Value>>, Missing) = match parsed(self.ask_all(request).await).await {
-            Ok(found) => found,
-            Err(response) => return response,
-        };
+        let (pages, missing) = parsed::<Page<Value>>(self.ask_all(request).await).await?;
         // Each cell has checked the limit.
         let limit = query.limit().unwrap_or(1);
         let mut has_more = false;
@@ -220,16 +217,12 @@ impl Dispatcher {
         let next = NextPage::of(list, limit, &mut items, |(position, _)| *position);
         let data: Vec<Value> =
             items.into_iter().filter(|(_, item)| !item.is_null()).map(|(_, item)| item).collect();
-        (missing, axum::Json(next.page(data))).into_response()
+        Ok((missing, axum::Json(next.page(data))).into_response())
     }
 
     /// The worst status of each check.
-    async fn health(&self, request: Request) -> Response {
-        let (reports, missing): (Vec<HealthResponse>, Missing) =
-            match parsed(self.ask_all(request).await).await {
-                Ok(found) => found,
-                Err(response) => return response,
-            };
+    async fn health(&self, request: Request) -> Result<Response, Response> {
+        let (reports, missing) = parsed::<HealthResponse>(self.ask_all(request).await).await?;
         let mut all = HealthResponse { status: HealthStatus::Ok, checked_at: None, checks: Vec::new() };
         for report in reports {
             all.status = all.status.max(report.status);
@@ -247,7 +240,7 @@ impl Dispatcher {
             let since = Time(self.apps.home().now());
             all.checks.push(HealthCheckResponse { id: "cells".to_owned(), status: HealthStatus::Red, since });
         }
-        (missing, axum::Json(all)).into_response()
+        Ok((missing, axum::Json(all)).into_response())
     }
 
     /// Ready while one cell is: a cell that is down must not stop the others.

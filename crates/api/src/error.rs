@@ -16,8 +16,9 @@ use houston_domain::question::QuestionState;
 use houston_domain::rate::Quota;
 use houston_domain::run::RunStatus;
 use houston_domain::scope::{Scope, Scopes};
+use houston_domain::setting::WrongSetting;
 use houston_protocol::problem::{FieldError, Problem, ProblemCode};
-use houston_store::FolderError;
+use houston_store::{Error, FolderError};
 use serde_json::Value;
 
 use crate::wiring::ExplainError;
@@ -301,10 +302,10 @@ pub enum ApiError {
     },
     /// Postgres is unreachable, or the process is shutting down.
     #[error("the service is temporarily unavailable; try again in a second")]
-    Unavailable(#[source] Option<houston_store::Error>),
+    Unavailable(#[source] Option<Error>),
     /// An unexpected error of the server.
     #[error("internal error; report the request id to the operator, whose log has the cause")]
-    Internal(#[source] houston_store::Error),
+    Internal(#[source] Error),
 }
 
 /// The result of most functions here.
@@ -313,73 +314,55 @@ pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 impl ApiError {
     /// The stable code of the variant, e.g. `not_found`.
     pub fn code(&self) -> ProblemCode {
-        match self {
-            Self::Unauthorized | Self::InvalidJwt(_) => ProblemCode::Unauthorized,
-            Self::InvalidSignature(_) => ProblemCode::InvalidSignature,
+        /// `match` with the codes of the variants that have their names, and others.
+        macro_rules! code {
+            ($($name:ident)+; $($variants:pat => $code:expr,)+) => {
+                match self {
+                    $(Self::$name { .. } => ProblemCode::$name,)+
+                    $($variants => $code,)+
+                }
+            };
+        }
+        code! {
+            Unauthorized InvalidSignature TooManyKeys NotFound MethodNotAllowed InvalidJson InvalidRequest
+            UnsupportedMediaType BodyTooLarge BodyMissing BrokenBody MessageTooLarge EmptyMessage
+            InvalidCursor InvalidPosition EventLogExpired InvalidIdempotencyKey IdempotencyKeyReused
+            AlreadyExists NotCreatable Full StaleVersion UnreadableFiles McpServerFailed QuestionClosed
+            TooLarge InvalidState Archived TooManyPending RateLimited TooManyStreams TooManyDocuments
+            TimedOut Unavailable Internal RunInProgress;
+            Self::InvalidJwt(_) => ProblemCode::Unauthorized,
             Self::NoIssuerKeys => ProblemCode::Unavailable,
             Self::MissingScope { .. } | Self::BoundKey | Self::NeverShown => ProblemCode::Forbidden,
-            Self::TooManyKeys => ProblemCode::TooManyKeys,
-            Self::NotFound { .. } => ProblemCode::NotFound,
-            Self::MethodNotAllowed => ProblemCode::MethodNotAllowed,
-            Self::InvalidJson { .. } => ProblemCode::InvalidJson,
-            Self::InvalidRequest { .. } => ProblemCode::InvalidRequest,
-            Self::UnsupportedMediaType { .. } => ProblemCode::UnsupportedMediaType,
-            Self::BodyTooLarge { .. } => ProblemCode::BodyTooLarge,
-            Self::BodyMissing => ProblemCode::BodyMissing,
-            Self::BrokenBody => ProblemCode::BrokenBody,
-            Self::MessageTooLarge { .. } => ProblemCode::MessageTooLarge,
-            Self::EmptyMessage => ProblemCode::EmptyMessage,
-            Self::InvalidCursor => ProblemCode::InvalidCursor,
-            Self::InvalidPosition { .. } => ProblemCode::InvalidPosition,
-            Self::EventLogExpired(_) => ProblemCode::EventLogExpired,
-            Self::InvalidIdempotencyKey => ProblemCode::InvalidIdempotencyKey,
-            Self::IdempotencyKeyReused => ProblemCode::IdempotencyKeyReused,
-            Self::AlreadyExists { .. } => ProblemCode::AlreadyExists,
-            Self::NotCreatable { .. } => ProblemCode::NotCreatable,
-            Self::Full { .. } => ProblemCode::Full,
             Self::Refused(code, _) => *code,
-            Self::StaleVersion { .. } => ProblemCode::StaleVersion,
-            Self::UnreadableFiles { .. } => ProblemCode::UnreadableFiles,
-            Self::McpServerFailed { .. } => ProblemCode::McpServerFailed,
-            Self::MessageRejected { .. } | Self::RunInProgress { .. } => ProblemCode::RunInProgress,
-            Self::QuestionClosed { .. } => ProblemCode::QuestionClosed,
-            Self::TooLarge { .. } => ProblemCode::TooLarge,
-            Self::InvalidState { .. } => ProblemCode::InvalidState,
-            Self::Archived { .. } => ProblemCode::Archived,
-            Self::FeedAgentBusy { .. } => ProblemCode::RunInProgress,
-            Self::TooManyPending { .. } => ProblemCode::TooManyPending,
-            Self::RateLimited { .. } => ProblemCode::RateLimited,
-            Self::TooManyStreams { .. } => ProblemCode::TooManyStreams,
-            Self::TooManyDocuments { .. } => ProblemCode::TooManyDocuments,
-            Self::TimedOut { .. } => ProblemCode::TimedOut,
-            Self::Unavailable(_) => ProblemCode::Unavailable,
-            Self::Internal(_) => ProblemCode::Internal,
+            Self::MessageRejected { .. } | Self::FeedAgentBusy { .. } => ProblemCode::RunInProgress,
         }
     }
 }
 
-impl From<houston_store::Error> for ApiError {
-    fn from(error: houston_store::Error) -> Self {
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
         match error {
-            houston_store::Error::NotFound { what } => Self::NotFound { what },
-            houston_store::Error::Full { what, limit } => Self::Full { what, limit },
-            houston_store::Error::RunInProgress { run } => Self::MessageRejected { run },
-            houston_store::Error::EventsExpired { from } => Self::EventLogExpired(from),
-            houston_store::Error::TooLarge { what, limit } => Self::TooLarge { what, limit },
-            error @ (houston_store::Error::NoSuchPosition { .. }
-            | houston_store::Error::InsideTurn { .. }) => Self::field("/position", error.to_string()),
-            houston_store::Error::Folder(FolderError::Obstacle(obstacle)) => {
-                Self::field("/path", obstacle.to_string())
+            Error::NotFound { what } => Self::NotFound { what },
+            Error::Full { what, limit } => Self::Full { what, limit },
+            Error::RunInProgress { run } => Self::MessageRejected { run },
+            Error::EventsExpired { from } => Self::EventLogExpired(from),
+            Error::TooLarge { what, limit } => Self::TooLarge { what, limit },
+            Error::NoSuchPosition { .. } | Error::InsideTurn { .. } => {
+                Self::field("/position", error.to_string())
             }
-            error @ (houston_store::Error::Folder(_)
-            | houston_store::Error::Objects(_)
-            | houston_store::Error::NoObjects) => Self::Unavailable(Some(error)),
-            houston_store::Error::TooManyPending { pending, limit } => {
-                Self::TooManyPending { pending, limit }
-            }
+            Error::Folder(FolderError::Obstacle(obstacle)) => Self::field("/path", obstacle.to_string()),
+            Error::Folder(_) | Error::Objects(_) | Error::NoObjects => Self::Unavailable(Some(error)),
+            Error::TooManyPending { pending, limit } => Self::TooManyPending { pending, limit },
             error if error.is_transient() => Self::Unavailable(Some(error)),
             error => Self::Internal(error),
         }
+    }
+}
+
+impl From<WrongSetting> for ApiError {
+    /// [`Self::InvalidRequest`] at its place.
+    fn from(WrongSetting { pointer, reason }: WrongSetting) -> Self {
+        Self::field(&pointer, reason)
     }
 }
 
@@ -411,9 +394,9 @@ impl ApiError {
     }
 
     /// Converts an error of the store; a value of this field that another resource has becomes [`Self::AlreadyExists`].
-    pub(crate) fn taken(field: &'static str) -> impl FnOnce(houston_store::Error) -> Self {
+    pub(crate) fn taken(field: &'static str) -> impl FnOnce(Error) -> Self {
         move |error| match error {
-            houston_store::Error::Exists { what, existing } => Self::AlreadyExists { what, field, existing },
+            Error::Exists { what, existing } => Self::AlreadyExists { what, field, existing },
             error => error.into(),
         }
     }

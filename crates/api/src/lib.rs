@@ -126,10 +126,10 @@
 //! (clients retry with an idempotency key).
 //!
 //! # Add an endpoint
-//! In the file of its resource, `resources/<resource>.rs`: its `endpoint!` with method, path, what it needs of the key
+//! In the file of its resource, `resources/<resource>.rs`: among its `endpoints!`, method, path, what it needs of the key
 //! (`request::access`), parameters, body and responses; its handler, which takes a `Ctx` (the process, and the caller) before
-//! anything that reads the body; its name in `ENDPOINTS`. Besides: wire types in `houston_protocol`, queries in `houston_store`, and a test of what
-//! it answers and of each error in `tests/it`. The `ENDPOINTS` of a new file have a line in `router`.
+//! anything that reads the body. Besides: wire types in `houston_protocol`, queries in `houston_store`, and a test of what
+//! it answers and of each error in `tests/it`. The `ENDPOINTS` of a new file are named in `router`.
 //! `cargo test --workspace --features houston-api/openapi --test openapi` rewrites `openapi.json`: commit it. A new error
 //! is a variant of [`ApiError`] with its `ProblemCode`.
 //!

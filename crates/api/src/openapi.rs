@@ -65,10 +65,9 @@ impl Modify for ApiKey {
 
 /// The text of `openapi.json`, generated from the endpoints.
 pub fn generate() -> String {
-    let endpoints = crate::router::endpoints();
     let mut document = Document::openapi();
     let mut access = HashMap::new();
-    for endpoint in endpoints.documented() {
+    for endpoint in crate::router::endpoints() {
         (endpoint.describe)(&mut document);
         access.extend(endpoint.access.map(|needed| (endpoint.path, needed)));
     }
@@ -123,16 +122,16 @@ fn complete(document: &mut OpenApi, access: &HashMap<&str, Access>) {
         ];
         for (method, operation) in operations {
             let Some(operation) = operation else { continue };
-            add_error_responses(path, operation);
-            if let Some(access) = access.get(path.as_str()) {
-                let scope = access.scope(&method).as_str();
-                operation.security = Some(vec![SecurityRequirement::new("api_key", [scope])]);
-                if access.unshown {
-                    let description = operation.description.get_or_insert_default();
-                    let space = if description.is_empty() { "" } else { "\n\n" };
-                    description.push_str(space);
-                    description.push_str(UNSHOWN);
-                }
+            let access = access.get(path.as_str());
+            add_error_responses(path, operation, access.is_none());
+            let security =
+                access.map(|access| SecurityRequirement::new("api_key", [access.scope(&method).as_str()]));
+            operation.security = Some(vec![security.unwrap_or_default()]);
+            if access.is_some_and(|access| access.unshown) {
+                let description = operation.description.get_or_insert_default();
+                let space = if description.is_empty() { "" } else { "\n\n" };
+                description.push_str(space);
+                description.push_str(UNSHOWN);
             }
         }
     }
@@ -151,8 +150,8 @@ const UNSHOWN: &str = "Never shown to users: client tokens and JWTs are refused 
 /// The status codes whose errors mean the same for all operations.
 const SHARED: [&str; 10] = ["400", "401", "403", "404", "408", "413", "415", "422", "500", "503"];
 
-fn add_error_responses(path: &str, operation: &mut Operation) {
-    let is_open = operation.security.is_some();
+/// `is_open`: for everybody.
+fn add_error_responses(path: &str, operation: &mut Operation, is_open: bool) {
     let is_in = |location: &ParameterIn| {
         let parameters = operation.parameters.iter().flatten();
         parameters

@@ -12,8 +12,7 @@ use crate::dialects::{a2a, ag_ui, ai_sdk, openai};
 use crate::envelope::envelope;
 use crate::error::ApiError;
 use crate::etag::etag;
-use crate::request::access::NAMED;
-use crate::request::endpoint::{DOCUMENT, Endpoint, Endpoints, erase};
+use crate::request::endpoint::{DOCUMENT, Endpoint, erase, routed};
 use crate::resources::{
     agentables, agents, approve, attachments, audit, check_ins, client_tokens, conversation, erasures,
     errors, feed, fields, files, grants, guards, health, images, inbound_hooks, insight, kinds, knowledge,
@@ -32,8 +31,8 @@ pub fn router(state: State) -> Router {
 
 pub(crate) fn routes(app: Arc<App>) -> Router {
     let cors = app.state.config.cors.clone();
-    let all = endpoints()
-        .into_router()
+    let others = [openai::UNDOCUMENTED, a2a::UNDOCUMENTED, conversation::UNDOCUMENTED].concat();
+    let all = routed(others.into_iter().chain(endpoints()))
         .route(a2a::CARD, a2a::main_card())
         .route(inbound_hooks::PATH, post(erase(inbound_hooks::receive)))
         .route(approve::PATH, get(erase(approve::show)).post(erase(approve::decide)))
@@ -48,79 +47,36 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
     mcp::over(&app, cors.allow(all))
 }
 
-/// All endpoints except those that need no key and are not in the document: the page of approval links, what is posted to inbound
-/// hooks, where browsers come back after a login, the agent card, and the document itself.
-pub(crate) fn endpoints() -> Endpoints {
-    let lists: &[&[Endpoint]] = &[
-        ag_ui::ENDPOINTS,
-        agentables::ENDPOINTS,
-        agentables::create::ENDPOINTS,
-        agentables::result::ENDPOINTS,
-        agents::ENDPOINTS,
-        ai_sdk::ENDPOINTS,
-        attachments::ENDPOINTS,
-        audit::ENDPOINTS,
-        check_ins::ENDPOINTS,
-        client_tokens::ENDPOINTS,
-        conversation::ENDPOINTS,
-        erasures::ENDPOINTS,
-        errors::ENDPOINTS,
-        events::ENDPOINTS,
-        events::all::ENDPOINTS,
-        feed::ENDPOINTS,
-        fields::ENDPOINTS,
-        files::ENDPOINTS,
-        grants::ENDPOINTS,
-        guards::ENDPOINTS,
-        health::ENDPOINTS,
-        images::ENDPOINTS,
-        inbound_hooks::ENDPOINTS,
-        insight::ENDPOINTS,
-        kinds::ENDPOINTS,
-        mcp_servers::ENDPOINTS,
-        messages::ENDPOINTS,
-        models::ENDPOINTS,
-        overview::ENDPOINTS,
-        plans::ENDPOINTS,
-        plans::create::ENDPOINTS,
-        plans::steps::ENDPOINTS,
-        profile::ENDPOINTS,
-        questions::ENDPOINTS,
-        queues::ENDPOINTS,
-        read_marks::ENDPOINTS,
-        runs::ENDPOINTS,
-        runs::many::ENDPOINTS,
-        sessions::ENDPOINTS,
-        shared_state::ENDPOINTS,
-        skills::ENDPOINTS,
-        snippets::ENDPOINTS,
-        table_records::ENDPOINTS,
-        tables::ENDPOINTS,
-        teams::ENDPOINTS,
-        tenant_keys::ENDPOINTS,
-        todos::ENDPOINTS,
-        tool_sources::ENDPOINTS,
-        triggers::ENDPOINTS,
-        usage::ENDPOINTS,
-        users::ENDPOINTS,
-        webhooks::ENDPOINTS,
-        workers::ENDPOINTS,
-        knowledge::notes::ENDPOINTS,
-        knowledge::learnings::ENDPOINTS,
-        knowledge::custom_instructions::ENDPOINTS,
-        knowledge::memories::ENDPOINTS,
-        knowledge::feed_items::ENDPOINTS,
-    ];
-    Endpoints::documented_in(lists)
-        .earlier(NAMED, conversation::EARLIER_PATH, post(erase(conversation::import)))
-        .merge(openai::endpoints())
-        .merge(a2a::endpoints())
+/// The lists of endpoints of these modules.
+macro_rules! of {
+    ($($($module:ident)::+),+) => { &[$($($module::)+ENDPOINTS),+] };
+}
+
+/// All endpoints that are in the document. Besides, those that need no key are not in it: the page of approval links, what is posted to
+/// inbound hooks, where browsers come back after a login, the agent card, and the document itself.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let lists: &[&[&[Endpoint]]] = of! {
+        ag_ui, agentables, agentables::create, agentables::result, agents, ai_sdk, attachments, audit,
+        check_ins, client_tokens, conversation, erasures, errors, events, events::all, feed, fields, files,
+        grants, guards, health, images, inbound_hooks, insight, kinds, mcp_servers, messages, models, overview,
+        plans, plans::create, plans::steps, profile, questions, queues, read_marks, runs, runs::many, sessions,
+        shared_state, skills, snippets, table_records, tables, teams, tenant_keys, todos, tool_sources,
+        triggers, usage, users, webhooks, workers, knowledge::notes, knowledge::learnings,
+        knowledge::custom_instructions, knowledge::memories, knowledge::feed_items
+    };
+    lists.concat().concat()
 }
 
 /// The paths of the endpoints that `/openapi.json` does not have, because another document is their contract. A test tries each of
 /// them, as it does those of the document, with the keys of strangers.
 pub fn undocumented_paths() -> Vec<String> {
-    endpoints().undocumented_paths()
+    let mut paths: Vec<_> = [openai::UNDOCUMENTED, a2a::UNDOCUMENTED]
+        .concat()
+        .iter()
+        .map(|endpoint| endpoint.path.to_owned())
+        .collect();
+    paths.dedup();
+    paths
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@
 //! 1. Add a type to the file of its noun; a row that is answered as it is has its type in `houston-domain`. `CreateX` and
 //!    `UpdateX` refuse unknown fields, `XResponse` does not. Each derives `ToSchema`, as types of the domain do, which the
 //!    document describes with the same feature.
-//! 2. Name it in the `endpoint!` of its handler.
+//! 2. Name it among the `endpoints!` of its file.
 //! 3. Run `cargo test --workspace --features houston-api/openapi --test openapi`: it rewrites the OpenAPI document, and
 //!    fails if the document has changed. `cargo xtask check` runs it too.
 //!

@@ -24,15 +24,25 @@ use crate::dialects::threads::{Asker, NewMessage, Thread, find_or_create};
 use crate::events::position::Position;
 use crate::events::stream::AgUi;
 use crate::events::{Options, client_position, open};
-use crate::request::body::WithImages;
 use crate::request::prelude::*;
 use crate::resources::messages::check_content;
 use crate::resources::shared_state;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[RUN_THREAD, RUN];
+endpoints! {
+    post "/ag-ui/{target}" for THREAD => run_thread,
+    "run_ag_ui_thread" in "events": "Run an agent for an AG-UI client, in a conversation that the client names: post its message or its answers, and stream the run.",
+    params(
+        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
+        ("Houston-User" = Option<String>, Header, description = "Whose conversation it is, if the key is of no user: the id of a user, or an external id, for which a user is created."),
+        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event the client has: nothing is posted or answered, and the stream is resumed."),
+    ),
+    body [RunAgentInput],
+    200 "AG-UI events until the run ends, or waits for a person or for the client (outcome `interrupt`). `Location` is where the stream can be resumed." [houston_protocol::agui::Event, content_type = "text/event-stream"],
+    204 "No newer events, and no run is open.",
+    409 "`question_closed`: an interrupt was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused. `not_creatable`: conversations of this kind are not created by clients.",
+    429 "`too_many_streams`, `too_many_pending`.";
 
-endpoint! {
-    RUN: post "/v1/{kinds}/{id}/ag-ui" for AGENTABLE => run,
+    post "/v1/{kinds}/{id}/ag-ui" for AGENTABLE => run,
     "run_ag_ui" in "events": "Run an agent for an AG-UI client: post its message or its answers, and stream the run.",
     params(
         OfAgentable,
@@ -42,7 +52,7 @@ endpoint! {
     200 "AG-UI events until the run ends, or waits for a person (outcome `interrupt`)." [houston_protocol::agui::Event, content_type = "text/event-stream"],
     204 "No newer events, and no run is open.",
     409 "`question_closed`: an interrupt was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused.",
-    429 "`rate_limited`, `too_many_streams`, `too_many_pending`.",
+    429 "`rate_limited`, `too_many_streams`, `too_many_pending`.";
 }
 
 async fn run(
@@ -72,21 +82,6 @@ async fn run(
 /// Whether it is an id of Houston, and not one that a client has made up.
 fn is_own_id(app: &App, id: &str) -> bool {
     AgentablePath::of_public_id(&app.state.agent_types, id).is_some()
-}
-
-endpoint! {
-    RUN_THREAD: post "/ag-ui/{target}" for THREAD => run_thread,
-    "run_ag_ui_thread" in "events": "Run an agent for an AG-UI client, in a conversation that the client names: post its message or its answers, and stream the run.",
-    params(
-        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
-        ("Houston-User" = Option<String>, Header, description = "Whose conversation it is, if the key is of no user: the id of a user, or an external id, for which a user is created."),
-        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event the client has: nothing is posted or answered, and the stream is resumed."),
-    ),
-    body [RunAgentInput],
-    200 "AG-UI events until the run ends, or waits for a person or for the client (outcome `interrupt`). `Location` is where the stream can be resumed." [houston_protocol::agui::Event, content_type = "text/event-stream"],
-    204 "No newer events, and no run is open.",
-    409 "`question_closed`: an interrupt was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused. `not_creatable`: conversations of this kind are not created by clients.",
-    429 "`too_many_streams`, `too_many_pending`.",
 }
 
 async fn run_thread(

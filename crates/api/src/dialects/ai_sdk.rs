@@ -18,7 +18,6 @@ use houston_protocol::agui::EntityId;
 use houston_protocol::ai_sdk::{ChatRequest, STREAM_HEADER, Trigger, UiMessage};
 use houston_protocol::message::MessageImage;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 use serde_json::Value;
 
 use self::chunks::Chunks;
@@ -26,13 +25,10 @@ use crate::dialects::ag_ui::{Answers, CallResult, checked, of_calls};
 use crate::dialects::threads::{Asker, NewMessage, Thread, find, find_or_create};
 use crate::events::position::Position;
 use crate::events::{Options, client_position};
-use crate::request::body::WithImages;
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[POST, STREAM, CANCEL];
-
-endpoint! {
-    POST: post "/compat/ai-sdk/{target}" for THREAD => post,
+endpoints! {
+    post "/compat/ai-sdk/{target}" for THREAD => post,
     "run_ai_sdk_chat" in "ai-sdk": "Run an agent for a chat of the Vercel AI SDK: post its message or its answers, and stream the run.",
     params(
         ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
@@ -42,7 +38,29 @@ endpoint! {
     200 "Chunks of the UI message stream v1 until the run ends, or waits for a person or for the client; then `[DONE]`." [houston_protocol::ai_sdk::Chunk, content_type = "text/event-stream"],
     204 "Everything was answered before, and no run is open.",
     409 "`question_closed`: what is answered was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused. `not_creatable`: conversations of this kind are not created by clients.",
-    429 "`too_many_streams`, `too_many_pending`.",
+    429 "`too_many_streams`, `too_many_pending`.";
+
+    get "/compat/ai-sdk/{target}/{chat_id}/stream" for THREAD => stream,
+    "resume_ai_sdk_chat" in "ai-sdk": "Stream the open run of a chat of the Vercel AI SDK from its start, or from a position.",
+    params(
+        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
+        ("chat_id" = String, Path, description = "The client's id of the chat, or Houston's id of the conversation.", example = "chat-1"),
+        ("after" = Option<String>, Query, description = "The `id` of the last event that the client has. By default the stream begins with the start of the run."),
+        ("Houston-User" = Option<String>, Header, description = "Whose chat it is, if the key is of no user: the id of a user, or an external id."),
+        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it."),
+    ),
+    200 "Chunks of the UI message stream v1, then `[DONE]`." [houston_protocol::ai_sdk::Chunk, content_type = "text/event-stream"],
+    204 "No run is open, or there is no such chat.",
+    429 "`too_many_streams`.";
+
+    post "/compat/ai-sdk/{target}/{chat_id}/cancel" for THREAD => cancel,
+    "cancel_ai_sdk_chat" in "ai-sdk": "Cancel the open run of a chat of the Vercel AI SDK, and the runs of its tasks.",
+    params(
+        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
+        ("chat_id" = String, Path, description = "The client's id of the chat, or Houston's id of the conversation.", example = "chat-1"),
+        ("Houston-User" = Option<String>, Header, description = "Whose chat it is, if the key is of no user: the id of a user, or an external id."),
+    ),
+    202 "The runs whose cancellation was requested." [houston_protocol::run::CancelledRunsResponse];
 }
 
 async fn post(
@@ -130,21 +148,6 @@ struct After {
     after: Option<String>,
 }
 
-endpoint! {
-    STREAM: get "/compat/ai-sdk/{target}/{chat_id}/stream" for THREAD => stream,
-    "resume_ai_sdk_chat" in "ai-sdk": "Stream the open run of a chat of the Vercel AI SDK from its start, or from a position.",
-    params(
-        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
-        ("chat_id" = String, Path, description = "The client's id of the chat, or Houston's id of the conversation.", example = "chat-1"),
-        ("after" = Option<String>, Query, description = "The `id` of the last event that the client has. By default the stream begins with the start of the run."),
-        ("Houston-User" = Option<String>, Header, description = "Whose chat it is, if the key is of no user: the id of a user, or an external id."),
-        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it."),
-    ),
-    200 "Chunks of the UI message stream v1, then `[DONE]`." [houston_protocol::ai_sdk::Chunk, content_type = "text/event-stream"],
-    204 "No run is open, or there is no such chat.",
-    429 "`too_many_streams`.",
-}
-
 async fn stream(
     asker: Asker,
     Path((target, chat)): Path<(String, String)>,
@@ -161,17 +164,6 @@ async fn stream(
     }
     let names = store.client_tools(thread.path.id).await?;
     open(thread, at, Chunks::new(names, HashSet::new()), stream_path(&target, &chat)).await
-}
-
-endpoint! {
-    CANCEL: post "/compat/ai-sdk/{target}/{chat_id}/cancel" for THREAD => cancel,
-    "cancel_ai_sdk_chat" in "ai-sdk": "Cancel the open run of a chat of the Vercel AI SDK, and the runs of its tasks.",
-    params(
-        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
-        ("chat_id" = String, Path, description = "The client's id of the chat, or Houston's id of the conversation.", example = "chat-1"),
-        ("Houston-User" = Option<String>, Header, description = "Whose chat it is, if the key is of no user: the id of a user, or an external id."),
-    ),
-    202 "The runs whose cancellation was requested." [houston_protocol::run::CancelledRunsResponse],
 }
 
 async fn cancel(asker: Asker, Path((target, chat)): Path<(String, String)>) -> Result<impl IntoResponse> {

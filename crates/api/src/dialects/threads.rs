@@ -19,7 +19,6 @@
 //! whose thread it is here.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
@@ -48,7 +47,6 @@ use crate::events::position::Position;
 use crate::events::stream::Dialect;
 use crate::events::{Options, open_as};
 use crate::request::auth::authenticate;
-use crate::request::checks::check_storable_value;
 use crate::request::named_user;
 use crate::request::prelude::*;
 use crate::request::rates::ask;
@@ -125,6 +123,13 @@ impl Asker {
                            which creates the user if there is none; or use a client token or a JWT";
             ApiError::parameter(USER_HEADER.as_str(), missing)
         })
+    }
+
+    /// # Errors
+    /// [`ApiError::NotFound`] when the caller's token is for other agentables.
+    fn check_agentable(&self, id: AgentableId) -> Result<()> {
+        let is_allowed = self.agentables.as_ref().is_none_or(|allowed| allowed.contains(&id));
+        if is_allowed { Ok(()) } else { Err(NOT_FOUND) }
     }
 }
 
@@ -214,7 +219,7 @@ impl Thread {
         let own = self.ctx.state.agent_types.get(&self.path.kind).map_or(&[][..], |kind| &kind.tools);
         let all = &self.ctx.state.agents.tools;
         let is_taken = |name: &str| own.iter().chain(all).any(|tool| tool == name);
-        offer.check(is_taken).map_err(|wrong| ApiError::field(&wrong.pointer, wrong.reason))?;
+        offer.check(is_taken)?;
         let storable = |text: &str| check_text("/tools", text);
         offer.tools.iter().try_for_each(|tool| {
             storable(&tool.description)?;
@@ -422,15 +427,6 @@ async fn of_public_id(
     }
     asker.check_agentable(path.id)?;
     Ok(Thread { ctx, path })
-}
-
-impl Asker {
-    /// # Errors
-    /// [`ApiError::NotFound`] when the caller's token is for other agentables.
-    fn check_agentable(&self, id: AgentableId) -> Result<()> {
-        let is_allowed = self.agentables.as_ref().is_none_or(|allowed| allowed.contains(&id));
-        if is_allowed { Ok(()) } else { Err(NOT_FOUND) }
-    }
 }
 
 /// What is said of another user's thread and of what does not exist.

@@ -16,16 +16,31 @@ pub(crate) mod stream;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use houston_store::event::StreamHead;
-use serde::Deserialize;
 
 use self::cursor::Cursor;
 use self::position::Position;
 use self::stream::{AgUi, Dialect, EventStream, PAGE};
+use crate::request::checks::truncated;
 use crate::request::prelude::*;
 use crate::resources::shared_state;
 use crate::state::streams::Aborted;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
+endpoints! {
+    get "/v1/{kinds}/{id}/events" for AGENTABLE.with_query_token() => get,
+    "stream_events" in "events": "Stream the events of an agentable as server-sent events.",
+    params(
+        OfAgentable,
+        ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0 for all events. By default the stream begins with the open or latest run, or with the first event of it that is kept."),
+        ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs; false by default."),
+        ("interrupts" = Option<bool>, Query, description = "Whether the run ends for this stream with the outcome `interrupt` while it waits for a person; false by default."),
+        ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
+        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it."),
+    ),
+    200 "AG-UI events, each with an `id` from which the stream can be resumed." [houston_protocol::agui::Event, content_type = "text/event-stream"],
+    204 "No newer events: the last run has ended, and the client has all of it.",
+    410 "`event_log_expired`: some of the events after this position were deleted by age.",
+    429 "`too_many_streams`: the process or the tenant has too many open streams.";
+}
 /// The headers of a stream.
 pub(crate) const STREAM: [(HeaderName, &str); 3] = [
     (header::CONTENT_TYPE, "text/event-stream"),
@@ -53,23 +68,6 @@ impl Options {
     }
 }
 
-endpoint! {
-    GET: get "/v1/{kinds}/{id}/events" for AGENTABLE.with_query_token() => get,
-    "stream_events" in "events": "Stream the events of an agentable as server-sent events.",
-    params(
-        OfAgentable,
-        ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0 for all events. By default the stream begins with the open or latest run, or with the first event of it that is kept."),
-        ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs; false by default."),
-        ("interrupts" = Option<bool>, Query, description = "Whether the run ends for this stream with the outcome `interrupt` while it waits for a person; false by default."),
-        ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
-        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it."),
-    ),
-    200 "AG-UI events, each with an `id` from which the stream can be resumed." [houston_protocol::agui::Event, content_type = "text/event-stream"],
-    204 "No newer events: the last run has ended, and the client has all of it.",
-    410 "`event_log_expired`: some of the events after this position were deleted by age.",
-    429 "`too_many_streams`: the process or the tenant has too many open streams.",
-}
-
 async fn get(
     ctx: Ctx,
     path: AgentablePath,
@@ -80,14 +78,16 @@ async fn get(
     open(ctx, path, given, &options, AgUi::default()).await
 }
 
-/// The client's position: from `Last-Event-ID`, which is newer, or from `after`.
-pub(crate) fn client_position(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Position>> {
+/// The text of the client's position: `Last-Event-ID`, which is newer, or `after`.
+fn given<'r>(headers: &'r HeaderMap, after: Option<&'r str>) -> Option<&'r str> {
     let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?")).filter(|id| !id.is_empty());
     last.or(after)
-        .map(|given| {
-            given.parse().map_err(|_| ApiError::InvalidPosition { given: given.chars().take(80).collect() })
-        })
-        .transpose()
+}
+
+/// The client's position.
+pub(crate) fn client_position(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Position>> {
+    let invalid = |given: &str| ApiError::InvalidPosition { given: truncated(given) };
+    given(headers, after).map(|given| given.parse().map_err(|_| invalid(given))).transpose()
 }
 
 /// Opens a stream at the client's position.

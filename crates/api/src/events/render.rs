@@ -98,7 +98,14 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         | Durable::PlanStepStarted { .. }
         | Durable::PlanStepFinished { .. }
         | Durable::PlanStepFailed { .. }) => plan(timestamp, event),
-        event @ (Durable::TaskStarted { .. } | Durable::TaskEnded { .. }) => task_frames(timestamp, event),
+        Durable::TaskStarted { task_id, task_run_id, title, message_id } => {
+            let call = Some(EntityId::Message(*message_id));
+            task(timestamp, *task_run_id, (title, call), (task_id, None), (None, None))
+        }
+        Durable::TaskEnded { task_id, task_run_id, title, status, reason, code, message } => {
+            let why = (message.as_deref(), code.as_deref().or(reason.as_deref()));
+            task(timestamp, *task_run_id, (title, None), (task_id, Some(*status)), why)
+        }
         event
         @ (Durable::RetryScheduled { .. } | Durable::RunWaiting { .. } | Durable::HandedOver { .. }) => {
             step_end(timestamp, context).into_iter().chain(fact(timestamp, event)).collect()
@@ -245,20 +252,6 @@ fn error_shown(timestamp: Timestamp, id: MessageId, text: &str, metadata: &Value
         message_id: EntityId::Message(id),
         activity_type: ERROR_ACTIVITY.into(),
         content: Cow::Owned(ErrorMessage::client_fields(text, metadata)),
-    }
-}
-
-fn task_frames(timestamp: Timestamp, event: &Durable) -> Vec<Event<'_>> {
-    match event {
-        Durable::TaskStarted { task_id, task_run_id, title, message_id } => {
-            let call = Some(EntityId::Message(*message_id));
-            task(timestamp, *task_run_id, (title, call), (task_id, None), (None, None))
-        }
-        Durable::TaskEnded { task_id, task_run_id, title, status, reason, code, message } => {
-            let why = (message.as_deref(), code.as_deref().or(reason.as_deref()));
-            task(timestamp, *task_run_id, (title, None), (task_id, Some(*status)), why)
-        }
-        _ => Vec::new(),
     }
 }
 

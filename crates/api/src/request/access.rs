@@ -1,7 +1,7 @@
 //! What an endpoint needs of the key of a request: a scope, and for a key that is bound to one user, that what the path
 //! names is this user's.
 //!
-//! Each `endpoint!` states its [`Access`], which [`crate::request::auth`] checks before the handler runs.
+//! Each endpoint states its [`Access`], which [`crate::request::auth`] checks before the handler runs.
 
 use axum::http::Method;
 pub(crate) use houston_domain::scope::Scope;

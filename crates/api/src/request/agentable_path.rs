@@ -145,6 +145,23 @@ impl<T: std::str::FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
     }
 }
 
+/// `from_path! { SkillPath, |parts| … }`: makes the type an extractor, which reads the path alone.
+macro_rules! from_path {
+    ($name:ty, |$parts:ident| $read:expr) => {
+        impl<S: Send + Sync> axum::extract::FromRequestParts<S> for $name {
+            type Rejection = $crate::error::ApiError;
+
+            async fn from_request_parts(
+                $parts: &mut axum::http::request::Parts,
+                _state: &S,
+            ) -> $crate::error::Result<Self> {
+                $read
+            }
+        }
+    };
+}
+pub(crate) use from_path;
+
 /// `path_value! { SnippetName(String): "name" or "snippet", |name| … }`: an extractor of one parameter of the path. What cannot be one
 /// (`None`) is not found, as what is named.
 macro_rules! path_value {
@@ -153,16 +170,11 @@ macro_rules! path_value {
         #[derive(Debug, Clone)]
         struct $name($value);
 
-        impl<S: Send + Sync> axum::extract::FromRequestParts<S> for $name {
-            type Rejection = ApiError;
-
-            async fn from_request_parts(parts: &mut axum::http::request::Parts, _state: &S) -> Result<Self> {
-                const NOT_FOUND: ApiError = ApiError::NotFound { what: $what };
-                let read: fn(String) -> Option<$value> = $read;
-                let given = $crate::request::agentable_path::param(parts, $param);
-                given.and_then(read).map(Self).ok_or(NOT_FOUND)
-            }
-        }
+        $crate::request::agentable_path::from_path! { $name, |parts| {
+            const NOT_FOUND: ApiError = ApiError::NotFound { what: $what };
+            let read: fn(String) -> Option<$value> = $read;
+            $crate::request::agentable_path::param(parts, $param).and_then(read).map(Self).ok_or(NOT_FOUND)
+        } }
     };
 }
 pub(crate) use path_value;
@@ -171,15 +183,14 @@ pub(crate) use path_value;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PathOwner(pub(crate) ServerOwner);
 
-impl<S: Send + Sync> FromRequestParts<S> for PathOwner {
-    type Rejection = ApiError;
+from_path! { PathOwner, |parts| owner_of(parts).map(Self) }
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        match param(parts, "id") {
-            None => Ok(Self(ServerOwner::Tenant)),
-            Some(_) => {
-                Id::from_request_parts(parts, state).await.map(|Id(user)| Self(ServerOwner::User(user)))
-            }
-        }
-    }
+/// Whose things the path names.
+///
+/// # Errors
+/// [`ApiError::NotFound`] when it names a user by what is no id.
+pub(crate) fn owner_of(parts: &mut Parts) -> Result<ServerOwner> {
+    const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
+    let Some(id) = param(parts, "id") else { return Ok(ServerOwner::Tenant) };
+    id.parse().map(ServerOwner::User).map_err(|_| NOT_FOUND)
 }

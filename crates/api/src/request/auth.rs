@@ -210,8 +210,9 @@ impl Access {
         let id = param(parts, "id");
         let (owner, agentable) = match self.subject {
             Subject::Tenant | Subject::Installation => return Err(ApiError::BoundKey),
-            Subject::User if authority.agentables.is_some() => return Err(ApiError::BoundKey),
-            Subject::Named if authority.agentables.is_some() => return Err(ApiError::BoundKey),
+            Subject::User | Subject::Named if authority.agentables.is_some() => {
+                return Err(ApiError::BoundKey);
+            }
             Subject::Named => (user, None),
             Subject::Thread => return Ok(()),
             Subject::User => (id.and_then(|id| id.parse().ok()).ok_or(NOT_FOUND)?, None),

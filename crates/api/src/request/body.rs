@@ -11,6 +11,7 @@ use axum::extract::{FromRequest, FromRequestParts as _, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::{Buf as _, Bytes};
+use houston_domain::field::Entity;
 use houston_protocol::problem::FieldError;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -133,6 +134,38 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Arc<App>> for O
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
         creation(request, app, app.state.config.max_body_bytes, Some(T::default)).await.map(Self)
     }
+}
+
+/// A body that changes the fields of an [`Entity`]. A PATCH is idempotent, so an Idempotency-Key is ignored.
+#[derive(Debug)]
+pub(crate) struct Change<T>(pub(crate) T);
+
+/// What a body changes.
+pub(crate) trait Changes {
+    /// `None`: it has no table.
+    const ENTITY: Option<Entity>;
+}
+
+impl<T: Changes + DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for Change<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
+        let body = Creation::<T>::from_request(request, app).await;
+        body.map(|body| Self(body.value)).map_err(|error| match T::ENTITY {
+            Some(entity) => refusal(entity, error),
+            None => error,
+        })
+    }
+}
+
+/// An error that says what may be changed, if an unknown field was to be.
+fn refusal(entity: Entity, mut error: ApiError) -> ApiError {
+    if let ApiError::InvalidRequest { errors } = &mut error {
+        for error in errors.iter_mut().filter(|error| error.detail.starts_with("unknown field")) {
+            error.detail += &format!("; {}; see GET /v1/fields/{}", entity.updatable(), entity.as_str());
+        }
+    }
+    error
 }
 
 /// Reads a body of at most `limit` bytes. With `empty`, an empty body or `null` is replaced by its result; without, it is an error.

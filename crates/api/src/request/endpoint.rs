@@ -11,17 +11,19 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::handler::Handler;
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::MethodRouter;
-use axum::{Extension, Router};
+use axum::{Extension, Json, Router};
 
+use crate::error::Result;
 use crate::request::access::Access;
 use crate::state::App;
 
 /// The OpenAPI document: a test compares it with the endpoints.
 pub(crate) const DOCUMENT: &str = include_str!("../../openapi.json");
 
-/// Handlers of a path: [`endpoint!`] makes one of a function.
+/// Handlers of a path: [`endpoints!`] makes one of a function.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) path: &'static str,
@@ -33,117 +35,79 @@ pub(crate) struct Endpoint {
     pub(crate) describe: fn(&mut utoipa::openapi::OpenApi),
 }
 
-/// Endpoints of several paths.
-#[derive(Default)]
-pub(crate) struct Endpoints {
-    /// Those in the document.
-    documented: Vec<Endpoint>,
-    /// Those of other protocols.
-    undocumented: Vec<(String, Access, MethodRouter<Arc<App>>)>,
-    /// Earlier paths of endpoints that have another one in the document.
-    earlier: Vec<(String, Access, MethodRouter<Arc<App>>)>,
+/// Adds the endpoints to a router.
+pub(crate) fn routed(endpoints: impl IntoIterator<Item = Endpoint>) -> Router<Arc<App>> {
+    endpoints.into_iter().fold(Router::new(), |router, endpoint| {
+        let handlers = (endpoint.handlers)();
+        let handlers = match endpoint.access {
+            Some(access) => handlers.route_layer(Extension(access)),
+            None => handlers,
+        };
+        router.route(endpoint.path, handlers)
+    })
 }
 
-impl Endpoints {
-    /// Those of `lists`, which are in the document.
-    pub(crate) fn documented_in(lists: &[&[Endpoint]]) -> Self {
-        Self { documented: lists.concat(), ..Self::default() }
-    }
-
-    /// Adds handlers of another protocol, whose contract is another document.
-    pub(crate) fn undocumented(
-        mut self,
-        access: Access,
-        path: &str,
-        handlers: MethodRouter<Arc<App>>,
-    ) -> Self {
-        self.undocumented.push((path.to_owned(), access, handlers));
-        self
-    }
-
-    /// Adds the earlier path of an endpoint that has another one now.
-    pub(crate) fn earlier(mut self, access: Access, path: &str, handlers: MethodRouter<Arc<App>>) -> Self {
-        self.earlier.push((path.to_owned(), access, handlers));
-        self
-    }
-
-    pub(crate) fn merge(mut self, others: Self) -> Self {
-        self.documented.extend(others.documented);
-        self.undocumented.extend(others.undocumented);
-        self.earlier.extend(others.earlier);
-        self
-    }
-
-    pub(crate) fn into_router(self) -> Router<Arc<App>> {
-        let others = self.undocumented.into_iter().chain(self.earlier);
-        let router = others.fold(Router::new(), |router, (path, access, handlers)| {
-            router.route(&path, handlers.route_layer(Extension(access)))
-        });
-        self.documented.into_iter().fold(router, |router, endpoint| {
-            let handlers = (endpoint.handlers)();
-            let handlers = match endpoint.access {
-                Some(access) => handlers.route_layer(Extension(access)),
-                None => handlers,
-            };
-            router.route(endpoint.path, handlers)
-        })
-    }
-
-    /// The paths of other protocols, which the document does not have.
-    pub(crate) fn undocumented_paths(&self) -> Vec<String> {
-        self.undocumented.iter().map(|(path, ..)| path.clone()).collect()
-    }
-
-    /// Those in the document.
-    #[cfg(feature = "openapi")]
-    pub(crate) fn documented(&self) -> &[Endpoint] {
-        &self.documented
-    }
+/// Endpoints that the document does not have, as those of other protocols, whose contract is another document: the `UNDOCUMENTED` of a
+/// file, as in [`endpoints!`].
+macro_rules! undocumented {
+    ($($method:ident $path:literal for $access:expr => $handler:path;)+) => {
+        pub(crate) const UNDOCUMENTED: &[$crate::request::endpoint::Endpoint] =
+            &[$($crate::request::endpoint::Endpoint {
+                path: $path,
+                access: Some($access),
+                handlers: || axum::routing::$method($crate::request::endpoint::erase($handler)),
+                #[cfg(feature = "openapi")]
+                describe: |_| {},
+            }),+];
+    };
 }
 
-/// `LIST: get "/v1/things" for TENANT => list,`: the constant `LIST` is the endpoint whose requests the function `list` handles,
-/// for keys with this access, one of [`crate::request::access`]; `without key`: for everybody. The rest describes it in the
-/// document: `"list_things" in "things": "List the things.",` is the operation with its tag and summary; `params(…)` has what
-/// utoipa takes for parameters, and those of [`documented`]; `body [Thing],` what is sent; each `200 "The things." [Page<Thing>],`
-/// an answer. An endpoint of the tenant and the same of a user are declared together: after the first one comes what the path of
-/// the user has of its own, as `USER_LIST: "/v1/users/{id}/things" for USER, "list_things_of_user": "List the things of a user.",`.
-macro_rules! endpoint {
-    (
-        $name:ident: $method:ident $path:literal for $access:expr => $handler:path, $operation:literal: $summary:literal,
-        $user_name:ident: $user_path:literal for $user_access:expr, $user_operation:literal: $user_summary:literal,
-        in $tag:literal, params($($params:tt)*), $($rest:tt)*
-    ) => {
-        $crate::request::endpoint::endpoint! {
-            $name: $method $path for $access => $handler,
-            $operation in $tag: $summary,
-            params($($params)*),
-            $($rest)*
-        }
-        $crate::request::endpoint::endpoint! {
-            $user_name: $method $user_path for $user_access => $handler,
-            $user_operation in $tag: $user_summary,
-            params(OfUser, $($params)*),
-            $($rest)*
-        }
-    };
-    ($name:ident: $method:ident $path:literal for $access:expr => $($rest:tt)*) => {
-        $crate::request::endpoint::endpoint! { $name $method $path ({
-            use $crate::request::access::*;
-            Some($access)
-        }) () $($rest)* }
-    };
-    ($name:ident: $method:ident $path:literal without key => $($rest:tt)*) => {
-        $crate::request::endpoint::endpoint! { $name $method $path (None) (security(()),) $($rest)* }
-    };
-    (
-        $name:ident $method:ident $path:literal ($access:expr) ($($security:tt)*) $handler:path,
-        $operation:literal in $tag:literal: $summary:expr,
+/// `get "/v1/things" for TENANT => list,`: an endpoint whose requests the function `list` handles, for keys with this access, one of
+/// [`crate::request::access`]; `, without key`: for everybody. The rest describes it in the document: `"list_things" in "things": "List the
+/// things.",` is the operation with its tag and summary; `params(…)` has what utoipa takes for parameters, and those of [`documented`];
+/// `body [Thing],` what is sent; each `200 "The things." [Page<Thing>]` an answer. An endpoint of the tenant and the same of a user are
+/// declared together: `and` comes before what the path of the user has of its own, as `and "/v1/users/{id}/things" for USER,
+/// "list_things_of_user": "List the things of a user.",`. All endpoints of a file are its `ENDPOINTS`.
+macro_rules! endpoints {
+    ($(
+        $method:ident $path:literal $(for $access:expr)? $(, without key)? => $handler:expr,
+        $operation:literal in $tag:literal: $summary:literal,
+        $(and $user_path:literal for $user_access:expr, $user_operation:literal: $user_summary:literal,)?
         $(description = $description:expr,)?
         $(params($($params:tt)*),)?
         $(body [$($body:tt)*],)?
-        $($status:literal $meaning:literal $([$($answer:tt)*])?,)*
+        $($status:literal $meaning:literal $([$($answer:tt)*])?),+;
+    )+) => {
+        pub(crate) const ENDPOINTS: &[&[$crate::request::endpoint::Endpoint]] =
+            &[$($crate::request::endpoint::endpoint! {
+                $method ($handler) $tag [$($($params)*)?]
+                ($path, [$({ use $crate::request::access::*; Some($access) },)? None][0], $operation, $summary)
+                $(($user_path, { use $crate::request::access::*; Some($user_access) }, $user_operation, $user_summary))?
+                {
+                    $(description = $description,)?
+                    $(request_body(content = $($body)*),)?
+                    responses($((status = $status, description = $meaning $(, body = $($answer)*)?)),+),
+                }
+            }),+];
+    };
+}
+
+/// One endpoint, or that of the tenant with that of a user.
+macro_rules! endpoint {
+    ($method:ident $handler:tt $tag:literal [$($params:tt)*] $one:tt $user:tt $described:tt) => {
+        &[
+            $crate::request::endpoint::endpoint! { @ $method $handler $tag [$($params)*] $one $described },
+            $crate::request::endpoint::endpoint! { @ $method $handler $tag [OfUser, $($params)*] $user $described },
+        ]
+    };
+    ($method:ident $handler:tt $tag:literal $params:tt $one:tt $described:tt) => {
+        &[$crate::request::endpoint::endpoint! { @ $method $handler $tag $params $one $described }]
+    };
+    (
+        @ $method:ident ($handler:expr) $tag:literal [$($params:tt)*]
+        ($path:literal, $access:expr, $operation:literal, $summary:literal) { $($described:tt)* }
     ) => {
-        pub(crate) const $name: $crate::request::endpoint::Endpoint = $crate::request::endpoint::Endpoint {
+        $crate::request::endpoint::Endpoint {
             path: $path,
             access: $access,
             handlers: || axum::routing::$method($crate::request::endpoint::erase($handler)),
@@ -154,18 +118,14 @@ macro_rules! endpoint {
 
                 #[utoipa::path(
                     $method, path = $path, impl_for = Described, tag = $tag, operation_id = $operation, summary = $summary,
-                    $(description = $description,)?
-                    $(params($($params)*),)?
-                    $(request_body(content = $($body)*),)?
-                    responses($((status = $status, description = $meaning $(, body = $($answer)*)?)),*),
-                    $($security)*
+                    params($($params)*), $($described)*
                 )]
                 fn describe(document: &mut utoipa::openapi::OpenApi) {
                     add_to::<Described>(document);
                 }
                 describe
             },
-        };
+        }
     };
 }
 
@@ -228,7 +188,7 @@ pub(crate) mod documented {
         key: String,
     }
 
-    /// Adds the operation of [`endpoint!`](super::endpoint) to the document, and the schemas that it names.
+    /// Adds the operation of [`endpoints!`](super::endpoints) to the document, and the schemas that it names.
     pub(crate) fn add_to<P>(document: &mut utoipa::openapi::OpenApi)
     where
         P: utoipa::Path + for<'t> utoipa::__dev::Tags<'t> + utoipa::__dev::SchemaReferences,
@@ -240,6 +200,17 @@ pub(crate) mod documented {
         P::schemas(&mut schemas);
         document.components.get_or_insert_default().schemas.extend(schemas);
     }
+}
+
+/// The answer with what the store has read.
+pub(crate) fn found<T>(read: houston_store::Result<T>) -> Result<Json<T>> {
+    Ok(Json(read?))
+}
+
+/// The answer that there is nothing more, once the store has deleted it.
+pub(crate) fn gone(deleted: houston_store::Result<()>) -> Result<StatusCode> {
+    deleted?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// What a handler returns: for a function, that is what axum makes of it.
@@ -265,4 +236,4 @@ impl Handler<AnyHandler, Arc<App>> for AnyHandler {
     }
 }
 
-pub(crate) use endpoint;
+pub(crate) use {endpoint, endpoints, undocumented};

@@ -198,7 +198,8 @@ pub(crate) fn created_many((stored, replayed): (Value, bool)) -> Response {
     respond((StatusCode::CREATED, headers, text_of(stored)), replayed)
 }
 
-fn text_of(stored: Value) -> String {
+/// The body that is stored.
+pub(crate) fn text_of(stored: Value) -> String {
     match stored {
         Value::String(text) => text,
         // Earlier releases stored the JSON itself.

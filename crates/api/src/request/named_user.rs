@@ -7,7 +7,7 @@
 //! [`Asker`](crate::dialects::threads::Asker) for what protocols name besides. No handler reads the header.
 
 use axum::http::HeaderMap;
-use houston_domain::id::{Shard, UserId, shard};
+use houston_domain::id::{Shard, UserId};
 use houston_store::Error;
 use houston_store::client_thread::ThreadUser;
 
@@ -43,14 +43,6 @@ pub(crate) fn read(name: &str) -> ThreadUser<'_> {
     name.parse::<UserId>().map_or(ThreadUser::External(name), ThreadUser::Id)
 }
 
-/// The shard with what the user has.
-pub(crate) fn shard_of(caller: Caller, name: &str) -> Shard {
-    match read(name) {
-        ThreadUser::Id(id) => shard(id),
-        ThreadUser::External(id) => Shard::of_external_id(caller.tenant(), id),
-    }
-}
-
 /// The user with this name; an id of Houston is taken as it is.
 ///
 /// # Errors
@@ -61,7 +53,7 @@ pub(crate) async fn found(app: &App, caller: Caller, name: &str) -> Result<UserI
         ThreadUser::External(id) => id,
     };
     check_line("/user", external, MAX_CHARS)?;
-    let cell = app.cell_of(shard_of(caller, external));
+    let cell = app.cell_of(Shard::of_external_id(caller.tenant(), external));
     match cell.as_deref().unwrap_or(app).store(caller).user_with_external_id(external).await {
         Err(Error::NotFound { .. }) => Err(NOT_FOUND),
         user => Ok(user?),

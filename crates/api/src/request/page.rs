@@ -102,13 +102,7 @@ impl PageQuery {
     /// # Errors
     /// [`ApiError::InvalidCursor`] when it is not a cursor of `list`.
     pub(crate) fn position(&self, list: List) -> Result<Option<i64>> {
-        let Some(cursor) = &self.cursor else { return Ok(None) };
-        cursor
-            .strip_prefix(list.prefix())
-            .and_then(|position| i64::from_str_radix(position, 16).ok())
-            .filter(|position| *position >= 0)
-            .map(Some)
-            .ok_or(ApiError::InvalidCursor)
+        self.read(list, |text| i64::from_str_radix(text, 16).ok().filter(|position| *position >= 0))
     }
 
     /// The id in the cursor, for lists ordered by id.
@@ -116,13 +110,8 @@ impl PageQuery {
     /// # Errors
     /// [`ApiError::InvalidCursor`] when it is not a cursor of `list`.
     pub(crate) fn id(&self, list: List) -> Result<Option<Uuid>> {
-        let Some(cursor) = &self.cursor else { return Ok(None) };
-        cursor
-            .strip_prefix(list.prefix())
-            .filter(|id| !id.starts_with('+'))
-            .and_then(|id| u128::from_str_radix(id, 16).ok())
-            .map(|id| Some(Uuid::from_u128(id)))
-            .ok_or(ApiError::InvalidCursor)
+        let parse = |id: &str| u128::from_str_radix(id, 16).ok().filter(|_| !id.starts_with('+'));
+        Ok(self.read(list, parse)?.map(Uuid::from_u128))
     }
 
     /// The text in the cursor, for lists ordered by a text.
@@ -130,9 +119,12 @@ impl PageQuery {
     /// # Errors
     /// [`ApiError::InvalidCursor`] when it is not a cursor of `list`.
     pub(crate) fn text(&self, list: List) -> Result<Option<String>> {
+        Ok(self.read(list, HexText::parse)?.map(|text| text.0))
+    }
+
+    fn read<T>(&self, list: List, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
-        let text = cursor.strip_prefix(list.prefix()).and_then(HexText::parse);
-        text.map(|HexText(text)| Some(text)).ok_or(ApiError::InvalidCursor)
+        cursor.strip_prefix(list.prefix()).and_then(parse).map(Some).ok_or(ApiError::InvalidCursor)
     }
 }
 
@@ -164,9 +156,9 @@ pub(crate) fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX - 1) + 1
 }
 
-/// The cursor of the next page, for pages whose rows are converted all at once.
+/// The cursor of the next page, if there is one, for pages whose rows are converted all at once.
 #[derive(Debug)]
-pub(crate) struct NextPage(Option<String>);
+pub(crate) struct NextPage(pub(crate) Option<String>);
 
 impl NextPage {
     /// Truncates up to `limit + 1` rows to `limit`. The next page begins after the `position` of the last row.
@@ -179,11 +171,6 @@ impl NextPage {
         let has_more = rows.len() > limit;
         rows.truncate(limit);
         Self(rows.last().filter(|_| has_more).map(|last| list.cursor(position(last))))
-    }
-
-    /// The cursor, if there is a next page.
-    pub(crate) fn cursor(self) -> Option<String> {
-        self.0
     }
 
     /// The page with `data`.

@@ -7,7 +7,6 @@
 //! What a request was answered is kept in its task: so an endpoint for another protocol needs nothing but to post its message.
 
 use std::cell::RefCell;
-use std::fmt::Write as _;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use houston_domain::rate::{Quota, RateLimits};
@@ -85,27 +84,17 @@ pub(crate) async fn ask(ctx: &Ctx, whose: Whose, key: Option<&Key>) -> Result<()
 
 /// `"requests";q=20;w=60, "tokens";q=30000;w=60`.
 fn policy(limits: &RateLimits) -> String {
-    let mut text = String::new();
-    for (name, quota) in
-        [("requests", limits.requests), ("key", limits.keys), ("tokens", limits.tokens.quota())]
-    {
-        if quota.is_on() {
-            let separator = if text.is_empty() { "" } else { ", " };
-            let Quota { quota, window_s } = quota;
-            let _ = write!(text, "{separator}\"{name}\";q={quota};w={window_s}");
-        }
-    }
-    text
+    let all = [("requests", limits.requests), ("key", limits.keys), ("tokens", limits.tokens.quota())];
+    let item = |(name, Quota { quota, window_s })| format!("\"{name}\";q={quota};w={window_s}");
+    all.into_iter().filter(|(_, quota)| quota.is_on()).map(item).collect::<Vec<_>>().join(", ")
 }
 
 /// `"requests";r=12;t=24, "tokens";r=30000;t=0`.
 fn left(all: &[Left]) -> String {
-    let mut text = String::new();
-    for Left { name, remaining, reset, .. } in all {
-        let separator = if text.is_empty() { "" } else { ", " };
-        let _ = write!(text, "{separator}\"{name}\";r={remaining};t={}", whole_seconds(*reset));
-    }
-    text
+    let item = |Left { name, remaining, reset, .. }: &Left| {
+        format!("\"{name}\";r={remaining};t={}", whole_seconds(*reset))
+    };
+    all.iter().map(item).collect::<Vec<_>>().join(", ")
 }
 
 fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {

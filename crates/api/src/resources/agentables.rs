@@ -17,18 +17,73 @@ use houston_store::agentable::{Agentable, AgentableChange, AgentableFilter, Stor
 use houston_store::cancel::ARCHIVED;
 use houston_store::erasure::Target;
 use houston_store::serving::{ServedBy, ServingChange};
-use serde::Deserialize;
 
 use crate::error::with_article;
-use crate::request::agentable_path::KindPath;
-use crate::request::page::NextPage;
 use crate::request::prelude::*;
 use crate::resources::erasures::request;
-use crate::resources::fields::Change;
 use crate::resources::runs;
 
-pub(crate) const ENDPOINTS: &[Endpoint] =
-    &[LIST, GET, CHANGE, DELETE, CANCEL, ARCHIVE, UNARCHIVE, LIST_TASKS, LIST_RUNS];
+endpoints! {
+    get "/v1/{kinds}" for NAMED => list,
+    "list_agentables" in "agentables": "List the agentables of a kind, newest first.",
+    params(
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("user_id" = Option<UserId>, Query, description = "Only agentables of this user."),
+        ("status" = Option<String>, Query, description = "Only agentables with this status, one of the statuses of the kind."),
+        Paged,
+    ),
+    200 "A page of agentables." [Page<houston_protocol::agentable::AgentableResponse>];
+
+    get "/v1/{kinds}/{id}" for AGENTABLE => async |ctx: Ctx, path: AgentablePath| read(&ctx, &path).await,
+    "get_agentable" in "agentables": "Get an agentable.",
+    params(OfAgentable),
+    200 "The agentable." [houston_protocol::agentable::AgentableResponse];
+
+    patch "/v1/{kinds}/{id}" for AGENTABLE => change,
+    "update_agentable" in "agentables": "Change title, description, status, agent or tools of an agentable; fields not given stay as they are.",
+    params(OfAgentable),
+    body [UpdateAgentable],
+    200 "The changed agentable." [houston_protocol::agentable::AgentableResponse];
+
+    // From the 202 on the agentable is not found; workers delete the rows in the background, and the erasure reports the progress.
+    // Copies (`fork`), messages sent to a parent or to the user's own agent, and memories are not erased.
+    delete "/v1/{kinds}/{id}" for AGENTABLE =>
+        async |ctx: Ctx, path: AgentablePath| request(&ctx, Target::Agentable(&path.kind, path.id)).await,
+    "delete_agentable" in "agentables": "Erase an agentable with its tasks and everything that belongs to them.",
+    params(OfAgentable),
+    202 "The agentable is no longer found; its rows are deleted in the background." [houston_domain::erasure::Erasure];
+
+    post "/v1/{kinds}/{id}/cancel" for AGENTABLE => cancel,
+    "cancel_agentable" in "agentables": "Cancel the open run of an agentable and the runs of all its tasks.",
+    params(OfAgentable),
+    202 "The runs whose cancellation was requested." [houston_protocol::run::CancelledRunsResponse];
+
+    post "/v1/{kinds}/{id}/archive" for AGENTABLE => archive,
+    "archive_agentable" in "agentables": "Archive an agentable: cancel its run and its tasks, and delete its check-ins.",
+    params(OfAgentable),
+    200 "The agentable after the change." [AgentableResponse],
+    409 "`not_archivable`: the kind has no status `archived`.";
+
+    post "/v1/{kinds}/{id}/unarchive" for AGENTABLE => unarchive,
+    "unarchive_agentable" in "agentables": "Take an agentable out of the archive.",
+    params(OfAgentable),
+    200 "The agentable after the change." [AgentableResponse],
+    409 "`not_archivable`: the kind has no status `archived`.";
+
+    get "/v1/{kinds}/{id}/tasks" for AGENTABLE => list_tasks,
+    "list_tasks" in "agentables": "List the tasks of an agentable, newest first.",
+    params(OfAgentable, Paged),
+    200 "A page of tasks." [Page<houston_protocol::agentable::AgentableResponse>];
+
+    get "/v1/{kinds}/{id}/runs" for AGENTABLE => list_runs,
+    "list_runs" in "runs": "List the runs of an agentable, newest first.",
+    params(
+        OfAgentable,
+        ("status" = Option<houston_domain::run::RunStatus>, Query, description = "Only runs with this status."),
+        Paged,
+    ),
+    200 "A page of runs." [Page<houston_protocol::run::RunResponse>];
+}
 
 /// The query: page parameters and filters.
 #[derive(Debug, Deserialize)]
@@ -38,18 +93,6 @@ struct Filter {
     status: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
-}
-
-endpoint! {
-    LIST: get "/v1/{kinds}" for NAMED => list,
-    "list_agentables" in "agentables": "List the agentables of a kind, newest first.",
-    params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("user_id" = Option<UserId>, Query, description = "Only agentables of this user."),
-        ("status" = Option<String>, Query, description = "Only agentables with this status, one of the statuses of the kind."),
-        Paged,
-    ),
-    200 "A page of agentables." [Page<houston_protocol::agentable::AgentableResponse>],
 }
 
 async fn list(ctx: Ctx, KindPath(kind): KindPath, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
@@ -78,25 +121,6 @@ fn statuses(kind: &AgentType, status: &str) -> Result<Vec<StoredStatus>> {
     }
     let pairs = kind.pairs_with_status(status).into_iter();
     Ok(pairs.map(|(stored, run)| (stored.map(str::to_owned), run)).collect())
-}
-
-endpoint! {
-    GET: get "/v1/{kinds}/{id}" for AGENTABLE => get,
-    "get_agentable" in "agentables": "Get an agentable.",
-    params(OfAgentable),
-    200 "The agentable." [houston_protocol::agentable::AgentableResponse],
-}
-
-async fn get(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
-    read(&ctx, &path).await
-}
-
-endpoint! {
-    CHANGE: patch "/v1/{kinds}/{id}" for AGENTABLE => change,
-    "update_agentable" in "agentables": "Change title, description, status, agent or tools of an agentable; fields not given stay as they are.",
-    params(OfAgentable),
-    body [UpdateAgentable],
-    200 "The changed agentable." [houston_protocol::agentable::AgentableResponse],
 }
 
 /// Changes title, description and status, and, from the next run on, who answers (`agent_id` or `team_id`; null for the default
@@ -162,41 +186,12 @@ fn status_change(app: &App, path: &AgentablePath, wanted: &str) -> Result<Status
     change.map_err(|reason| ApiError::field("/status", reason))
 }
 
-endpoint! {
-    DELETE: delete "/v1/{kinds}/{id}" for AGENTABLE => delete,
-    "delete_agentable" in "agentables": "Erase an agentable with its tasks and everything that belongs to them.",
-    params(OfAgentable),
-    202 "The agentable is no longer found; its rows are deleted in the background." [houston_domain::erasure::Erasure],
-}
-
-/// From the 202 on the agentable is not found; workers delete the rows in the background, and the erasure reports the progress.
-/// Copies (`fork`), messages sent to a parent or to the user's own agent, and memories are not erased.
-async fn delete(ctx: Ctx, path: AgentablePath) -> Result<Response> {
-    request(&ctx, Target::Agentable(&path.kind, path.id)).await
-}
-
-endpoint! {
-    ARCHIVE: post "/v1/{kinds}/{id}/archive" for AGENTABLE => archive,
-    "archive_agentable" in "agentables": "Archive an agentable: cancel its run and its tasks, and delete its check-ins.",
-    params(OfAgentable),
-    200 "The agentable after the change." [AgentableResponse],
-    409 "`not_archivable`: the kind has no status `archived`.",
-}
-
 /// Archiving cancels the open run and all tasks below, and deletes the check-ins. Only for kinds that have the status `archived`.
 async fn archive(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     check_archivable(&ctx, &path)?;
     let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, true).await?;
     ctx.notify_cancelled(cancelled);
     read(&ctx, &path).await
-}
-
-endpoint! {
-    UNARCHIVE: post "/v1/{kinds}/{id}/unarchive" for AGENTABLE => unarchive,
-    "unarchive_agentable" in "agentables": "Take an agentable out of the archive.",
-    params(OfAgentable),
-    200 "The agentable after the change." [AgentableResponse],
-    409 "`not_archivable`: the kind has no status `archived`.",
 }
 
 async fn unarchive(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
@@ -221,24 +216,10 @@ async fn read(ctx: &Ctx, path: &AgentablePath) -> Result<Json<AgentableResponse>
     response.map(Json).ok_or(ApiError::NotFound { what: "agentable" })
 }
 
-endpoint! {
-    CANCEL: post "/v1/{kinds}/{id}/cancel" for AGENTABLE => cancel,
-    "cancel_agentable" in "agentables": "Cancel the open run of an agentable and the runs of all its tasks.",
-    params(OfAgentable),
-    202 "The runs whose cancellation was requested." [houston_protocol::run::CancelledRunsResponse],
-}
-
 /// Idempotent; without an open run it does nothing.
 async fn cancel(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, false).await?;
     Ok((StatusCode::ACCEPTED, Json(ctx.notify_cancelled(cancelled))))
-}
-
-endpoint! {
-    LIST_TASKS: get "/v1/{kinds}/{id}/tasks" for AGENTABLE => list_tasks,
-    "list_tasks" in "agentables": "List the tasks of an agentable, newest first.",
-    params(OfAgentable, Paged),
-    200 "A page of tasks." [Page<houston_protocol::agentable::AgentableResponse>],
 }
 
 async fn list_tasks(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
@@ -256,17 +237,6 @@ struct RunFilter {
     status: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
-}
-
-endpoint! {
-    LIST_RUNS: get "/v1/{kinds}/{id}/runs" for AGENTABLE => list_runs,
-    "list_runs" in "runs": "List the runs of an agentable, newest first.",
-    params(
-        OfAgentable,
-        ("status" = Option<houston_domain::run::RunStatus>, Query, description = "Only runs with this status."),
-        Paged,
-    ),
-    200 "A page of runs." [Page<houston_protocol::run::RunResponse>],
 }
 
 async fn list_runs(

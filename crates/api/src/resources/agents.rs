@@ -17,35 +17,60 @@ use houston_store::agent::{Agent, AgentChange, Changed, DefaultAgent, Deletion, 
 use crate::request::checks::{suggestion, truncated};
 use crate::request::prelude::*;
 use crate::resources::agentables::tools::with_own;
-use crate::resources::fields::Change;
 use crate::resources::models::sampling::check_agent;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, RESYNC, GET, CHANGE, DELETE, RESET];
+endpoints! {
+    get "/v1/agents" for TENANT => list,
+    "list_agents" in "agents": "List the agents of the tenant, default agents included, newest first.",
+    params(Paged),
+    200 "A page of agents." [Page<houston_protocol::agent::AgentResponse>];
+
+    post "/v1/agents" for TENANT => create,
+    "create_agent" in "agents": "Create an agent; fields that are not given come from the file of its kind.",
+    params(Keyed),
+    body [AgentSettingsRequest],
+    201 "The new agent." [houston_protocol::agent::AgentResponse],
+    409 "`already_exists`: another agent has the name; `full`: the tenant has the maximum number of agents.";
+
+    post "/v1/agents/resync" for TENANT.change(Scope::Operate) => resync,
+    "resync_agents" in "agents": "Read jobs/agents again and update the default agents that were not changed.",
+    200 "The kinds, by what happened to their default agents." [ResyncResponse],
+    409 "`unreadable_files`: jobs/agents cannot be read.";
+
+    get "/v1/agents/{id}" for TENANT =>
+        async |ctx: Ctx, Id(id): Id<AgentId>| found(ctx.store().agent(id).await.map(response)),
+    "get_agent" in "agents": "Get an agent.",
+    params(("id" = AgentId, Path, description = "Id of the agent.")),
+    200 "The agent." [houston_protocol::agent::AgentResponse];
+
+    patch "/v1/agents/{id}" for TENANT => change,
+    "update_agent" in "agents": "Change an agent; fields not given stay as they are.",
+    params(("id" = AgentId, Path, description = "Id of the agent.")),
+    body [AgentSettingsRequest],
+    200 "The changed agent." [houston_protocol::agent::AgentResponse],
+    409 "`already_exists`: another agent has the name; `stale_version`: the agent has another version.";
+
+    delete "/v1/agents/{id}" for TENANT => delete,
+    "delete_agent" in "agents": "Delete an agent that is not in use.",
+    params(("id" = AgentId, Path, description = "Id of the agent.")),
+    204 "The agent is deleted.",
+    409 "`default_agent`: default agents cannot be deleted; `in_use`: an agentable or a team uses it.";
+
+    post "/v1/agents/{id}/reset" for TENANT => reset,
+    "reset_agent" in "agents": "Restore a default agent from the file of its kind.",
+    params(("id" = AgentId, Path, description = "Id of the agent.")),
+    200 "The restored agent." [houston_protocol::agent::AgentResponse],
+    409 "`no_default_agent`: only default agents have a file; `unreadable_files`: jobs/agents cannot be read.";
+}
 
 /// How often a change is repeated that conflicts with concurrent changes.
 const MAX_ATTEMPTS: u32 = 10;
-
-endpoint! {
-    LIST: get "/v1/agents" for TENANT => list,
-    "list_agents" in "agents": "List the agents of the tenant, default agents included, newest first.",
-    params(Paged),
-    200 "A page of agents." [Page<houston_protocol::agent::AgentResponse>],
-}
 
 async fn list(ctx: Ctx, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Agents)?.map(Into::into));
     ensure_defaults(&ctx).await?;
     let agents = ctx.store().agents(before, rows(limit)).await?;
     Ok(Json(Page::of(List::Agents, limit, agents, |agent: &Agent| agent.id.0.as_u128(), response)))
-}
-
-endpoint! {
-    CREATE: post "/v1/agents" for TENANT => create,
-    "create_agent" in "agents": "Create an agent; fields that are not given come from the file of its kind.",
-    params(Keyed),
-    body [AgentSettingsRequest],
-    201 "The new agent." [houston_protocol::agent::AgentResponse],
-    409 "`already_exists`: another agent has the name; `full`: the tenant has the maximum number of agents.",
 }
 
 async fn create(ctx: Ctx, request: Creation<AgentSettingsRequest>) -> Result<Response> {
@@ -90,26 +115,6 @@ fn kind(app: &App, given: Option<String>) -> Result<&AgentType> {
         let (given, suggestion, kinds) = (truncated(&given), suggestion(&given, &kinds), kinds.join(", "));
         ApiError::field("/kind", format!("there is no kind `{given}`; there are: {kinds}{suggestion}"))
     })
-}
-
-endpoint! {
-    GET: get "/v1/agents/{id}" for TENANT => get,
-    "get_agent" in "agents": "Get an agent.",
-    params(("id" = AgentId, Path, description = "Id of the agent.")),
-    200 "The agent." [houston_protocol::agent::AgentResponse],
-}
-
-async fn get(ctx: Ctx, Id(id): Id<AgentId>) -> Result<impl IntoResponse> {
-    Ok(Json(response(ctx.store().agent(id).await?)))
-}
-
-endpoint! {
-    CHANGE: patch "/v1/agents/{id}" for TENANT => change,
-    "update_agent" in "agents": "Change an agent; fields not given stay as they are.",
-    params(("id" = AgentId, Path, description = "Id of the agent.")),
-    body [AgentSettingsRequest],
-    200 "The changed agent." [houston_protocol::agent::AgentResponse],
-    409 "`already_exists`: another agent has the name; `stale_version`: the agent has another version.",
 }
 
 async fn change(
@@ -169,14 +174,6 @@ fn is_reserved(app: &App, agent: &Agent, name: &str) -> bool {
     !own && app.state.agent_types.contains_key(name)
 }
 
-endpoint! {
-    DELETE: delete "/v1/agents/{id}" for TENANT => delete,
-    "delete_agent" in "agents": "Delete an agent that is not in use.",
-    params(("id" = AgentId, Path, description = "Id of the agent.")),
-    204 "The agent is deleted.",
-    409 "`default_agent`: default agents cannot be deleted; `in_use`: an agentable or a team uses it.",
-}
-
 /// An agent in use cannot be deleted, because its agentables would be answered by an agent their users did not choose. A default
 /// agent cannot be deleted either; it can be disabled or reset.
 async fn delete(ctx: Ctx, Id(id): Id<AgentId>) -> Result<StatusCode> {
@@ -191,14 +188,6 @@ async fn delete(ctx: Ctx, Id(id): Id<AgentId>) -> Result<StatusCode> {
     }
     check_deleted("agent", ctx.store().delete_agent(id).await?)?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-endpoint! {
-    RESET: post "/v1/agents/{id}/reset" for TENANT => reset,
-    "reset_agent" in "agents": "Restore a default agent from the file of its kind.",
-    params(("id" = AgentId, Path, description = "Id of the agent.")),
-    200 "The restored agent." [houston_protocol::agent::AgentResponse],
-    409 "`no_default_agent`: only default agents have a file; `unreadable_files`: jobs/agents cannot be read.",
 }
 
 /// The file of the kind is read again.
@@ -226,13 +215,6 @@ async fn reset(ctx: Ctx, Id(id): Id<AgentId>) -> Result<impl IntoResponse> {
     };
     let reset = || async { ctx.store().change_agent(id, &change).await.map_err(ApiError::taken("name")) };
     Ok(Json(response(retry_on_conflict(None, reset).await?)))
-}
-
-endpoint! {
-    RESYNC: post "/v1/agents/resync" for TENANT.change(Scope::Operate) => resync,
-    "resync_agents" in "agents": "Read jobs/agents again and update the default agents that were not changed.",
-    200 "The kinds, by what happened to their default agents." [ResyncResponse],
-    409 "`unreadable_files`: jobs/agents cannot be read.",
 }
 
 /// Workers need not be restarted.

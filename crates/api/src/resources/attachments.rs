@@ -16,14 +16,38 @@ use houston_protocol::attachment::AttachmentResponse;
 use houston_store::attachment::{NewAttachment, StoredAttachment};
 use http_body_util::{BodyExt as _, Limited};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 
 use crate::deadline::Deadline;
 use crate::request::body::content_length;
 use crate::request::prelude::*;
 use crate::state::documents::DocumentPermit;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE, GET, DELETE];
+endpoints! {
+    post "/v1/users/{id}/attachments" for USER => create,
+    "create_attachment" in "messages": "Store a file for messages: the body is the file.",
+    params(
+        OfUser,
+        ("name" = Option<String>, Query, description = "Name of the file; at most 100 characters of it are kept.", example = "report.pdf"),
+    ),
+    body [Vec<u8>, content_type = "application/octet-stream", description = "The bytes of a PNG, JPEG, WebP or GIF image, of a PDF, or of a text in UTF-8; at most 20,000,000. `Content-Type` says what it is."],
+    201 "The file; the same one if the user has posted these bytes before." [AttachmentResponse],
+    409 "`full`: the files of the user have too many bytes.",
+    413 "`body_too_large`: the file is too large.",
+    503 "`unavailable`: the object store cannot be used now.";
+
+    get "/v1/attachments/{id}" for ROW => get,
+    "get_attachment" in "messages": "Get the bytes of a file that was posted for messages.",
+    params(("id" = AttachmentId, Path, description = "Id of the file.")),
+    200 "The file." [Vec<u8>, content_type = "application/octet-stream"],
+    503 "`unavailable`: the object store cannot be used now.";
+
+    // Messages that refer to it stay; models read that it is not there.
+    delete "/v1/attachments/{id}" for ROW =>
+        async |ctx: Ctx, Id(id): Id<AttachmentId>| gone(ctx.store().delete_attachment(id).await),
+    "delete_attachment" in "messages": "Delete a file that was posted for messages.",
+    params(("id" = AttachmentId, Path, description = "Id of the file.")),
+    204 "The file is deleted.";
+}
 
 /// How long the object store may take, besides the usual time of a request.
 const STORING_TIME: Duration = Duration::from_secs(20);
@@ -46,20 +70,6 @@ struct Received {
     data: Bytes,
     id: AttachmentId,
     kind: AttachmentType,
-}
-
-endpoint! {
-    CREATE: post "/v1/users/{id}/attachments" for USER => create,
-    "create_attachment" in "messages": "Store a file for messages: the body is the file.",
-    params(
-        OfUser,
-        ("name" = Option<String>, Query, description = "Name of the file; at most 100 characters of it are kept.", example = "report.pdf"),
-    ),
-    body [Vec<u8>, content_type = "application/octet-stream", description = "The bytes of a PNG, JPEG, WebP or GIF image, of a PDF, or of a text in UTF-8; at most 20,000,000. `Content-Type` says what it is."],
-    201 "The file; the same one if the user has posted these bytes before." [AttachmentResponse],
-    409 "`full`: the files of the user have too many bytes.",
-    413 "`body_too_large`: the file is too large.",
-    503 "`unavailable`: the object store cannot be used now.",
 }
 
 /// Stores the body as a file of the user. The memory for it is reserved before it is read; of a body that breaks off nothing
@@ -165,14 +175,6 @@ const SAFE: [(HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "private, max-age=3600"),
 ];
 
-endpoint! {
-    GET: get "/v1/attachments/{id}" for ROW => get,
-    "get_attachment" in "messages": "Get the bytes of a file that was posted for messages.",
-    params(("id" = AttachmentId, Path, description = "Id of the file.")),
-    200 "The file." [Vec<u8>, content_type = "application/octet-stream"],
-    503 "`unavailable`: the object store cannot be used now.",
-}
-
 /// The bytes of a file, part by part. Strangers may have made it: its type is what its bytes are, texts are never anything else
 /// for a browser, and a browser that opens the address runs nothing of it.
 async fn get(ctx: Ctx, Id(id): Id<AttachmentId>) -> Result<Response> {
@@ -213,19 +215,6 @@ fn disposition(file: &StoredAttachment) -> HeaderValue {
     let encoded = utf8_percent_encode(&file.name, ENCODED);
     let text = format!("{how}; filename=\"{plain}\"; filename*=UTF-8''{encoded}");
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("attachment"))
-}
-
-endpoint! {
-    DELETE: delete "/v1/attachments/{id}" for ROW => delete,
-    "delete_attachment" in "messages": "Delete a file that was posted for messages.",
-    params(("id" = AttachmentId, Path, description = "Id of the file.")),
-    204 "The file is deleted.",
-}
-
-/// Messages that refer to it stay; models read that it is not there.
-async fn delete(ctx: Ctx, Id(id): Id<AttachmentId>) -> Result<StatusCode> {
-    ctx.store().delete_attachment(id).await?;
-    Ok(StatusCode::NO_CONTENT)
 }
 
 fn response(file: StoredAttachment) -> AttachmentResponse {

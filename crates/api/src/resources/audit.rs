@@ -20,7 +20,6 @@ use axum::middleware::Next;
 use houston_domain::id::{AuditId, QuestionId};
 use houston_store::TenantStore;
 use houston_store::audit::{AuditRecord, NewRecord, RecordFilter};
-use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -28,7 +27,6 @@ use tokio::time::timeout;
 use crate::caller::{self, Caller, Operator};
 use crate::error::ResponseError;
 use crate::request::endpoint::DOCUMENT;
-use crate::request::missing_cells::across;
 use crate::request::prelude::*;
 use crate::request::query::{check_parameter, time};
 use crate::resources::conversation::EARLIER_PATH;
@@ -227,10 +225,9 @@ fn names() -> HashMap<String, String> {
     // The document is compared with the handlers by a test; without it, the routes stand for the names.
     let Ok(Document { paths }) = serde_json::from_str(DOCUMENT) else { return HashMap::new() };
     let of_path = |(path, item): (String, HashMap<String, Operation>)| {
-        let named = item.into_iter().map(move |(method, operation)| {
+        item.into_iter().map(move |(method, operation)| {
             (format!("{} {path}", method.to_uppercase()), operation.operation_id)
-        });
-        named.collect::<Vec<_>>()
+        })
     };
     paths.into_iter().flat_map(of_path).collect()
 }
@@ -248,10 +245,8 @@ struct Filter {
     cursor: Option<String>,
 }
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST];
-
-endpoint! {
-    LIST: get "/v1/audit" for TENANT.all(Scope::Operate) => list,
+endpoints! {
+    get "/v1/audit" for TENANT.all(Scope::Operate) => list,
     "list_audit_records" in "operate": "List who changed what, newest first.",
     description = "Every request that changes something, also refused ones, and commands of operators. Messages, and the users and \
                    conversations that are created with them, are not recorded: they are the data. A request that posts them is \
@@ -266,7 +261,7 @@ endpoint! {
         ("until" = Option<houston_protocol::time::Time>, Query, description = "Only what was done before."),
         Paged,
     ),
-    200 "A page of records." [Page<AuditRecord>],
+    200 "A page of records." [Page<AuditRecord>];
 }
 
 async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse> {

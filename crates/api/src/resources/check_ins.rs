@@ -11,13 +11,26 @@ use crate::error::with_article;
 use crate::request::prelude::*;
 use crate::request::rates::ask;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[CANCEL, LIST, CREATE];
+endpoints! {
+    // 404 once it has started.
+    delete "/v1/check-ins/{id}" for ROW =>
+        async |ctx: Ctx, Id(id): Id<CheckInId>| gone(ctx.store().cancel_check_in(id).await),
+    "delete_check_in" in "check-ins": "Delete a check-in that has not started yet.",
+    params(("id" = CheckInId, Path, description = "Id of the check-in.")),
+    204 "The check-in is deleted.";
 
-endpoint! {
-    LIST: get "/v1/{kinds}/{id}/check-ins" for AGENTABLE => list,
+    get "/v1/{kinds}/{id}/check-ins" for AGENTABLE => list,
     "list_check_ins" in "check-ins": "List the check-ins that have not started yet, newest first.",
     params(OfAgentable, Paged),
-    200 "A page of check-ins." [Page<CheckIn>],
+    200 "A page of check-ins." [Page<CheckIn>];
+
+    post "/v1/{kinds}/{id}/check-ins" for AGENTABLE => create,
+    "create_check_in" in "check-ins": "Schedule a check-in: wake the agent once, at a time or after some minutes.",
+    params(OfAgentable, Keyed),
+    body [CreateCheckIn],
+    201 "The new check-in." [CheckIn],
+    409 "`no_check_ins`: the kind has none; `archived`: the agentable is archived; `full`: too many are scheduled.",
+    429 "`rate_limited`: the user sends too many requests.";
 }
 
 async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
@@ -25,16 +38,6 @@ async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl In
     ctx.confirm(&path).await?;
     let rows = ctx.store().check_ins(path.id, from, rows(limit)).await?;
     Ok(Json(Page::of(List::CheckIns, limit, rows, |row| row.id.0.as_u128(), |row| row)))
-}
-
-endpoint! {
-    CREATE: post "/v1/{kinds}/{id}/check-ins" for AGENTABLE => create,
-    "create_check_in" in "check-ins": "Schedule a check-in: wake the agent once, at a time or after some minutes.",
-    params(OfAgentable, Keyed),
-    body [CreateCheckIn],
-    201 "The new check-in." [CheckIn],
-    409 "`no_check_ins`: the kind has none; `archived`: the agentable is archived; `full`: too many are scheduled.",
-    429 "`rate_limited`: the user sends too many requests.",
 }
 
 async fn create(ctx: Ctx, path: AgentablePath, request: Creation<CreateCheckIn>) -> Result<Response> {
@@ -68,17 +71,4 @@ async fn create(ctx: Ctx, path: AgentablePath, request: Creation<CreateCheckIn>)
         error => error.into(),
     })?;
     created(unless_key_reused(set)?, "/v1/check-ins")
-}
-
-endpoint! {
-    CANCEL: delete "/v1/check-ins/{id}" for ROW => cancel,
-    "delete_check_in" in "check-ins": "Delete a check-in that has not started yet.",
-    params(("id" = CheckInId, Path, description = "Id of the check-in.")),
-    204 "The check-in is deleted.",
-}
-
-/// 404 once it has started.
-async fn cancel(ctx: Ctx, Id(id): Id<CheckInId>) -> Result<StatusCode> {
-    ctx.store().cancel_check_in(id).await?;
-    Ok(StatusCode::NO_CONTENT)
 }

@@ -1,7 +1,6 @@
 //! Client tokens: short-lived keys that a backend gives to the browser or the phone of one of its users.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::agentable::AgentType;
@@ -15,21 +14,24 @@ use houston_store::client_token::NewClientToken;
 use crate::caller::Caller;
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE, DELETE];
+endpoints! {
+    post "/v1/client-tokens" for NAMED.all(Scope::Read) => create,
+    "create_client_token" in "keys": "Make a short-lived key for the browser or the phone of one user.",
+    body [CreateClientToken],
+    201 "The new token; it cannot be read again." [ClientTokenResponse],
+    404 "`not_found`: the user does not exist, or an agentable is not the user's.";
+
+    delete "/v1/client-tokens/{id}" for NAMED.all(Scope::Read) => delete,
+    "delete_client_token" in "keys": "End a client token before it expires.",
+    params(("id" = ApiKeyId, Path, description = "Id of the token.")),
+    204 "The token is not valid any more.";
+}
 
 /// How long a token is valid, in minutes, unless the request says it, and at most.
 const DEFAULT_MINUTES: u32 = 60;
 const MAX_MINUTES: u32 = 24 * 60;
 /// To how many agentables a token may be restricted.
 const MAX_AGENTABLES: usize = 100;
-
-endpoint! {
-    CREATE: post "/v1/client-tokens" for NAMED.all(Scope::Read) => create,
-    "create_client_token" in "keys": "Make a short-lived key for the browser or the phone of one user.",
-    body [CreateClientToken],
-    201 "The new token; it cannot be read again." [ClientTokenResponse],
-    404 "`not_found`: the user does not exist, or an agentable is not the user's.",
-}
 
 /// The response is the only place where the token can be read, so requests are not repeated by their `Idempotency-Key`:
 /// a repeated one makes another token.
@@ -103,13 +105,6 @@ fn agentables(types: &BTreeMap<String, AgentType>, ids: &[String]) -> Result<Vec
         AgentablePath::of_field(types, &format!("/agentables/{nth}"), id).map(|path| path.id)
     };
     ids.iter().enumerate().map(parsed).collect()
-}
-
-endpoint! {
-    DELETE: delete "/v1/client-tokens/{id}" for NAMED.all(Scope::Read) => delete,
-    "delete_client_token" in "keys": "End a client token before it expires.",
-    params(("id" = ApiKeyId, Path, description = "Id of the token.")),
-    204 "The token is not valid any more.",
 }
 
 /// Its requests are refused, and its streams end, within `server.key_cache_s`.

@@ -12,14 +12,47 @@ use houston_protocol::conversation::{
 use houston_store::agentable::NewAgentable;
 use houston_store::conversation::{ExportOptions, NewConversation, Origin};
 
-use crate::request::agentable_path::KindPath;
-use crate::request::body::{OptionalBody, ReceivedDocument};
+use crate::request::access::NAMED;
+use crate::request::body::ReceivedDocument;
+use crate::request::endpoint::undocumented;
 use crate::request::prelude::*;
-use crate::resources::agentables::create::made;
+use crate::resources::agentables::create::{check_creatable, made};
 use crate::resources::agentables::tools;
 use crate::state::documents::{DocumentBody, DocumentPermit};
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[IMPORT, EXPORT, FORK, RESET, STATS];
+endpoints! {
+    post "/v1/import/{kinds}" for NAMED => import,
+    "import_conversation" in "conversations": "Create an agentable from an exported document.",
+    params(("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"), Keyed),
+    body [ImportConversation],
+    201 "The new agentable." [houston_protocol::agentable::AgentableResponse],
+    409 "`not_creatable`: agentables of this kind are created by agents or with their user.";
+
+    get "/v1/{kinds}/{id}/export" for AGENTABLE.unshown() => export,
+    "export_conversation" in "conversations": "Export a conversation as one document.",
+    params(OfAgentable),
+    200 "The document." [houston_domain::conversation::Conversation],
+    413 "`too_large`: the conversation is larger than `server.conversation.max_bytes`.";
+
+    post "/v1/{kinds}/{id}/fork" for AGENTABLE => fork,
+    "fork_conversation" in "conversations": "Copy a conversation, up to a position if one is given.",
+    params(OfAgentable, Keyed),
+    body [Option<ForkConversation>],
+    201 "The copy." [houston_protocol::agentable::AgentableResponse],
+    409 "`not_creatable`: agentables of this kind are created by agents or with their user.";
+
+    post "/v1/{kinds}/{id}/reset" for AGENTABLE => reset,
+    "reset_conversation" in "conversations": "Close the session, so that the next message starts with an empty history.",
+    params(OfAgentable),
+    body [Option<ResetConversation>],
+    200 "The number of closed entries and deleted items." [ResetConversationResponse],
+    409 "`run_in_progress`: a run is open.";
+
+    get "/v1/{kinds}/{id}/stats" for AGENTABLE => stats,
+    "get_statistics" in "conversations": "Get statistics of a conversation.",
+    params(OfAgentable),
+    200 "The statistics." [houston_protocol::schema::Statistics];
+}
 
 /// Creates an agentable that continues where `conversation` ends, and returns the 201 response. `digest`: of the document as it
 /// was received; `None` for a fork.
@@ -51,23 +84,6 @@ async fn create(
     created(unless_key_reused(done)?, &format!("/v1/{}s", kind.kind))
 }
 
-/// # Errors
-/// [`ApiError::NotCreatable`] when users may not create agentables of the kind.
-fn check_kind(kind: &AgentType) -> Result<()> {
-    if kind.user_creatable() {
-        return Ok(());
-    }
-    Err(ApiError::NotCreatable { kind: kind.kind.clone(), made_with_user: kind.made_with_user })
-}
-
-endpoint! {
-    EXPORT: get "/v1/{kinds}/{id}/export" for AGENTABLE.unshown() => export,
-    "export_conversation" in "conversations": "Export a conversation as one document.",
-    params(OfAgentable),
-    200 "The document." [houston_domain::conversation::Conversation],
-    413 "`too_large`: the conversation is larger than `server.conversation.max_bytes`.",
-}
-
 async fn export(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     let agentable = ctx.store().agentable(&path.kind, path.id).await?;
     let max_bytes = ctx.state.config.conversation.max_bytes;
@@ -88,21 +104,14 @@ async fn export(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
 /// The path that it has had before. In a document it would be ambiguous: `/v1/agents/{id}` could be the same.
 pub(crate) const EARLIER_PATH: &str = "/v1/{kinds}/import";
 
-endpoint! {
-    IMPORT: post "/v1/import/{kinds}" for NAMED => import,
-    "import_conversation" in "conversations": "Create an agentable from an exported document.",
-    params(("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"), Keyed),
-    body [ImportConversation],
-    201 "The new agentable." [houston_protocol::agentable::AgentableResponse],
-    409 "`not_creatable`: agentables of this kind are created by agents or with their user.",
-}
+undocumented! { post "/v1/{kinds}/import" for NAMED => import; }
 
 pub(crate) async fn import(
     ctx: Ctx,
     KindPath(kind): KindPath,
     received: ReceivedDocument,
 ) -> Result<Response> {
-    check_kind(&kind)?;
+    check_creatable(&kind)?;
     let importing = ctx.clone();
     ctx.offload.drive(async move { parse_and_create(&importing, &kind, received).await }).await
 }
@@ -135,15 +144,6 @@ async fn parse_and_create(ctx: &Ctx, kind: &AgentType, received: ReceivedDocumen
     create(ctx, kind, user_id, (&conversation, Some(digest)), None, key).await
 }
 
-endpoint! {
-    FORK: post "/v1/{kinds}/{id}/fork" for AGENTABLE => fork,
-    "fork_conversation" in "conversations": "Copy a conversation, up to a position if one is given.",
-    params(OfAgentable, Keyed),
-    body [Option<ForkConversation>],
-    201 "The copy." [houston_protocol::agentable::AgentableResponse],
-    409 "`not_creatable`: agentables of this kind are created by agents or with their user.",
-}
-
 async fn fork(
     ctx: Ctx,
     KindPath(kind): KindPath,
@@ -151,7 +151,7 @@ async fn fork(
     OptionalBody(request): OptionalBody<ForkConversation>,
 ) -> Result<Response> {
     let Creation { value: ForkConversation { position, title, knowledge }, key } = request;
-    check_kind(&kind)?;
+    check_creatable(&kind)?;
     title.as_deref().map_or(Ok(()), |title| check_line("/title", title, MAX_TITLE_CHARS))?;
     let original = ctx.store().agentable(&path.kind, path.id).await?;
     let max_bytes = ctx.state.config.conversation.max_bytes;
@@ -168,15 +168,6 @@ async fn fork(
         create(&forking, &kind, original.user, (&conversation, None), Some(origin), key).await
     };
     ctx.offload.drive(fork).await
-}
-
-endpoint! {
-    RESET: post "/v1/{kinds}/{id}/reset" for AGENTABLE => reset,
-    "reset_conversation" in "conversations": "Close the session, so that the next message starts with an empty history.",
-    params(OfAgentable),
-    body [Option<ResetConversation>],
-    200 "The number of closed entries and deleted items." [ResetConversationResponse],
-    409 "`run_in_progress`: a run is open.",
 }
 
 async fn reset(
@@ -198,13 +189,6 @@ async fn reset(
         deleted_learnings: done.learnings,
         deleted_files: done.files,
     }))
-}
-
-endpoint! {
-    STATS: get "/v1/{kinds}/{id}/stats" for AGENTABLE => stats,
-    "get_statistics" in "conversations": "Get statistics of a conversation.",
-    params(OfAgentable),
-    200 "The statistics." [houston_protocol::schema::Statistics],
 }
 
 async fn stats(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {

@@ -7,30 +7,23 @@ use houston_store::erasure::Target;
 
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET];
-
-endpoint! {
-    LIST: get "/v1/erasures" for TENANT => list,
+endpoints! {
+    get "/v1/erasures" for TENANT => list,
     "list_erasures" in "erasures": "List the erasures of the tenant, newest first.",
     params(Paged),
-    200 "A page of erasures." [Page<houston_domain::erasure::Erasure>],
+    200 "A page of erasures." [Page<houston_domain::erasure::Erasure>];
+
+    get "/v1/erasures/{id}" for TENANT =>
+        async |ctx: Ctx, Id(id): Id<ErasureId>| found(ctx.store().erasure(id).await),
+    "get_erasure" in "erasures": "Get an erasure and its progress.",
+    params(("id" = ErasureId, Path, description = "Id of the erasure.")),
+    200 "The erasure." [houston_domain::erasure::Erasure];
 }
 
 async fn list(ctx: Ctx, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Erasures)?.map(Into::into));
     let erasures = ctx.store().erasures(before, rows(limit)).await?;
     Ok(Json(Page::of(List::Erasures, limit, erasures, |row| row.id.0.as_u128(), |row| row)))
-}
-
-endpoint! {
-    GET: get "/v1/erasures/{id}" for TENANT => get,
-    "get_erasure" in "erasures": "Get an erasure and its progress.",
-    params(("id" = ErasureId, Path, description = "Id of the erasure.")),
-    200 "The erasure." [houston_domain::erasure::Erasure],
-}
-
-async fn get(ctx: Ctx, Id(id): Id<ErasureId>) -> Result<impl IntoResponse> {
-    Ok(Json(ctx.store().erasure(id).await?))
 }
 
 /// Requests the erasure of `target` and returns 202 with the erasure; the same erasure if it was requested before.

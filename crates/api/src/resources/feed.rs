@@ -12,12 +12,23 @@ use houston_store::rate::Whose;
 use serde::{Deserialize, Serialize};
 
 use crate::request::agentable_path::Owner;
-use crate::request::body::OptionalBody;
 use crate::request::idempotency::{parse_stored_response, respond};
 use crate::request::prelude::*;
 use crate::request::rates::ask as ask_limits;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[GENERATE];
+endpoints! {
+    post "/v1/users/{id}/feed/generate" for USER => generate,
+    "generate_feed" in "feed": "Generate a feed now, independent of the schedule.",
+    params(
+        OfUser,
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, stored for a day."),
+    ),
+    body [Option<GenerateFeed>],
+    202 "The run that writes the feed." [FeedGenerationResponse],
+    200 "Nothing happened since the last feed, so none is written." [FeedGenerationResponse],
+    409 "`no_feed_agent`: the user has no agent that writes feeds; `run_in_progress`: the agent is busy with another run; `full`: the user has the maximum number of feed items.",
+    429 "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.";
+}
 
 /// The result of the request, as stored under its idempotency key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -67,20 +78,6 @@ impl From<Outcome> for (StatusCode, Json<FeedGenerationResponse>) {
             Outcome::NothingHappened => (StatusCode::OK, Json(FeedGenerationResponse::NothingHappened)),
         }
     }
-}
-
-endpoint! {
-    GENERATE: post "/v1/users/{id}/feed/generate" for USER => generate,
-    "generate_feed" in "feed": "Generate a feed now, independent of the schedule.",
-    params(
-        OfUser,
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, stored for a day."),
-    ),
-    body [Option<GenerateFeed>],
-    202 "The run that writes the feed." [FeedGenerationResponse],
-    200 "Nothing happened since the last feed, so none is written." [FeedGenerationResponse],
-    409 "`no_feed_agent`: the user has no agent that writes feeds; `run_in_progress`: the agent is busy with another run; `full`: the user has the maximum number of feed items.",
-    429 "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.",
 }
 
 async fn generate(

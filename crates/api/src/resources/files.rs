@@ -5,16 +5,21 @@ use houston_protocol::file::{FileContentResponse, FileResponse};
 use houston_store::workspace_file::FileEntry;
 
 use crate::request::agentable_path::path_value;
-use crate::request::page::HexText;
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET];
-
-endpoint! {
-    LIST: get "/v1/{kinds}/{id}/files" for AGENTABLE => list,
+endpoints! {
+    get "/v1/{kinds}/{id}/files" for AGENTABLE => list,
     "list_files_of_workspace" in "files": "List the files of an agentable's workspace, in the order of their paths.",
     params(OfAgentable, Paged),
-    200 "A page of files." [Page<FileResponse>],
+    200 "A page of files." [Page<FileResponse>];
+
+    get "/v1/{kinds}/{id}/files/{path}" for AGENTABLE => get,
+    "get_file_of_workspace" in "files": "Get a file of an agentable's workspace.",
+    params(
+        OfAgentable,
+        ("path" = String, Path, description = "Path below the workspace; `/` is written `%2F`.", example = "notes%2Fplan.md"),
+    ),
+    200 "The file." [FileContentResponse];
 }
 
 async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
@@ -32,16 +37,6 @@ fn response(file: FileEntry) -> FileResponse {
         created_at: Time(file.created_at),
         updated_at: Time(file.updated_at),
     }
-}
-
-endpoint! {
-    GET: get "/v1/{kinds}/{id}/files/{path}" for AGENTABLE => get,
-    "get_file_of_workspace" in "files": "Get a file of an agentable's workspace.",
-    params(
-        OfAgentable,
-        ("path" = String, Path, description = "Path below the workspace; `/` is written `%2F`.", example = "notes%2Fplan.md"),
-    ),
-    200 "The file." [FileContentResponse],
 }
 
 /// The file with its text. A `/` in the path is written `%2F`.

@@ -4,13 +4,18 @@ use houston_domain::id::{GrantId, UserId};
 
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, REVOKE];
-
-endpoint! {
-    LIST: get "/v1/users/{id}/grants" for USER => list,
+endpoints! {
+    get "/v1/users/{id}/grants" for USER => list,
     "list_grants" in "guards": "List what a user has allowed for good, newest first.",
     params(OfUser, Paged),
-    200 "A page of grants." [Page<houston_domain::guard::GivenGrant>],
+    200 "A page of grants." [Page<houston_domain::guard::GivenGrant>];
+
+    // Calls that it covered are asked about again.
+    delete "/v1/grants/{id}" for ROW =>
+        async |ctx: Ctx, Id(id): Id<GrantId>| gone(ctx.store().revoke_grant(id).await),
+    "revoke_grant" in "guards": "Revoke a lasting yes.",
+    params(("id" = GrantId, Path, description = "Id of the grant.")),
+    204 "The grant is revoked.";
 }
 
 async fn list(ctx: Ctx, Id(user): Id<UserId>, query: PageQuery) -> Result<impl IntoResponse> {
@@ -18,17 +23,4 @@ async fn list(ctx: Ctx, Id(user): Id<UserId>, query: PageQuery) -> Result<impl I
     ctx.store().user(user).await?;
     let grants = ctx.store().grants(user, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Grants, limit, grants, |row| row.id.0.as_u128(), |row| row)))
-}
-
-endpoint! {
-    REVOKE: delete "/v1/grants/{id}" for ROW => revoke,
-    "revoke_grant" in "guards": "Revoke a lasting yes.",
-    params(("id" = GrantId, Path, description = "Id of the grant.")),
-    204 "The grant is revoked.",
-}
-
-/// Calls that it covered are asked about again.
-async fn revoke(ctx: Ctx, Id(id): Id<GrantId>) -> Result<StatusCode> {
-    ctx.store().revoke_grant(id).await?;
-    Ok(StatusCode::NO_CONTENT)
 }

@@ -1,19 +1,48 @@
 //! Guards of the tenant, of users, agents and agentables: what agents may do with their tools, below what the operator
 //! allows. `PUT` with `{}` removes them. A change applies from the next run on.
 
-use std::sync::Arc;
-
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use houston_domain::guard::GuardSettings;
 use houston_store::guards::GuardOwner;
 
 use crate::request::access::{Access, Subject};
-use crate::request::agentable_path::param;
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] =
-    &[GET, SET, USER_GET, USER_SET, AGENT_GET, AGENT_SET, AGENTABLE_GET, AGENTABLE_SET];
+endpoints! {
+    get "/v1/guards" for TENANT => get,
+    "get_guards_of_tenant" in "guards": "Get the guards of the tenant; `{}`: there are none.",
+    and "/v1/users/{id}/guards" for USER.change(Scope::ManageAgents), "get_guards_of_user": "Get the guards of a user; `{}`: there are none.",
+    200 "The guards." [houston_protocol::schema::Guards];
+
+    put "/v1/guards" for TENANT => set,
+    "set_guards_of_tenant" in "guards": "Replace the guards of the tenant; `{}` removes them. They can only tighten what the layers above allow.",
+    and "/v1/users/{id}/guards" for USER.change(Scope::ManageAgents), "set_guards_of_user": "Replace the guards of a user; `{}` removes them. They can only tighten what the layers above allow.",
+    body [houston_protocol::schema::Guards],
+    200 "The new guards." [houston_protocol::schema::Guards];
+
+    get "/v1/agents/{id}/guards" for TENANT => get,
+    "get_guards_of_agent" in "guards": "Get the guards of an agent; `{}`: there are none.",
+    params(("id" = AgentId, Path, description = "Id of the agent.")),
+    200 "The guards." [houston_protocol::schema::Guards];
+
+    put "/v1/agents/{id}/guards" for TENANT => set,
+    "set_guards_of_agent" in "guards": "Replace the guards of an agent; `{}` removes them. They can only tighten what the layers above allow.",
+    params(("id" = AgentId, Path, description = "Id of the agent.")),
+    body [houston_protocol::schema::Guards],
+    200 "The new guards." [houston_protocol::schema::Guards];
+
+    get "/v1/{kinds}/{id}/guards" for AGENTABLE.change(Scope::ManageAgents) => get,
+    "get_guards_of_agentable" in "guards": "Get the guards of an agentable and its tasks; `{}`: there are none.",
+    params(OfAgentable),
+    200 "The guards." [houston_protocol::schema::Guards];
+
+    put "/v1/{kinds}/{id}/guards" for AGENTABLE.change(Scope::ManageAgents) => set,
+    "set_guards_of_agentable" in "guards": "Replace the guards of an agentable and its tasks; `{}` removes them. They can only tighten what the layers above allow.",
+    params(OfAgentable),
+    body [houston_protocol::schema::Guards],
+    200 "The new guards." [houston_protocol::schema::Guards];
+}
 
 /// A request about the guards of what its path names.
 struct Guarded {
@@ -42,53 +71,8 @@ impl FromRequestParts<Arc<App>> for Guarded {
     }
 }
 
-endpoint! {
-    GET: get "/v1/guards" for TENANT => get, "get_guards_of_tenant": "Get the guards of the tenant; `{}`: there are none.",
-    USER_GET: "/v1/users/{id}/guards" for USER.change(Scope::ManageAgents), "get_guards_of_user": "Get the guards of a user; `{}`: there are none.",
-    in "guards", params(),
-    200 "The guards." [houston_protocol::schema::Guards],
-}
-
-endpoint! {
-    AGENT_GET: get "/v1/agents/{id}/guards" for TENANT => get,
-    "get_guards_of_agent" in "guards": "Get the guards of an agent; `{}`: there are none.",
-    params(("id" = AgentId, Path, description = "Id of the agent.")),
-    200 "The guards." [houston_protocol::schema::Guards],
-}
-
-endpoint! {
-    AGENTABLE_GET: get "/v1/{kinds}/{id}/guards" for AGENTABLE.change(Scope::ManageAgents) => get,
-    "get_guards_of_agentable" in "guards": "Get the guards of an agentable and its tasks; `{}`: there are none.",
-    params(OfAgentable),
-    200 "The guards." [houston_protocol::schema::Guards],
-}
-
 async fn get(Guarded { ctx, owner }: Guarded) -> Result<Json<GuardSettings>> {
     Ok(Json(ctx.store().guards(owner).await?.unwrap_or_default()))
-}
-
-endpoint! {
-    SET: put "/v1/guards" for TENANT => set, "set_guards_of_tenant": "Replace the guards of the tenant; `{}` removes them. They can only tighten what the layers above allow.",
-    USER_SET: "/v1/users/{id}/guards" for USER.change(Scope::ManageAgents), "set_guards_of_user": "Replace the guards of a user; `{}` removes them. They can only tighten what the layers above allow.",
-    in "guards", params(),
-    body [houston_protocol::schema::Guards],
-    200 "The new guards." [houston_protocol::schema::Guards],
-}
-
-endpoint! {
-    AGENT_SET: put "/v1/agents/{id}/guards" for TENANT => set,
-    "set_guards_of_agent" in "guards": "Replace the guards of an agent; `{}` removes them. They can only tighten what the layers above allow.",
-    params(("id" = AgentId, Path, description = "Id of the agent.")),
-    body [houston_protocol::schema::Guards],
-    200 "The new guards." [houston_protocol::schema::Guards],
-}
-
-endpoint! {
-    AGENTABLE_SET: put "/v1/{kinds}/{id}/guards" for AGENTABLE.change(Scope::ManageAgents) => set,
-    "set_guards_of_agentable" in "guards": "Replace the guards of an agentable and its tasks; `{}` removes them. They can only tighten what the layers above allow.",
-    params(OfAgentable),
-    body [houston_protocol::schema::Guards],
-    200 "The new guards." [houston_protocol::schema::Guards],
 }
 
 async fn set(

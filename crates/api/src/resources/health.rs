@@ -1,6 +1,5 @@
 //! Liveness and readiness probes and the version, without an API key; the health of the installation and its history, with one.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -12,14 +11,43 @@ use houston_protocol::health::{
 };
 use houston_store::Error;
 use houston_store::health::check::After;
-use serde::Deserialize;
 
-use crate::request::missing_cells::across;
-use crate::request::page::HexText;
 use crate::request::prelude::*;
 use crate::request::query::check_parameter;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, LIST, LIVE, HEALTHY, READY, VERSION];
+endpoints! {
+    get "/v1/health" for TENANT.all(Scope::Operate) => get,
+    "get_health" in "health": "Get the health of the installation.",
+    200 "The latest results of the health monitor." [HealthResponse];
+
+    get "/v1/health/history" for TENANT.all(Scope::Operate) => list,
+    "list_health_changes" in "health": "List when checks changed their status, newest first.",
+    description = "The health monitor notes a change when it finds one; while no monitor runs, nothing is noted. The newest 200 changes of \
+                   each check are kept, for 90 days. What was found is about all tenants: only keys with the scope `installation` see it.",
+    params(("check" = Option<String>, Query, description = "Only this check.", example = "stuck_runs"), Paged),
+    200 "A page of changes." [Page<HealthChange>];
+
+    get "/livez", without key => live,
+    "get_livez" in "health": "Liveness probe: the process answers.",
+    200 "The process answers." [String],
+    431 "The head of the request is too long.";
+
+    get "/healthz", without key => live,
+    "get_healthz" in "health": "Alias of /livez.",
+    200 "The process answers." [String],
+    431 "The head of the request is too long.";
+
+    get "/readyz", without key => ready,
+    "get_readyz" in "health": "Readiness probe: whether the process should get requests.",
+    200 "The process is ready." [ReadinessResponse],
+    431 "The head of the request is too long.",
+    503 "The process is not ready; `checks` says why." [ReadinessResponse];
+
+    get "/version", without key => version,
+    "get_version" in "health": "Get the version of the running release.",
+    200 "The release." [VersionResponse],
+    431 "The head of the request is too long.";
+}
 
 /// Time limit for the queries of a probe.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
@@ -33,31 +61,9 @@ const NEWER: &str = "newer than this binary";
 /// A release whose functions differ has migrated since this process began.
 const OTHER_FUNCTIONS: &str = "functions of another version";
 
-endpoint! {
-    LIVE: get "/livez" without key => live,
-    "get_livez" in "health": "Liveness probe: the process answers.",
-    200 "The process answers." [String],
-    431 "The head of the request is too long.",
-}
-
 /// The process answers; nothing else is checked. Some load balancers expect the other name.
 async fn live() -> &'static str {
     "ok\n"
-}
-
-endpoint! {
-    HEALTHY: get "/healthz" without key => live,
-    "get_healthz" in "health": "Alias of /livez.",
-    200 "The process answers." [String],
-    431 "The head of the request is too long.",
-}
-
-endpoint! {
-    READY: get "/readyz" without key => ready,
-    "get_readyz" in "health": "Readiness probe: whether the process should get requests.",
-    200 "The process is ready." [ReadinessResponse],
-    431 "The head of the request is too long.",
-    503 "The process is not ready; `checks` says why." [ReadinessResponse],
 }
 
 /// `GET /readyz`: 503 while Postgres is unreachable or cannot write, its schema is older, or the process is draining. Without
@@ -125,22 +131,9 @@ async fn is_unreachable(app: &App) -> bool {
     error.sqlstate().is_none_or(|code| code.starts_with("57P"))
 }
 
-endpoint! {
-    VERSION: get "/version" without key => version,
-    "get_version" in "health": "Get the version of the running release.",
-    200 "The release." [VersionResponse],
-    431 "The head of the request is too long.",
-}
-
 /// `GET /version`: name and version of the running release.
 async fn version() -> impl IntoResponse {
     Json(VersionResponse { name: "houston".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
-}
-
-endpoint! {
-    GET: get "/v1/health" for TENANT.all(Scope::Operate) => get,
-    "get_health" in "health": "Get the health of the installation.",
-    200 "The latest results of the health monitor." [HealthResponse],
 }
 
 async fn get(ctx: Ctx) -> Result<impl IntoResponse> {
@@ -168,15 +161,6 @@ struct Filter {
     check: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
-}
-
-endpoint! {
-    LIST: get "/v1/health/history" for TENANT.all(Scope::Operate) => list,
-    "list_health_changes" in "health": "List when checks changed their status, newest first.",
-    description = "The health monitor notes a change when it finds one; while no monitor runs, nothing is noted. The newest 200 changes of \
-                   each check are kept, for 90 days. What was found is about all tenants: only keys with the scope `installation` see it.",
-    params(("check" = Option<String>, Query, description = "Only this check.", example = "stuck_runs"), Paged),
-    200 "A page of changes." [Page<HealthChange>],
 }
 
 async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse> {

@@ -1,6 +1,5 @@
 //! `/v1/inbound-hooks`, and `/hooks/{id}`: addresses at which other programs post messages to an agentable.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
@@ -21,17 +20,46 @@ use houston_store::inbound_hook::{InboundHook, ReceivedMessage};
 use houston_web::webhook::ID;
 use http_body_util::LengthLimitError;
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::request::agentable_path::NO_AGENTABLE;
-use crate::request::body::OptionalBody;
 use crate::request::prelude::*;
 use crate::request::request_trace::Posting;
 use crate::resources::webhooks::secret;
 use crate::state::peers::Peer;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, DELETE, ROTATE];
+endpoints! {
+    get "/v1/inbound-hooks" for TENANT.all(Scope::Operate) => list,
+    "list_inbound_hooks" in "webhooks": "List the inbound hooks of an agentable, the oldest first.",
+    params(("agentable_id" = AgentableId, Query, description = "Id of the agentable.")),
+    200 "All its hooks." [InboundHookList];
+
+    post "/v1/inbound-hooks" for TENANT.all(Scope::Operate) => create,
+    "create_inbound_hook" in "webhooks": "Make an address at which another program posts messages to an agentable.",
+    description = "Needs the scope `post` besides `operate`.",
+    body [CreateInboundHook],
+    201 "The hook; its secret cannot be read again." [InboundHookWithSecret],
+    404 "`not_found`: there is no such agentable.",
+    409 "`full`: the agentable has the maximum number of inbound hooks.";
+
+    get "/v1/inbound-hooks/{id}" for TENANT.all(Scope::Operate) => get,
+    "get_inbound_hook" in "webhooks": "Get an inbound hook, without its secret.",
+    params(("id" = InboundHookId, Path, description = "Id of the hook.")),
+    200 "The hook." [InboundHookResponse];
+
+    delete "/v1/inbound-hooks/{id}" for TENANT.all(Scope::Operate) =>
+        async |ctx: Ctx, Id(id): Id<InboundHookId>| gone(ctx.store().delete_inbound_hook(id).await),
+    "delete_inbound_hook" in "webhooks": "Delete an inbound hook.",
+    params(("id" = InboundHookId, Path, description = "Id of the hook.")),
+    204 "It is deleted.";
+
+    post "/v1/inbound-hooks/{id}/secret" for TENANT.all(Scope::Operate) => rotate,
+    "rotate_inbound_secret" in "webhooks": "Replace the secret of an inbound hook; for a time, the one before it is accepted, too.",
+    description = "Needs the scope `post` besides `operate`.",
+    params(("id" = InboundHookId, Path, description = "Id of the hook.")),
+    body [RotateSecret],
+    200 "The hook with its new secret." [InboundHookWithSecret];
+}
 
 /// The query.
 #[derive(Debug, Deserialize)]
@@ -41,29 +69,12 @@ struct Of {
     agentable_id: String,
 }
 
-endpoint! {
-    LIST: get "/v1/inbound-hooks" for TENANT.all(Scope::Operate) => list,
-    "list_inbound_hooks" in "webhooks": "List the inbound hooks of an agentable, the oldest first.",
-    params(("agentable_id" = AgentableId, Query, description = "Id of the agentable.")),
-    200 "All its hooks." [InboundHookList],
-}
-
 /// The inbound hooks of an agentable; there are at most 20.
 async fn list(ctx: Ctx, Query(Of { agentable_id }): Query<Of>) -> Result<Json<InboundHookList>> {
     let path = AgentablePath::of_public_id(&ctx.state.agent_types, &agentable_id);
     let agentable = path.ok_or_else(|| ApiError::parameter("agentable_id", NO_AGENTABLE))?.id;
     let hooks = ctx.with_shard(shard(agentable)).store().inbound_hooks(agentable).await?;
     Ok(Json(InboundHookList { data: hooks.into_iter().map(|hook| response(&ctx, hook)).collect() }))
-}
-
-endpoint! {
-    CREATE: post "/v1/inbound-hooks" for TENANT.all(Scope::Operate) => create,
-    "create_inbound_hook" in "webhooks": "Make an address at which another program posts messages to an agentable.",
-    description = "Needs the scope `post` besides `operate`.",
-    body [CreateInboundHook],
-    201 "The hook; its secret cannot be read again." [InboundHookWithSecret],
-    404 "`not_found`: there is no such agentable.",
-    409 "`full`: the agentable has the maximum number of inbound hooks.",
 }
 
 /// The response is the only place where the secret can be read, so requests are not repeated by their `Idempotency-Key`.
@@ -101,37 +112,9 @@ async fn create(ctx: Ctx, Sent(body): Sent<CreateInboundHook>) -> Result<impl In
     Ok((StatusCode::CREATED, Json(created)))
 }
 
-endpoint! {
-    GET: get "/v1/inbound-hooks/{id}" for TENANT.all(Scope::Operate) => get,
-    "get_inbound_hook" in "webhooks": "Get an inbound hook, without its secret.",
-    params(("id" = InboundHookId, Path, description = "Id of the hook.")),
-    200 "The hook." [InboundHookResponse],
-}
-
 async fn get(ctx: Ctx, Id(id): Id<InboundHookId>) -> Result<Json<InboundHookResponse>> {
     let hook = ctx.store().inbound_hook(id).await?;
     Ok(Json(response(&ctx, hook)))
-}
-
-endpoint! {
-    DELETE: delete "/v1/inbound-hooks/{id}" for TENANT.all(Scope::Operate) => delete,
-    "delete_inbound_hook" in "webhooks": "Delete an inbound hook.",
-    params(("id" = InboundHookId, Path, description = "Id of the hook.")),
-    204 "It is deleted.",
-}
-
-async fn delete(ctx: Ctx, Id(id): Id<InboundHookId>) -> Result<StatusCode> {
-    ctx.store().delete_inbound_hook(id).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-endpoint! {
-    ROTATE: post "/v1/inbound-hooks/{id}/secret" for TENANT.all(Scope::Operate) => rotate,
-    "rotate_inbound_secret" in "webhooks": "Replace the secret of an inbound hook; for a time, the one before it is accepted, too.",
-    description = "Needs the scope `post` besides `operate`.",
-    params(("id" = InboundHookId, Path, description = "Id of the hook.")),
-    body [RotateSecret],
-    200 "The hook with its new secret." [InboundHookWithSecret],
 }
 
 async fn rotate(

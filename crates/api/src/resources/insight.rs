@@ -17,17 +17,44 @@ use crate::request::prelude::*;
 use crate::state::documents::{DocumentBody, DocumentPermit};
 use crate::wiring::ExplainTopic;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[WHY_RUN, STATE, WHY_AGENTABLE, PROMPT, TOOLS, GUARD];
+endpoints! {
+    get "/v1/runs/{id}/why" for ROW.all(Scope::Operate).unshown() => why_run,
+    "explain_run" in "insight": "Explain why a run does not go on, and what to do.",
+    params(("id" = RunId, Path, description = "Id of the run.")),
+    200 "The reasons of its agentable, the one that decides first; of a run that newer ones came after: how it ended." [WhyResponse];
+
+    get "/v1/{kinds}/{id}/state" for AGENTABLE.all(Scope::Operate).unshown() => state,
+    "get_state" in "insight": "Get the runtime state of an agentable, with a diagnosis.",
+    params(OfAgentable),
+    200 "The runtime state." [houston_protocol::schema::RuntimeState];
+
+    get "/v1/{kinds}/{id}/why" for AGENTABLE.all(Scope::Operate).unshown() => why_agentable,
+    "explain_agentable" in "insight": "Explain why an agentable does not go on, and what to do.",
+    params(OfAgentable),
+    200 "The reasons, the one that decides first." [WhyResponse];
+
+    get "/v1/{kinds}/{id}/prompt" for AGENTABLE.all(Scope::Operate).unshown() => prompt,
+    "get_prompt" in "insight": "Get the prompt that the next model call would be sent.",
+    description = "Needs the scope `read` besides `operate`: it has the conversation.",
+    params(OfAgentable),
+    200 "The prompt." [houston_protocol::schema::Prompt];
+
+    // `GET /v1/{kinds}/{id}/tools`: every tool, and whether the agentable may call it.
+    get "/v1/{kinds}/{id}/tools" for AGENTABLE.all(Scope::Operate).unshown() =>
+        async |ctx: Ctx, path: AgentablePath| respond(&ctx, &path, ExplainTopic::Tools).await,
+    "get_tools" in "insight": "List all tools, and for each whether it may be called or why not.",
+    params(OfAgentable),
+    200 "The tools." [houston_protocol::schema::Tools];
+
+    post "/v1/{kinds}/{id}/guards/explain" for AGENTABLE.all(Scope::Operate).unshown() => guard,
+    "explain_guards" in "insight": "Explain which rule of which layer would decide about a tool call.",
+    params(OfAgentable),
+    body [GuardedCall],
+    200 "The verdict, and each step that was looked at." [houston_protocol::schema::GuardExplanation];
+}
 
 /// In the place of a text that the caller may not read.
 const HIDDEN: &str = "(to see this text needs the scope `read`)";
-
-endpoint! {
-    STATE: get "/v1/{kinds}/{id}/state" for AGENTABLE.all(Scope::Operate).unshown() => state,
-    "get_state" in "insight": "Get the runtime state of an agentable, with a diagnosis.",
-    params(OfAgentable),
-    200 "The runtime state." [houston_protocol::schema::RuntimeState],
-}
 
 async fn state(ctx: Ctx, path: AgentablePath) -> Result<Response> {
     let agentable = ctx.store().agentable(&path.kind, path.id).await?;
@@ -44,24 +71,10 @@ async fn state(ctx: Ctx, path: AgentablePath) -> Result<Response> {
     Ok(Json(state.view(&path.kind, path.id, status)).into_response())
 }
 
-endpoint! {
-    WHY_AGENTABLE: get "/v1/{kinds}/{id}/why" for AGENTABLE.all(Scope::Operate).unshown() => why_agentable,
-    "explain_agentable" in "insight": "Explain why an agentable does not go on, and what to do.",
-    params(OfAgentable),
-    200 "The reasons, the one that decides first." [WhyResponse],
-}
-
 async fn why_agentable(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     ctx.confirm(&path).await?;
     let facts = facts(&ctx, path.id, Lane::from(path.urgency)).await?;
     Ok(Json(WhyResponse::of(path.public_id(), &facts)))
-}
-
-endpoint! {
-    WHY_RUN: get "/v1/runs/{id}/why" for ROW.all(Scope::Operate).unshown() => why_run,
-    "explain_run" in "insight": "Explain why a run does not go on, and what to do.",
-    params(("id" = RunId, Path, description = "Id of the run.")),
-    200 "The reasons of its agentable, the one that decides first; of a run that newer ones came after: how it ended." [WhyResponse],
 }
 
 async fn why_run(ctx: Ctx, Id(id): Id<RunId>) -> Result<impl IntoResponse> {
@@ -97,14 +110,6 @@ async fn facts(ctx: &Ctx, id: AgentableId, lane: Lane) -> Result<Facts> {
     Ok(facts)
 }
 
-endpoint! {
-    PROMPT: get "/v1/{kinds}/{id}/prompt" for AGENTABLE.all(Scope::Operate).unshown() => prompt,
-    "get_prompt" in "insight": "Get the prompt that the next model call would be sent.",
-    description = "Needs the scope `read` besides `operate`: it has the conversation.",
-    params(OfAgentable),
-    200 "The prompt." [houston_protocol::schema::Prompt],
-}
-
 /// `GET /v1/{kinds}/{id}/prompt`: the exact prompt, by parts and by sections. It may be as long as the conversation.
 async fn prompt(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     let agentable = ctx.store().agentable(&path.kind, path.id).await?;
@@ -116,26 +121,6 @@ async fn prompt(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     // As much as it has, and no more: most prompts are short, and are sent beside a long export.
     let permit = DocumentPermit::new(&ctx.documents, ctx.caller.tenant(), text.len()).await?;
     Ok(([(header::CONTENT_TYPE, JSON)], Body::new(DocumentBody::of_text(text, permit))))
-}
-
-endpoint! {
-    TOOLS: get "/v1/{kinds}/{id}/tools" for AGENTABLE.all(Scope::Operate).unshown() => tools,
-    "get_tools" in "insight": "List all tools, and for each whether it may be called or why not.",
-    params(OfAgentable),
-    200 "The tools." [houston_protocol::schema::Tools],
-}
-
-/// `GET /v1/{kinds}/{id}/tools`: every tool, and whether the agentable may call it.
-async fn tools(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
-    respond(&ctx, &path, ExplainTopic::Tools).await
-}
-
-endpoint! {
-    GUARD: post "/v1/{kinds}/{id}/guards/explain" for AGENTABLE.all(Scope::Operate).unshown() => guard,
-    "explain_guards" in "insight": "Explain which rule of which layer would decide about a tool call.",
-    params(OfAgentable),
-    body [GuardedCall],
-    200 "The verdict, and each step that was looked at." [houston_protocol::schema::GuardExplanation],
 }
 
 /// `POST /v1/{kinds}/{id}/guards/explain`: what the guards would say of a call, and why.

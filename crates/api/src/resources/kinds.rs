@@ -9,12 +9,10 @@ use houston_store::agent::AgentsOfKind;
 use crate::request::prelude::*;
 use crate::resources::agents::ensure_defaults;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST];
-
-endpoint! {
-    LIST: get "/v1/kinds" for TENANT => list,
+endpoints! {
+    get "/v1/kinds" for TENANT => list,
     "list_kinds" in "agents": "List the kinds of agentables, with their tools, their limits and how many agents there are for each.",
-    200 "All kinds, by name." [KindsResponse],
+    200 "All kinds, by name." [KindsResponse];
 }
 
 async fn list(ctx: Ctx) -> Result<impl IntoResponse> {

@@ -5,11 +5,10 @@
 //! # Add a kind
 //! 1. A [`KnowledgeKind`] with its rules (`domain::knowledge`: names, owner, form, limit in `jobs/knowledge.toml`) and an
 //!    id (`domain::id`). It needs no table and no query.
-//! 2. Its response (`protocol::knowledge`), its cursor prefix in `page::List`, its [`KnowledgeResource`] and its `endpoints!`
-//!    here, its line in `router`: some 40 lines.
+//! 2. Its response (`protocol::knowledge`), its cursor prefix in `page::List`, its `knowledge!` here, its name in `router`: some 20
+//!    lines.
 
 use std::str::FromStr;
-use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -25,19 +24,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::request::agentable_path::param;
 use crate::request::checks::check_one_line;
 use crate::request::prelude::*;
-use crate::resources::fields::Change;
 
 /// The types of one kind.
-pub(crate) trait KnowledgeResource: 'static {
+trait KnowledgeResource: 'static {
     /// Id of an item.
     type Id: Copy + Send + Into<Uuid> + FromStr;
     /// Body of a POST.
     type New: NewItem + DeserializeOwned + Send;
     /// Body of a PATCH.
-    type Change: ItemChange + crate::resources::fields::Changes + DeserializeOwned + Send + Sync;
+    type Change: ItemChange + crate::request::body::Changes + DeserializeOwned + Send + Sync;
     /// An item in a response.
     type Response: Serialize + Send + Sync;
 
@@ -45,8 +42,8 @@ pub(crate) trait KnowledgeResource: 'static {
     const KIND: KnowledgeKind;
     /// Prefix of its cursors.
     const LIST: List;
-    /// Segment before the id in an item's path, e.g. `feed-items`.
-    const PATH: &'static str;
+    /// The path of an item, e.g. `/v1/feed-items/{id}`.
+    const ITEM: &'static str;
 
     /// The response for a stored item.
     fn response(item: KnowledgeItem) -> Self::Response;
@@ -89,199 +86,87 @@ impl Owner {
     }
 }
 
-/// Documents of an agentable, written by its agents or by users.
-pub(crate) enum Notes {}
-
-impl KnowledgeResource for Notes {
-    type Id = NoteId;
-    type New = CreateDocument;
-    type Change = UpdateNote;
-    type Response = NoteResponse;
-
-    const KIND: KnowledgeKind = KnowledgeKind::Note;
-    const LIST: List = List::Notes;
-    const PATH: &'static str = "notes";
-
-    fn response(item: KnowledgeItem) -> NoteResponse {
-        NoteResponse {
-            id: NoteId(item.id),
-            owner: agentable(&item),
-            run_id: item.run,
-            title: item.title.unwrap_or_default(),
-            content: item.content,
-            created_at: Time(item.created_at),
-            updated_at: Time(item.updated_at),
-        }
-    }
-}
-
-/// What an agent learnt about its user or its task.
-pub(crate) enum Learnings {}
-
-impl KnowledgeResource for Learnings {
-    type Id = LearningId;
-    type New = Sentence;
-    type Change = Sentence;
-    type Response = LearningResponse;
-
-    const KIND: KnowledgeKind = KnowledgeKind::Learning;
-    const LIST: List = List::Learnings;
-    const PATH: &'static str = "learnings";
-
-    fn response(item: KnowledgeItem) -> LearningResponse {
-        LearningResponse {
-            id: LearningId(item.id),
-            owner: agentable(&item),
-            content: item.content,
-            created_at: Time(item.created_at),
-            updated_at: Time(item.updated_at),
-        }
-    }
-}
-
-/// Facts that all agents of a user should remember.
-pub(crate) enum Memories {}
-
-impl KnowledgeResource for Memories {
-    type Id = MemoryId;
-    type New = Sentence;
-    type Change = Sentence;
-    type Response = MemoryResponse;
-
-    const KIND: KnowledgeKind = KnowledgeKind::Memory;
-    const LIST: List = List::Memories;
-    const PATH: &'static str = "memories";
-
-    fn response(item: KnowledgeItem) -> MemoryResponse {
-        MemoryResponse {
-            id: MemoryId(item.id),
-            user_id: UserId(item.owner),
-            run_id: item.run,
-            content: item.content,
-            created_at: Time(item.created_at),
-            updated_at: Time(item.updated_at),
-        }
-    }
-}
-
-/// Rules of a user that all their agents follow.
-pub(crate) enum CustomInstructions {}
-
-impl KnowledgeResource for CustomInstructions {
-    type Id = CustomInstructionId;
-    type New = Sentence;
-    type Change = Sentence;
-    type Response = CustomInstructionResponse;
-
-    const KIND: KnowledgeKind = KnowledgeKind::CustomInstruction;
-    const LIST: List = List::CustomInstructions;
-    const PATH: &'static str = "custom-instructions";
-
-    fn response(item: KnowledgeItem) -> CustomInstructionResponse {
-        CustomInstructionResponse {
-            id: CustomInstructionId(item.id),
-            user_id: UserId(item.owner),
-            content: item.content,
-            created_at: Time(item.created_at),
-            updated_at: Time(item.updated_at),
-        }
-    }
-}
-
-/// What agents write for a user without being asked.
-pub(crate) enum FeedItems {}
-
-impl KnowledgeResource for FeedItems {
-    type Id = FeedItemId;
-    type New = CreateDocument;
-    type Change = UpdateFeedItem;
-    type Response = FeedItemResponse;
-
-    const KIND: KnowledgeKind = KnowledgeKind::FeedItem;
-    const LIST: List = List::FeedItems;
-    const PATH: &'static str = "feed-items";
-
-    fn response(item: KnowledgeItem) -> FeedItemResponse {
-        FeedItemResponse {
-            id: FeedItemId(item.id),
-            user_id: UserId(item.owner),
-            run_id: item.run,
-            title: item.title.unwrap_or_default(),
-            content: item.content,
-            read_at: item.read_at.map(Time),
-            created_at: Time(item.created_at),
-            updated_at: Time(item.updated_at),
-        }
-    }
-}
-
-/// The endpoints of one kind, in a module of their own: its type, the paths of its collection and of an item, the types of bodies,
-/// and each operation with its summary.
-macro_rules! endpoints {
+/// One kind, in a module of its own: its variant of [`KnowledgeKind`], its id and its list of cursors; the paths of its collection and of
+/// an item; the types of bodies; its response, whose other fields all kinds have; and each operation with its summary.
+macro_rules! knowledge {
     (
-        $module:ident: $kind:ident,
+        $module:ident: $kind:ident, $id:ident, $list:ident,
         $collection:literal for $access:expr, params($($of:tt)*), $item:literal,
-        $response:ident, $new:ident, $change:ident,
-        $list:literal: $lists:literal,
-        $create:literal: $creates:literal,
-        $get:literal: $gets:literal,
-        $update:literal: $updates:literal,
-        $delete:literal: $deletes:literal,
+        $new:ident, $change:ident, $response:ident |$stored:ident| { $($field:ident: $value:expr),+ },
+        $lists:literal: $list_summary:literal,
+        $creates:literal: $create_summary:literal,
+        $gets:literal: $get_summary:literal,
+        $updates:literal: $update_summary:literal,
+        $deletes:literal: $delete_summary:literal,
     ) => {
         pub(crate) mod $module {
             use super::*;
 
-            pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, CHANGE, DELETE];
+            enum Kind {}
 
-            endpoint! {
-                LIST: get $collection for $access => list::<$kind>,
-                $list in "knowledge": $lists,
+            impl KnowledgeResource for Kind {
+                type Id = $id;
+                type New = $new;
+                type Change = $change;
+                type Response = $response;
+
+                const KIND: KnowledgeKind = KnowledgeKind::$kind;
+                const LIST: List = List::$list;
+                const ITEM: &'static str = $item;
+
+                fn response($stored: KnowledgeItem) -> $response {
+                    $response {
+                        $($field: $value,)+
+                        id: $id($stored.id),
+                        content: $stored.content,
+                        created_at: Time($stored.created_at),
+                        updated_at: Time($stored.updated_at),
+                    }
+                }
+            }
+
+            endpoints! {
+                get $collection for $access => list::<Kind>,
+                $lists in "knowledge": $list_summary,
                 params(
                     ("limit" = Option<usize>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
                     ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page."),
                     $($of)*
                 ),
-                200 "A page of items." [Page<$response>],
-            }
+                200 "A page of items." [Page<$response>];
 
-            endpoint! {
-                CREATE: post $collection for $access => create::<$kind>,
-                $create in "knowledge": $creates,
+                post $collection for $access => create::<Kind>,
+                $creates in "knowledge": $create_summary,
                 params(KeyedText, $($of)*),
                 body [$new],
                 201 "The new item." [$response],
-                409 "`full`: the maximum number of items exists.",
-            }
+                409 "`full`: the maximum number of items exists.";
 
-            endpoint! {
-                GET: get $item for ROW => get::<$kind>,
-                $get in "knowledge": $gets,
+                get $item for ROW => get::<Kind>,
+                $gets in "knowledge": $get_summary,
                 params(("id" = String, Path)),
-                200 "The item." [$response],
-            }
+                200 "The item." [$response];
 
-            endpoint! {
-                CHANGE: patch $item for ROW => change::<$kind>,
-                $update in "knowledge": $updates,
+                patch $item for ROW => change::<Kind>,
+                $updates in "knowledge": $update_summary,
                 params(("id" = String, Path)),
                 body [$change],
-                200 "The item." [$response],
-            }
+                200 "The item." [$response];
 
-            endpoint! {
-                DELETE: delete $item for ROW => delete::<$kind>,
-                $delete in "knowledge": $deletes,
+                delete $item for ROW => delete::<Kind>,
+                $deletes in "knowledge": $delete_summary,
                 params(("id" = String, Path)),
-                204 "The item is deleted.",
+                204 "The item is deleted.";
             }
         }
     };
 }
 
-endpoints! {
-    notes: Notes,
+// Documents of an agentable, written by its agents or by users.
+knowledge! {
+    notes: Note, NoteId, Notes,
     "/v1/{kinds}/{id}/notes" for AGENTABLE, params(("kinds" = String, Path), ("id" = String, Path)), "/v1/notes/{id}",
-    NoteResponse, CreateDocument, UpdateNote,
+    CreateDocument, UpdateNote, NoteResponse |item| { owner: agentable(&item), run_id: item.run, title: item.title.unwrap_or_default() },
     "list_notes": "List the notes, newest first.",
     "create_note": "Create a note.",
     "get_note": "Get a note.",
@@ -289,10 +174,11 @@ endpoints! {
     "delete_note": "Delete a note.",
 }
 
-endpoints! {
-    learnings: Learnings,
+// What an agent learnt about its user or its task.
+knowledge! {
+    learnings: Learning, LearningId, Learnings,
     "/v1/{kinds}/{id}/learnings" for AGENTABLE, params(("kinds" = String, Path), ("id" = String, Path)), "/v1/learnings/{id}",
-    LearningResponse, Sentence, Sentence,
+    Sentence, Sentence, LearningResponse |item| { owner: agentable(&item) },
     "list_learnings": "List the learnings, newest first.",
     "create_learning": "Create a learning.",
     "get_learning": "Get a learning.",
@@ -300,10 +186,11 @@ endpoints! {
     "delete_learning": "Delete a learning.",
 }
 
-endpoints! {
-    custom_instructions: CustomInstructions,
+// Rules of a user that all their agents follow.
+knowledge! {
+    custom_instructions: CustomInstruction, CustomInstructionId, CustomInstructions,
     "/v1/users/{id}/custom-instructions" for USER, params(("id" = String, Path)), "/v1/custom-instructions/{id}",
-    CustomInstructionResponse, Sentence, Sentence,
+    Sentence, Sentence, CustomInstructionResponse |item| { user_id: UserId(item.owner) },
     "list_custom_instructions": "List the custom instructions, newest first.",
     "create_custom_instruction": "Create a custom instruction.",
     "get_custom_instruction": "Get a custom instruction.",
@@ -311,10 +198,11 @@ endpoints! {
     "delete_custom_instruction": "Delete a custom instruction.",
 }
 
-endpoints! {
-    memories: Memories,
+// Facts that all agents of a user should remember.
+knowledge! {
+    memories: Memory, MemoryId, Memories,
     "/v1/users/{id}/memories" for USER, params(("id" = String, Path)), "/v1/memories/{id}",
-    MemoryResponse, Sentence, Sentence,
+    Sentence, Sentence, MemoryResponse |item| { user_id: UserId(item.owner), run_id: item.run },
     "list_memories": "List the memories, newest first.",
     "create_memory": "Create a memory.",
     "get_memory": "Get a memory.",
@@ -322,10 +210,11 @@ endpoints! {
     "delete_memory": "Delete a memory.",
 }
 
-endpoints! {
-    feed_items: FeedItems,
+// What agents write for a user without being asked.
+knowledge! {
+    feed_items: FeedItem, FeedItemId, FeedItems,
     "/v1/users/{id}/feed" for USER, params(("id" = String, Path)), "/v1/feed-items/{id}",
-    FeedItemResponse, CreateDocument, UpdateFeedItem,
+    CreateDocument, UpdateFeedItem, FeedItemResponse |item| { user_id: UserId(item.owner), run_id: item.run, title: item.title.unwrap_or_default(), read_at: item.read_at.map(Time) },
     "list_feed_items": "List the feed items, newest first.",
     "create_feed_item": "Create a feed item.",
     "get_feed_item": "Get a feed item.",
@@ -375,7 +264,7 @@ async fn create<N: KnowledgeResource>(ctx: Ctx, owner: Owner, request: Creation<
     let response = stored_body(&N::response(item));
     let key = key.as_ref().map(Key::as_stored);
     let done = ctx.store().create_item(&new, (key, &response)).await?;
-    created(unless_key_reused(done)?, &format!("/v1/{}", N::PATH))
+    created(unless_key_reused(done)?, N::ITEM.trim_end_matches("/{id}"))
 }
 
 /// `GET /v1/notes/{id}`.
@@ -406,7 +295,7 @@ async fn delete<N: KnowledgeResource>(ctx: Ctx, Id(id): Id<N::Id>) -> Result<Sta
 }
 
 /// Body of a POST.
-pub(crate) trait NewItem {
+trait NewItem {
     /// The title, if items of this kind have one, and the text.
     fn texts(self) -> (Option<String>, String);
 }
@@ -424,7 +313,7 @@ impl NewItem for Sentence {
 }
 
 /// Body of a PATCH.
-pub(crate) trait ItemChange {
+trait ItemChange {
     /// The fields, for the error when none is given.
     const FIELDS: &'static str;
 

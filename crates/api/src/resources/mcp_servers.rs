@@ -6,8 +6,6 @@ pub(crate) mod login;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use houston_domain::guard::Risk;
 use houston_domain::mcp_server::names::{of_settings, prefix};
 use houston_domain::mcp_server::pin::{ComparedTool, ListedTool, NotApproved, Pin, Standing, compare};
@@ -30,28 +28,61 @@ use serde_json::json;
 
 use self::login::begin;
 use crate::admission;
-use crate::request::agentable_path::{PathOwner, param};
+use crate::request::agentable_path::{PathOwner, from_path, owner_of};
 use crate::request::checks::truncated;
 use crate::request::prelude::*;
 use crate::resources::tool_sources::{check_kinds, seal};
 use crate::wiring::ForeignServer;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[
-    LIST,
-    GET,
-    PUT,
-    DELETE,
-    TOOLS,
-    APPROVE,
-    LOGIN,
-    USER_LIST,
-    USER_GET,
-    USER_PUT,
-    USER_DELETE,
-    USER_TOOLS,
-    USER_APPROVE,
-    USER_LOGIN,
-];
+endpoints! {
+    get "/v1/mcp-servers" for TENANT => list,
+    "list_mcp_servers" in "tools": "List the MCP servers of the tenant, without their headers.",
+    and "/v1/users/{id}/mcp-servers" for USER.change(Scope::ManageAgents), "list_mcp_servers_of_user": "List the MCP servers of a user, without their headers.",
+    200 "All servers, by name; at most 20." [McpServerList];
+
+    get "/v1/mcp-servers/{name}" for TENANT => get,
+    "get_mcp_server" in "tools": "Get an MCP server of the tenant, without its headers.",
+    and "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents), "get_mcp_server_of_user": "Get an MCP server of a user, without its headers.",
+    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
+    200 "The server." [McpServerResponse];
+
+    put "/v1/mcp-servers/{name}" for TENANT => put,
+    "put_mcp_server" in "tools": "Add an MCP server of the tenant, or replace the one with this name; its tools must be approved.",
+    and "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents), "put_mcp_server_of_user": "Add an MCP server of a user, or replace the one with this name; its tools must be approved.",
+    params(("name" = String, Path, description = "Name of the server: a-z, 0-9 and -.", example = "crm")),
+    body [PutMcpServer],
+    200 "The server." [McpServerResponse],
+    409 "`full`: there is the maximum number of servers.";
+
+    delete "/v1/mcp-servers/{name}" for TENANT => delete,
+    "delete_mcp_server" in "tools": "Delete an MCP server of the tenant with its headers and approvals.",
+    and "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents), "delete_mcp_server_of_user": "Delete an MCP server of a user with its headers and approvals.",
+    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
+    204 "It is deleted.";
+
+    get "/v1/mcp-servers/{name}/tools" for TENANT => tools,
+    "list_mcp_tools" in "tools": "Ask an MCP server of the tenant for its tools, and compare them with the approved ones.",
+    and "/v1/users/{id}/mcp-servers/{name}/tools" for USER.change(Scope::ManageAgents), "list_mcp_tools_of_user": "Ask an MCP server of a user for its tools, and compare them with the approved ones.",
+    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
+    200 "Its tools, by name." [McpToolList],
+    502 "`mcp_server_failed`: it did not list its tools.";
+
+    post "/v1/mcp-servers/{name}/tools/approve" for TENANT => approve,
+    "approve_mcp_tools" in "tools": "Approve tools of an MCP server of the tenant as they were read: agents are offered them from the next run on.",
+    and "/v1/users/{id}/mcp-servers/{name}/tools/approve" for USER.change(Scope::ManageAgents), "approve_mcp_tools_of_user": "Approve tools of an MCP server of a user as they were read: agents are offered them from the next run on.",
+    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
+    body [ApproveMcpTools],
+    200 "Its tools, by name." [McpToolList],
+    409 "`tool_changed`: the server lists another definition now; nothing was approved.",
+    502 "`mcp_server_failed`: it did not list its tools.";
+
+    post "/v1/mcp-servers/{name}/login" for TENANT => begin,
+    "log_in_to_mcp_server" in "tools": "Begin a login of the tenant at an MCP server that uses OAuth.",
+    and "/v1/users/{id}/mcp-servers/{name}/login" for USER, "log_user_in_to_mcp_server": "Begin a login of a user at an MCP server that uses OAuth.",
+    params(("name" = String, Path, description = "Name of the server.", example = "crm")),
+    200 "The URL to open in a browser." [houston_protocol::mcp_server::McpLoginResponse],
+    502 "`mcp_server_failed`: the server or its authorization server did not answer as OAuth has it.";
+}
 
 /// The server that a path names.
 #[derive(Debug)]
@@ -60,27 +91,14 @@ struct ServerPath {
     name: String,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for ServerPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        let owner = PathOwner::from_request_parts(parts, state).await?.0;
-        let name = param(parts, "name").unwrap_or_default();
-        match name_problem(&name) {
-            Some(problem) => {
-                Err(ApiError::field("", format!("the name in the path is not allowed: {problem}")))
-            }
-            None => Ok(Self { owner, name }),
-        }
+from_path! { ServerPath, |parts| {
+    let owner = owner_of(parts)?;
+    let name = param(parts, "name").unwrap_or_default();
+    match name_problem(&name) {
+        Some(problem) => Err(ApiError::field("", format!("the name in the path is not allowed: {problem}"))),
+        None => Ok(Self { owner, name }),
     }
-}
-
-endpoint! {
-    LIST: get "/v1/mcp-servers" for TENANT => list, "list_mcp_servers": "List the MCP servers of the tenant, without their headers.",
-    USER_LIST: "/v1/users/{id}/mcp-servers" for USER.change(Scope::ManageAgents), "list_mcp_servers_of_user": "List the MCP servers of a user, without their headers.",
-    in "tools", params(),
-    200 "All servers, by name; at most 20." [McpServerList],
-}
+} }
 
 async fn list(ctx: Ctx, PathOwner(owner): PathOwner) -> Result<Json<McpServerList>> {
     ctx.confirm_owner(owner).await?;
@@ -90,25 +108,9 @@ async fn list(ctx: Ctx, PathOwner(owner): PathOwner) -> Result<Json<McpServerLis
     Ok(Json(McpServerList { data }))
 }
 
-endpoint! {
-    GET: get "/v1/mcp-servers/{name}" for TENANT => get, "get_mcp_server": "Get an MCP server of the tenant, without its headers.",
-    USER_GET: "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents), "get_mcp_server_of_user": "Get an MCP server of a user, without its headers.",
-    in "tools", params(("name" = String, Path, description = "Name of the server.", example = "crm")),
-    200 "The server." [McpServerResponse],
-}
-
 async fn get(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<Json<McpServerResponse>> {
     ctx.confirm_owner(owner).await?;
     answer(&ctx, owner, ctx.store().mcp_server(owner, &name).await?).await
-}
-
-endpoint! {
-    PUT: put "/v1/mcp-servers/{name}" for TENANT => put, "put_mcp_server": "Add an MCP server of the tenant, or replace the one with this name; its tools must be approved.",
-    USER_PUT: "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents), "put_mcp_server_of_user": "Add an MCP server of a user, or replace the one with this name; its tools must be approved.",
-    in "tools", params(("name" = String, Path, description = "Name of the server: a-z, 0-9 and -.", example = "crm")),
-    body [PutMcpServer],
-    200 "The server." [McpServerResponse],
-    409 "`full`: there is the maximum number of servers.",
 }
 
 async fn put(
@@ -134,7 +136,7 @@ async fn put(
     };
     check_oauth(&settings, owner, headers.as_ref())?;
     if let Some(problem) = settings.problem() {
-        return Err(ApiError::field(&problem.pointer, problem.reason));
+        return Err(problem.into());
     }
     let secret = |(name, value): (&String, &String)| (name.clone(), SecretString::from(value.clone()));
     let secrets: BTreeMap<String, SecretString> = headers.iter().flatten().map(secret).collect();
@@ -223,24 +225,9 @@ async fn check_name(ctx: &Ctx, owner: ServerOwner, name: &str) -> Result<()> {
     }
 }
 
-endpoint! {
-    DELETE: delete "/v1/mcp-servers/{name}" for TENANT => delete, "delete_mcp_server": "Delete an MCP server of the tenant with its headers and approvals.",
-    USER_DELETE: "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents), "delete_mcp_server_of_user": "Delete an MCP server of a user with its headers and approvals.",
-    in "tools", params(("name" = String, Path, description = "Name of the server.", example = "crm")),
-    204 "It is deleted.",
-}
-
 async fn delete(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<StatusCode> {
     ctx.store().delete_mcp_server(owner, &name).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-endpoint! {
-    TOOLS: get "/v1/mcp-servers/{name}/tools" for TENANT => tools, "list_mcp_tools": "Ask an MCP server of the tenant for its tools, and compare them with the approved ones.",
-    USER_TOOLS: "/v1/users/{id}/mcp-servers/{name}/tools" for USER.change(Scope::ManageAgents), "list_mcp_tools_of_user": "Ask an MCP server of a user for its tools, and compare them with the approved ones.",
-    in "tools", params(("name" = String, Path, description = "Name of the server.", example = "crm")),
-    200 "Its tools, by name." [McpToolList],
-    502 "`mcp_server_failed`: it did not list its tools.",
 }
 
 async fn tools(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<Json<McpToolList>> {
@@ -248,16 +235,6 @@ async fn tools(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<Json<
     let server = ctx.store().mcp_server(owner, &name).await?;
     let listed = listed(&ctx, owner, &server).await?;
     Ok(Json(compared(&server, &listed)))
-}
-
-endpoint! {
-    APPROVE: post "/v1/mcp-servers/{name}/tools/approve" for TENANT => approve, "approve_mcp_tools": "Approve tools of an MCP server of the tenant as they were read: agents are offered them from the next run on.",
-    USER_APPROVE: "/v1/users/{id}/mcp-servers/{name}/tools/approve" for USER.change(Scope::ManageAgents), "approve_mcp_tools_of_user": "Approve tools of an MCP server of a user as they were read: agents are offered them from the next run on.",
-    in "tools", params(("name" = String, Path, description = "Name of the server.", example = "crm")),
-    body [ApproveMcpTools],
-    200 "Its tools, by name." [McpToolList],
-    409 "`tool_changed`: the server lists another definition now; nothing was approved.",
-    502 "`mcp_server_failed`: it did not list its tools.",
 }
 
 async fn approve(
@@ -285,14 +262,6 @@ async fn approve(
             Err(ApiError::Refused(ProblemCode::ToolChanged, why))
         }
     }
-}
-
-endpoint! {
-    LOGIN: post "/v1/mcp-servers/{name}/login" for TENANT => begin, "log_in_to_mcp_server": "Begin a login of the tenant at an MCP server that uses OAuth.",
-    USER_LOGIN: "/v1/users/{id}/mcp-servers/{name}/login" for USER, "log_user_in_to_mcp_server": "Begin a login of a user at an MCP server that uses OAuth.",
-    in "tools", params(("name" = String, Path, description = "Name of the server.", example = "crm")),
-    200 "The URL to open in a browser." [houston_protocol::mcp_server::McpLoginResponse],
-    502 "`mcp_server_failed`: the server or its authorization server did not answer as OAuth has it.",
 }
 
 /// What the server lists now.

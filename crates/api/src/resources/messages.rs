@@ -20,7 +20,6 @@
 use std::collections::HashMap;
 use std::convert::identity as response;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::header;
@@ -42,8 +41,7 @@ use serde_json::{Map, Value};
 
 use crate::admission;
 use crate::request::agentable_path::Owner;
-use crate::request::body::WithImages;
-use crate::request::checks::{check_storable, check_storable_value};
+use crate::request::checks::check_storable;
 use crate::request::idempotency::respond;
 use crate::request::prelude::*;
 use crate::request::rates::ask;
@@ -51,17 +49,28 @@ use crate::request::request_trace::Posting;
 use crate::resources::models::sampling;
 use crate::state::documents::DocumentPermit;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, LIST, POST];
+endpoints! {
+    get "/v1/messages/{id}" for ROW => async |ctx: Ctx, Id(id): Id<MessageId>| found(ctx.store().message(id).await),
+    "get_message" in "messages": "Get a message and its status.",
+    params(("id" = MessageId, Path, description = "Id of the message.")),
+    200 "The message." [houston_domain::message::Message];
 
-endpoint! {
-    LIST: get "/v1/{kinds}/{id}/messages" for AGENTABLE => list,
+    get "/v1/{kinds}/{id}/messages" for AGENTABLE => list,
     "list_messages" in "messages": "List the messages of a thread, newest first.",
     params(
         OfAgentable,
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; `server.thread_messages` (50) by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page."),
     ),
-    200 "A page of messages." [Page<houston_domain::message::Message>],
+    200 "A page of messages." [Page<houston_domain::message::Message>];
+
+    post "/v1/{kinds}/{id}/messages" for AGENTABLE => post,
+    "create_message" in "messages": "Post a message: it is stored, and a run is queued or the open run reads it.",
+    params(OfAgentable, Keyed),
+    body [CreateMessage],
+    202 "The message is stored, and a run is queued or open." [AcceptedMessageResponse],
+    409 "`run_in_progress`: a run is open and `double_texting` is `reject`.",
+    429 "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.";
 }
 
 async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
@@ -70,27 +79,6 @@ async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl In
     ctx.confirm(&path).await?;
     let messages = ctx.store().messages(path.id, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Messages, limit, messages, |row| row.seq, response)))
-}
-
-endpoint! {
-    GET: get "/v1/messages/{id}" for ROW => get,
-    "get_message" in "messages": "Get a message and its status.",
-    params(("id" = MessageId, Path, description = "Id of the message.")),
-    200 "The message." [houston_domain::message::Message],
-}
-
-async fn get(ctx: Ctx, Id(id): Id<MessageId>) -> Result<impl IntoResponse> {
-    Ok(Json(ctx.store().message(id).await?))
-}
-
-endpoint! {
-    POST: post "/v1/{kinds}/{id}/messages" for AGENTABLE => post,
-    "create_message" in "messages": "Post a message: it is stored, and a run is queued or the open run reads it.",
-    params(OfAgentable, Keyed),
-    body [CreateMessage],
-    202 "The message is stored, and a run is queued or open." [AcceptedMessageResponse],
-    409 "`run_in_progress`: a run is open and `double_texting` is `reject`.",
-    429 "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.",
 }
 
 async fn post(ctx: Ctx, path: AgentablePath, request: WithImages<CreateMessage>) -> Result<Response> {
@@ -190,7 +178,7 @@ pub(crate) async fn store_offering(
 
 /// Checks ranges and sizes, and that Postgres can store its values.
 fn check_offer(offer: &ClientOffer) -> Result<()> {
-    offer.check(|_| false).map_err(|wrong| ApiError::field(&wrong.pointer, wrong.reason))?;
+    offer.check(|_| false)?;
     let ClientOffer { focus, output, .. } = offer;
     if let Some(data) = focus.as_ref().and_then(|focus| focus.data.as_ref()) {
         check_storable_value("/context/data", data)?;

@@ -2,8 +2,6 @@
 
 pub(crate) mod sampling;
 
-use std::sync::Arc;
-
 use axum::extract::Path;
 use houston_protocol::model::{EstimateModels, MeasuredSpeed, ModelResponse, ModelsResponse};
 use houston_store::model_speed::ModelSpeed;
@@ -12,23 +10,25 @@ use self::sampling::model_of;
 
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, ESTIMATE];
-
-endpoint! {
-    LIST: get "/v1/models" for TENANT.all(Scope::Read) => list,
+endpoints! {
+    get "/v1/models" for TENANT.all(Scope::Read) => list,
     "list_models" in "models": "List the models of the installation, with prices, limits, capabilities and measured speed.",
-    200 "All models, and which serve which use case." [houston_protocol::model::ModelsResponse],
+    200 "All models, and which serve which use case." [houston_protocol::model::ModelsResponse];
+
+    get "/v1/models/{id}" for TENANT.all(Scope::Read) => get,
+    "get_model" in "models": "Get a model of the installation.",
+    params(("id" = String, Path, description = "`provider/model`; the slash is written as `%2F`.", example = "openai%2Fgpt-5-mini")),
+    200 "The model." [houston_protocol::model::ModelResponse];
+
+    post "/v1/models/estimate" for TENANT.all(Scope::Read) => estimate,
+    "estimate_models" in "models": "Estimate what a request would cost, with each model and each strategy.",
+    body [EstimateModels],
+    200 "The costs." [houston_protocol::model::ModelEstimate],
+    404 "The tenant has no such agent.";
 }
 
 pub(crate) async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
     Ok(Json(all(&ctx).await?))
-}
-
-endpoint! {
-    GET: get "/v1/models/{id}" for TENANT.all(Scope::Read) => get,
-    "get_model" in "models": "Get a model of the installation.",
-    params(("id" = String, Path, description = "`provider/model`; the slash is written as `%2F`.", example = "openai%2Fgpt-5-mini")),
-    200 "The model." [houston_protocol::model::ModelResponse],
 }
 
 pub(crate) async fn get(ctx: Ctx, Path(id): Path<String>) -> Result<impl IntoResponse> {
@@ -41,14 +41,6 @@ pub(crate) async fn get(ctx: Ctx, Path(id): Path<String>) -> Result<impl IntoRes
 /// milliseconds.
 const MAX_BYTES: usize = 256 * 1024;
 const MAX_TOKENS: u64 = 100_000_000;
-
-endpoint! {
-    ESTIMATE: post "/v1/models/estimate" for TENANT.all(Scope::Read) => estimate,
-    "estimate_models" in "models": "Estimate what a request would cost, with each model and each strategy.",
-    body [EstimateModels],
-    200 "The costs." [houston_protocol::model::ModelEstimate],
-    404 "The tenant has no such agent.",
-}
 
 /// Nothing is sent to a model.
 async fn estimate(ctx: Ctx, request: Creation<EstimateModels>) -> Result<impl IntoResponse> {

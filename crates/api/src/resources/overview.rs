@@ -1,7 +1,6 @@
 //! `/v1/overview`: what an operator sees first, of an installation or of a tenant, in a few numbers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use houston_domain::ended::EndedInHour;
 use houston_domain::lane_work::LaneWork;
@@ -10,14 +9,18 @@ use houston_protocol::overview::{OverviewResponse, WorkerCounts};
 use houston_store::ended::Ended;
 use houston_store::worker_list::RegisteredWorker;
 use rust_decimal::Decimal;
-use serde::Deserialize;
 
 use crate::caller::Caller;
-use crate::request::missing_cells::across;
 use crate::request::prelude::*;
 use crate::resources::queues::{LANES, Works, slots, works};
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
+endpoints! {
+    get "/v1/overview" for TENANT.all(Scope::Operate) => get,
+    "get_overview" in "operate": "Get what an operator sees first: what waits, what runs, what failed.",
+    description = "For a key with the scope `installation` of all tenants, else of the key's tenant. What has ended is at most 15 s old.",
+    params(("of" = Option<String>, Query, description = "`tenant`: of the key's tenant also for a key with the scope `installation`.", example = "tenant")),
+    200 "The numbers." [OverviewResponse];
+}
 
 /// Whose numbers.
 #[derive(Debug, Default, Deserialize)]
@@ -37,14 +40,6 @@ impl Whose {
             Some(_) => Err(ApiError::parameter("of", "must be `tenant` or `installation`")),
         }
     }
-}
-
-endpoint! {
-    GET: get "/v1/overview" for TENANT.all(Scope::Operate) => get,
-    "get_overview" in "operate": "Get what an operator sees first: what waits, what runs, what failed.",
-    description = "For a key with the scope `installation` of all tenants, else of the key's tenant. What has ended is at most 15 s old.",
-    params(("of" = Option<String>, Query, description = "`tenant`: of the key's tenant also for a key with the scope `installation`.", example = "tenant")),
-    200 "The numbers." [OverviewResponse],
 }
 
 async fn get(ctx: Ctx, Query(whose): Query<Whose>) -> Result<impl IntoResponse> {

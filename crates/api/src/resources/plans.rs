@@ -15,12 +15,52 @@ use serde_json::{Value, json};
 use crate::admission;
 use crate::caller::Caller;
 use crate::request::agentable_path::path_value;
-use crate::request::checks::check_storable_value;
-use crate::request::page::NextPage;
 use crate::request::prelude::*;
 use crate::resources::questions;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, CHANGE, LIST_VERSIONS, PAUSE, RESUME, CANCEL];
+endpoints! {
+    get "/v1/{kinds}/{id}/plans" for AGENTABLE => list,
+    "list_plans" in "plans": "List the plans of an agentable, newest first.",
+    params(OfAgentable, Paged),
+    200 "A page of plans." [Page<PlanListItem>];
+
+    get "/v1/plans/{id}" for ROW => async |ctx: Ctx, PlanPath(id): PlanPath| listed(&ctx, id).await,
+    "get_plan" in "plans": "Get a plan: document, status, steps, and the questions that it asks.",
+    params(("id" = AgentableId, Path, description = "Id of the plan.")),
+    200 "The plan." [PlanResponse];
+
+    patch "/v1/plans/{id}" for ROW => change,
+    "change_plan" in "plans": "Change the steps of a plan that have not begun.",
+    params(("id" = AgentableId, Path, description = "Id of the plan.")),
+    body [ChangePlan],
+    200 "The plan with its new document." [PlanResponse],
+    409 "`stale_version`: the plan has another version by now. `invalid_state`: it has ended.";
+
+    get "/v1/plans/{id}/versions" for ROW => list_versions,
+    "list_plan_versions" in "plans": "List the documents that a plan has had, newest first, and why each was made.",
+    params(("id" = AgentableId, Path, description = "Id of the plan."), Paged),
+    200 "A page of versions." [Page<houston_domain::plan::PlanVersion>];
+
+    // Pausing and resuming are idempotent.
+    post "/v1/plans/{id}/pause" for ROW =>
+        async |ctx: Ctx, plan: PlanPath| set(&ctx, plan, true).await,
+    "pause_plan" in "plans": "Pause a plan: nothing new starts, and what runs ends. Its deadline stays.",
+    params(("id" = AgentableId, Path, description = "Id of the plan.")),
+    200 "The plan." [PlanResponse],
+    409 "`invalid_state`: it has ended.";
+
+    post "/v1/plans/{id}/resume" for ROW =>
+        async |ctx: Ctx, plan: PlanPath| set(&ctx, plan, false).await,
+    "resume_plan" in "plans": "Let a paused plan go on.",
+    params(("id" = AgentableId, Path, description = "Id of the plan.")),
+    200 "The plan." [PlanResponse],
+    409 "`invalid_state`: it has ended.";
+
+    post "/v1/plans/{id}/cancel" for ROW => cancel,
+    "cancel_plan" in "plans": "Cancel a plan and its executors. What they did stays done.",
+    params(("id" = AgentableId, Path, description = "Id of the plan.")),
+    202 "The runs whose cancellation was requested." [houston_protocol::run::CancelledRunsResponse];
+}
 
 const NOT_FOUND: ApiError = ApiError::NotFound { what: "plan" };
 
@@ -35,13 +75,6 @@ path_value! {
 path_value! {
     /// A step as named by a path, such as `each[2].read`.
     StepPath(String): "path" or "step of the plan", Some
-}
-
-endpoint! {
-    LIST: get "/v1/{kinds}/{id}/plans" for AGENTABLE => list,
-    "list_plans" in "plans": "List the plans of an agentable, newest first.",
-    params(OfAgentable, Paged),
-    200 "A page of plans." [Page<PlanListItem>],
 }
 
 async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
@@ -78,28 +111,8 @@ fn item(
     })
 }
 
-endpoint! {
-    GET: get "/v1/plans/{id}" for ROW => get,
-    "get_plan" in "plans": "Get a plan: document, status, steps, and the questions that it asks.",
-    params(("id" = AgentableId, Path, description = "Id of the plan.")),
-    200 "The plan." [PlanResponse],
-}
-
-async fn get(ctx: Ctx, PlanPath(id): PlanPath) -> Result<Json<PlanResponse>> {
-    listed(&ctx, id).await
-}
-
 /// Maximum length of a reason, in characters.
 const MAX_REASON_CHARS: usize = 200;
-
-endpoint! {
-    CHANGE: patch "/v1/plans/{id}" for ROW => change,
-    "change_plan" in "plans": "Change the steps of a plan that have not begun.",
-    params(("id" = AgentableId, Path, description = "Id of the plan.")),
-    body [ChangePlan],
-    200 "The plan with its new document." [PlanResponse],
-    409 "`stale_version`: the plan has another version by now. `invalid_state`: it has ended.",
-}
 
 /// Other steps for a plan that has begun.
 async fn change(
@@ -145,31 +158,6 @@ fn by_patch(
     }
 }
 
-endpoint! {
-    PAUSE: post "/v1/plans/{id}/pause" for ROW => pause,
-    "pause_plan" in "plans": "Pause a plan: nothing new starts, and what runs ends. Its deadline stays.",
-    params(("id" = AgentableId, Path, description = "Id of the plan.")),
-    200 "The plan." [PlanResponse],
-    409 "`invalid_state`: it has ended.",
-}
-
-/// Pausing and resuming are idempotent.
-async fn pause(ctx: Ctx, PlanPath(id): PlanPath) -> Result<Json<PlanResponse>> {
-    set(&ctx, PlanPath(id), true).await
-}
-
-endpoint! {
-    RESUME: post "/v1/plans/{id}/resume" for ROW => resume,
-    "resume_plan" in "plans": "Let a paused plan go on.",
-    params(("id" = AgentableId, Path, description = "Id of the plan.")),
-    200 "The plan." [PlanResponse],
-    409 "`invalid_state`: it has ended.",
-}
-
-async fn resume(ctx: Ctx, PlanPath(id): PlanPath) -> Result<Json<PlanResponse>> {
-    set(&ctx, PlanPath(id), false).await
-}
-
 async fn set(ctx: &Ctx, PlanPath(id): PlanPath, paused: bool) -> Result<Json<PlanResponse>> {
     let plan = ctx.store().plan(id).await?;
     let done = ctx.store().pause_plan(id, paused).await?;
@@ -178,25 +166,11 @@ async fn set(ctx: &Ctx, PlanPath(id): PlanPath, paused: bool) -> Result<Json<Pla
     listed(ctx, id).await
 }
 
-endpoint! {
-    CANCEL: post "/v1/plans/{id}/cancel" for ROW => cancel,
-    "cancel_plan" in "plans": "Cancel a plan and its executors. What they did stays done.",
-    params(("id" = AgentableId, Path, description = "Id of the plan.")),
-    202 "The runs whose cancellation was requested." [houston_protocol::run::CancelledRunsResponse],
-}
-
 /// Idempotent.
 async fn cancel(ctx: Ctx, PlanPath(id): PlanPath) -> Result<impl IntoResponse> {
     let plan = ctx.store().plan(id).await?;
     let cancelled = ctx.store().cancel_agentable(&plan.kind, id, false).await?;
     Ok((StatusCode::ACCEPTED, Json(ctx.notify_cancelled(cancelled))))
-}
-
-endpoint! {
-    LIST_VERSIONS: get "/v1/plans/{id}/versions" for ROW => list_versions,
-    "list_plan_versions" in "plans": "List the documents that a plan has had, newest first, and why each was made.",
-    params(("id" = AgentableId, Path, description = "Id of the plan."), Paged),
-    200 "A page of versions." [Page<houston_domain::plan::PlanVersion>],
 }
 
 async fn list_versions(ctx: Ctx, PlanPath(id): PlanPath, query: PageQuery) -> Result<impl IntoResponse> {

@@ -6,28 +6,29 @@ use houston_domain::profile::{MAX_PROFILE_ENTRY_BYTES, ProfileList};
 use houston_protocol::user::{ProfileResponse, UpdateProfile};
 
 use crate::request::prelude::*;
-use crate::resources::fields::Change;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, CHANGE, DELETE];
-
-endpoint! {
-    GET: get "/v1/users/{id}/profile" for USER => get,
+endpoints! {
+    get "/v1/users/{id}/profile" for USER => get,
     "get_profile" in "users": "Get the profile of a user.",
     params(OfUser),
-    200 "The profile." [ProfileResponse],
+    200 "The profile." [ProfileResponse];
+
+    patch "/v1/users/{id}/profile" for USER => change,
+    "update_profile" in "users": "Replace the given lists of a user's profile; the other lists stay as they are.",
+    params(OfUser),
+    body [UpdateProfile],
+    200 "The changed profile." [ProfileResponse];
+
+    delete "/v1/users/{id}/profile" for USER =>
+        async |ctx: Ctx, Id(user): Id<UserId>| gone(ctx.store().delete_profile(user).await),
+    "delete_profile" in "users": "Empty all lists of a user's profile.",
+    params(OfUser),
+    204 "The profile is empty.";
 }
 
 async fn get(ctx: Ctx, Id(user_id): Id<UserId>) -> Result<impl IntoResponse> {
     let (profile, updated_at) = ctx.store().profile(user_id).await?;
     Ok(Json(ProfileResponse { user_id, profile, updated_at: updated_at.map(Time) }))
-}
-
-endpoint! {
-    CHANGE: patch "/v1/users/{id}/profile" for USER => change,
-    "update_profile" in "users": "Replace the given lists of a user's profile; the other lists stay as they are.",
-    params(OfUser),
-    body [UpdateProfile],
-    200 "The changed profile." [ProfileResponse],
 }
 
 async fn change(
@@ -78,16 +79,4 @@ fn lists(body: UpdateProfile) -> Vec<(ProfileList, Vec<String>)> {
     .into_iter()
     .flatten()
     .collect()
-}
-
-endpoint! {
-    DELETE: delete "/v1/users/{id}/profile" for USER => delete,
-    "delete_profile" in "users": "Empty all lists of a user's profile.",
-    params(OfUser),
-    204 "The profile is empty.",
-}
-
-async fn delete(ctx: Ctx, Id(user): Id<UserId>) -> Result<StatusCode> {
-    ctx.store().delete_profile(user).await?;
-    Ok(StatusCode::NO_CONTENT)
 }

@@ -7,14 +7,42 @@ use houston_domain::storable::storable_value;
 use houston_protocol::question::{AnswerQuestion, ApprovalLink, CreateApprovalLink, QuestionResponse};
 use houston_store::TenantStore;
 use houston_store::answer::{Answered, AskedQuestion};
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::request::agentable_path::Owner;
 use crate::request::prelude::*;
 use crate::request::query::id;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, ANSWER, CREATE_LINK];
+endpoints! {
+    get "/v1/questions" for NAMED => list,
+    "list_questions" in "questions": "List open questions of the tenant or of one user, newest first.",
+    params(
+        ("user_id" = Option<UserId>, Query, description = "Only questions of this user's agents."),
+        ("kind" = Option<houston_domain::question::QuestionKind>, Query, description = "Only questions of this kind; `approval`: calls that a person must allow, and paused runs."),
+        Paged,
+    ),
+    200 "A page of open questions." [Page<houston_protocol::question::QuestionResponse>];
+
+    get "/v1/questions/{id}" for ROW =>
+        async |ctx: Ctx, Id(id): Id<QuestionId>| found(ctx.store().question(id).await.map(response)),
+    "get_question" in "questions": "Get a question.",
+    params(("id" = QuestionId, Path, description = "Id of the question.")),
+    200 "The question." [houston_protocol::question::QuestionResponse];
+
+    post "/v1/questions/{id}/answer" for ROW => answer,
+    "answer_question" in "questions": "Answer a question; its run goes on.",
+    params(("id" = QuestionId, Path, description = "Id of the question.")),
+    body [AnswerQuestion],
+    200 "The question with the answer. The same answer again is no error." [houston_protocol::question::QuestionResponse],
+    409 "`question_closed`: it was answered otherwise, has expired, or is not asked any more.";
+
+    post "/v1/questions/{id}/links" for ROW => create_link,
+    "create_approval_link" in "questions": "Make a link with which a person decides an open question without an API key.",
+    params(("id" = QuestionId, Path, description = "Id of the question.")),
+    body [CreateApprovalLink],
+    201 "The link. Only its hash is stored, so it cannot be read again." [ApprovalLink],
+    409 "`question_closed`: it is not open any more; `full`: it has the maximum number of links.";
+}
 
 /// The query: page parameters, a user and a kind.
 #[derive(Debug, Deserialize)]
@@ -24,17 +52,6 @@ struct Filter {
     kind: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
-}
-
-endpoint! {
-    LIST: get "/v1/questions" for NAMED => list,
-    "list_questions" in "questions": "List open questions of the tenant or of one user, newest first.",
-    params(
-        ("user_id" = Option<UserId>, Query, description = "Only questions of this user's agents."),
-        ("kind" = Option<houston_domain::question::QuestionKind>, Query, description = "Only questions of this kind; `approval`: calls that a person must allow, and paused runs."),
-        Paged,
-    ),
-    200 "A page of open questions." [Page<houston_protocol::question::QuestionResponse>],
 }
 
 async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
@@ -50,26 +67,6 @@ async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse
     let (limit, before) = (page.limit()?, page.id(List::Questions)?.map(Into::into));
     let questions = ctx.store().open_questions(user, kind, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Questions, limit, questions, |row| row.question.asked.id.0.as_u128(), response)))
-}
-
-endpoint! {
-    GET: get "/v1/questions/{id}" for ROW => get,
-    "get_question" in "questions": "Get a question.",
-    params(("id" = QuestionId, Path, description = "Id of the question.")),
-    200 "The question." [houston_protocol::question::QuestionResponse],
-}
-
-async fn get(ctx: Ctx, Id(id): Id<QuestionId>) -> Result<impl IntoResponse> {
-    Ok(Json(response(ctx.store().question(id).await?)))
-}
-
-endpoint! {
-    ANSWER: post "/v1/questions/{id}/answer" for ROW => answer,
-    "answer_question" in "questions": "Answer a question; its run goes on.",
-    params(("id" = QuestionId, Path, description = "Id of the question.")),
-    body [AnswerQuestion],
-    200 "The question with the answer. The same answer again is no error." [houston_protocol::question::QuestionResponse],
-    409 "`question_closed`: it was answered otherwise, has expired, or is not asked any more.",
 }
 
 /// Of several answers at once one is accepted.
@@ -106,15 +103,6 @@ async fn answer(
     Ok(Json(response(asked)))
 }
 
-endpoint! {
-    CREATE_LINK: post "/v1/questions/{id}/links" for ROW => create_link,
-    "create_approval_link" in "questions": "Make a link with which a person decides an open question without an API key.",
-    params(("id" = QuestionId, Path, description = "Id of the question.")),
-    body [CreateApprovalLink],
-    201 "The link. Only its hash is stored, so it cannot be read again." [ApprovalLink],
-    409 "`question_closed`: it is not open any more; `full`: it has the maximum number of links.",
-}
-
 async fn create_link(
     ctx: Ctx,
     Id(id): Id<QuestionId>,
@@ -126,10 +114,8 @@ async fn create_link(
     }
     let store = ctx.store();
     let asked = store.question(id).await?;
-    let state = asked.question.state;
-    if state != QuestionState::Open {
-        let answer = asked.question.answer.filter(|_| state == QuestionState::Answered);
-        return Err(ApiError::QuestionClosed { id, state, answer });
+    if asked.question.state != QuestionState::Open {
+        return Err(closed_otherwise(asked));
     }
     if !is_decidable(&asked) {
         let reason =

@@ -1,7 +1,5 @@
 //! `/v1/queues`: the work in the lanes. A key with the scope `installation` sees that of all tenants, any other that of its own.
 
-use std::sync::Arc;
-
 use axum::extract::Path;
 use houston_domain::agentable::Urgency;
 use houston_domain::lane_work::LaneWork;
@@ -9,33 +7,45 @@ use houston_protocol::queue::{QueueResponse, QueuesResponse, Scaling};
 use houston_queue::Lane;
 use houston_store::worker_list::RegisteredWorker;
 
-use crate::request::missing_cells::{Missing, across};
+use crate::request::missing_cells::Missing;
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, STATS, PAUSE, RESUME];
+endpoints! {
+    get "/v1/queues" for TENANT.all(Scope::Operate) => list,
+    "list_queues" in "operate": "List the lanes with the work that waits in each.",
+    description = "For a key with the scope `installation` that of all tenants, else that of the key's tenant. Counted in \
+                   Postgres, so that it is right even while Redis is away.",
+    200 "The lanes, the most urgent first." [QueuesResponse];
+
+    get "/v1/queues/{lane}/stats" for TENANT.all(Scope::Operate) => stats,
+    "get_queue_stats" in "operate": "Get the work of one lane, for autoscalers.",
+    description = "`scaling.pending_slots` and `scaling.wanted_slots` are what KEDA's metrics-api trigger reads as `valueLocation`.",
+    params(("lane" = String, Path, description = "`interactive` or `background`.", example = "interactive")),
+    200 "The work of the lane." [houston_protocol::queue::QueueResponse];
+
+    // Workers claim nothing new of a paused lane.
+    post "/v1/queues/{lane}/pause" for INSTALLATION =>
+        async |ctx: Ctx, Path(lane): Path<String>| set(&ctx, &lane, true).await.map(Json),
+    "pause_queue" in "operate": "Pause a lane: workers claim nothing new of it.",
+    description = "Runs that workers hold go on, and what is posted waits. Workers read it within a second. Idempotent. Needs the scope \
+                   `installation` besides `operate`.",
+    params(("lane" = String, Path, description = "`interactive` or `background`.", example = "background")),
+    200 "The lane." [QueueResponse];
+
+    post "/v1/queues/{lane}/resume" for INSTALLATION =>
+        async |ctx: Ctx, Path(lane): Path<String>| set(&ctx, &lane, false).await.map(Json),
+    "resume_queue" in "operate": "Let a paused lane go on.",
+    description = "Idempotent. Needs the scope `installation` besides `operate`.",
+    params(("lane" = String, Path, description = "`interactive` or `background`.", example = "background")),
+    200 "The lane." [QueueResponse];
+}
 
 /// The lanes in which agentables wait, the most urgent first.
 pub(crate) const LANES: [Urgency; 2] = [Urgency::Interactive, Urgency::Background];
 
-endpoint! {
-    LIST: get "/v1/queues" for TENANT.all(Scope::Operate) => list,
-    "list_queues" in "operate": "List the lanes with the work that waits in each.",
-    description = "For a key with the scope `installation` that of all tenants, else that of the key's tenant. Counted in \
-                   Postgres, so that it is right even while Redis is away.",
-    200 "The lanes, the most urgent first." [QueuesResponse],
-}
-
 async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
     let (missing, data) = queues(&ctx, &LANES).await?;
     Ok((missing, Json(QueuesResponse { data })))
-}
-
-endpoint! {
-    STATS: get "/v1/queues/{lane}/stats" for TENANT.all(Scope::Operate) => stats,
-    "get_queue_stats" in "operate": "Get the work of one lane, for autoscalers.",
-    description = "`scaling.pending_slots` and `scaling.wanted_slots` are what KEDA's metrics-api trigger reads as `valueLocation`.",
-    params(("lane" = String, Path, description = "`interactive` or `background`.", example = "interactive")),
-    200 "The work of the lane." [houston_protocol::queue::QueueResponse],
 }
 
 async fn stats(ctx: Ctx, Path(lane): Path<String>) -> Result<impl IntoResponse> {
@@ -43,32 +53,6 @@ async fn stats(ctx: Ctx, Path(lane): Path<String>) -> Result<impl IntoResponse> 
     let (missing, mut lanes) = queues(&ctx, &[lane]).await?;
     let lane = lanes.pop().ok_or(ApiError::NotFound { what: "lane" })?;
     Ok((missing, Json(lane)))
-}
-
-endpoint! {
-    PAUSE: post "/v1/queues/{lane}/pause" for INSTALLATION => pause,
-    "pause_queue" in "operate": "Pause a lane: workers claim nothing new of it.",
-    description = "Runs that workers hold go on, and what is posted waits. Workers read it within a second. Idempotent. Needs the scope \
-                   `installation` besides `operate`.",
-    params(("lane" = String, Path, description = "`interactive` or `background`.", example = "background")),
-    200 "The lane." [QueueResponse],
-}
-
-/// Workers claim nothing new of a paused lane.
-async fn pause(ctx: Ctx, Path(lane): Path<String>) -> Result<impl IntoResponse> {
-    set(&ctx, &lane, true).await.map(Json)
-}
-
-endpoint! {
-    RESUME: post "/v1/queues/{lane}/resume" for INSTALLATION => resume,
-    "resume_queue" in "operate": "Let a paused lane go on.",
-    description = "Idempotent. Needs the scope `installation` besides `operate`.",
-    params(("lane" = String, Path, description = "`interactive` or `background`.", example = "background")),
-    200 "The lane." [QueueResponse],
-}
-
-async fn resume(ctx: Ctx, Path(lane): Path<String>) -> Result<impl IntoResponse> {
-    set(&ctx, &lane, false).await.map(Json)
 }
 
 async fn set(ctx: &Ctx, lane: &str, is_paused: bool) -> Result<QueueResponse> {

@@ -4,16 +4,19 @@ use houston_domain::id::UserId;
 use houston_protocol::read_mark::{MarkRead, UnreadResponse};
 use houston_store::read_mark::ReadUpTo;
 
-use crate::request::body::OptionalBody;
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[UNREAD, SET];
-
-endpoint! {
-    UNREAD: get "/v1/users/{id}/unread" for USER => unread,
+endpoints! {
+    get "/v1/users/{id}/unread" for USER => unread,
     "get_unread" in "messages": "Get what a user has not read, in total and by thread.",
     params(OfUser),
-    200 "The threads with something unread, among the newest 200." [UnreadResponse],
+    200 "The threads with something unread, among the newest 200." [UnreadResponse];
+
+    post "/v1/{kinds}/{id}/read" for AGENTABLE => set,
+    "mark_read" in "messages": "Mark a thread as read, up to a message, a position, or its end. A mark only moves forward.",
+    params(OfAgentable),
+    body [Option<MarkRead>],
+    200 "How far the thread was read." [houston_domain::read_mark::ReadMark];
 }
 
 async fn unread(ctx: Ctx, Id(id): Id<UserId>) -> Result<impl IntoResponse> {
@@ -27,14 +30,6 @@ async fn unread(ctx: Ctx, Id(id): Id<UserId>) -> Result<impl IntoResponse> {
         threads,
         has_more,
     }))
-}
-
-endpoint! {
-    SET: post "/v1/{kinds}/{id}/read" for AGENTABLE => set,
-    "mark_read" in "messages": "Mark a thread as read, up to a message, a position, or its end. A mark only moves forward.",
-    params(OfAgentable),
-    body [Option<MarkRead>],
-    200 "How far the thread was read." [houston_domain::read_mark::ReadMark],
 }
 
 /// Marks only move forward, so what devices say late or twice changes nothing.

@@ -8,13 +8,32 @@ use houston_store::history::StoredEntry;
 
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, HISTORY, LIST_HISTORY, LIST, LIST_COMPRESSIONS];
+endpoints! {
+    get "/v1/sessions/{id}" for ROW.unshown() =>
+        async |ctx: Ctx, Id(id): Id<SessionId>| found(ctx.store().session(id).await),
+    "get_session" in "sessions": "Get a closed session.",
+    params(("id" = SessionId, Path, description = "Id of the session.")),
+    200 "The session." [houston_domain::session::Session];
 
-endpoint! {
-    LIST: get "/v1/{kinds}/{id}/sessions" for AGENTABLE.unshown() => list,
+    get "/v1/sessions/{id}/history" for ROW.unshown() => history,
+    "list_session_history" in "sessions": "List the history entries of a closed session, oldest first.",
+    params(("id" = SessionId, Path, description = "Id of the session."), Paged),
+    200 "A page of entries." [Page<houston_protocol::session::HistoryEntryResponse>];
+
+    get "/v1/{kinds}/{id}/history" for AGENTABLE.unshown() => list_history,
+    "list_history" in "sessions": "List the entries of the history, oldest first.",
+    params(OfAgentable, Paged),
+    200 "A page of entries." [Page<HistoryEntryResponse>];
+
+    get "/v1/{kinds}/{id}/sessions" for AGENTABLE.unshown() => list,
     "list_sessions" in "sessions": "List the closed sessions of an agentable, newest first.",
     params(OfAgentable, Paged),
-    200 "A page of sessions." [Page<houston_domain::session::Session>],
+    200 "A page of sessions." [Page<houston_domain::session::Session>];
+
+    get "/v1/{kinds}/{id}/compressions" for AGENTABLE.unshown() => list_compressions,
+    "list_compressions" in "sessions": "List the compressions of an agentable's history, newest first.",
+    params(OfAgentable, Paged),
+    200 "A page of compressions." [Page<houston_domain::compression::Compression>];
 }
 
 async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
@@ -22,24 +41,6 @@ async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl In
     ctx.confirm(&path).await?;
     let rows = ctx.store().sessions(path.id, from, rows(limit)).await?;
     Ok(Json(Page::of(List::Sessions, limit, rows, |row| i64::from(row.number), |row| row)))
-}
-
-endpoint! {
-    GET: get "/v1/sessions/{id}" for ROW.unshown() => get,
-    "get_session" in "sessions": "Get a closed session.",
-    params(("id" = SessionId, Path, description = "Id of the session.")),
-    200 "The session." [houston_domain::session::Session],
-}
-
-async fn get(ctx: Ctx, Id(id): Id<SessionId>) -> Result<impl IntoResponse> {
-    Ok(Json(ctx.store().session(id).await?))
-}
-
-endpoint! {
-    HISTORY: get "/v1/sessions/{id}/history" for ROW.unshown() => history,
-    "list_session_history" in "sessions": "List the history entries of a closed session, oldest first.",
-    params(("id" = SessionId, Path, description = "Id of the session."), Paged),
-    200 "A page of entries." [Page<houston_protocol::session::HistoryEntryResponse>],
 }
 
 async fn history(ctx: Ctx, Id(id): Id<SessionId>, query: PageQuery) -> Result<impl IntoResponse> {
@@ -60,25 +61,11 @@ fn entry_response(placed: StoredEntry) -> HistoryEntryResponse {
     }
 }
 
-endpoint! {
-    LIST_HISTORY: get "/v1/{kinds}/{id}/history" for AGENTABLE.unshown() => list_history,
-    "list_history" in "sessions": "List the entries of the history, oldest first.",
-    params(OfAgentable, Paged),
-    200 "A page of entries." [Page<HistoryEntryResponse>],
-}
-
 async fn list_history(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, from) = (query.limit()?, query.position(List::History)?.unwrap_or(0));
     ctx.confirm(&path).await?;
     let rows = ctx.store().history(path.id, from, rows(limit)).await?;
     Ok(Json(Page::of(List::History, limit, rows, |row| row.position, entry_response)))
-}
-
-endpoint! {
-    LIST_COMPRESSIONS: get "/v1/{kinds}/{id}/compressions" for AGENTABLE.unshown() => list_compressions,
-    "list_compressions" in "sessions": "List the compressions of an agentable's history, newest first.",
-    params(OfAgentable, Paged),
-    200 "A page of compressions." [Page<houston_domain::compression::Compression>],
 }
 
 async fn list_compressions(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {

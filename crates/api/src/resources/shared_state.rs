@@ -6,34 +6,29 @@ use houston_protocol::agui::RunAgentInput;
 use houston_store::shared_state::StateInput;
 use serde_json::{Map, Value};
 
-use crate::request::checks::check_storable_value;
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, CHANGE];
+endpoints! {
+    get "/v1/{kinds}/{id}/shared-state" for AGENTABLE => get,
+    "get_shared_state" in "agentables": "The state that an agentable shares with front ends: a JSON object that matches the schema of its kind.",
+    params(OfAgentable),
+    200 "The state." [BTreeMap<String, houston_protocol::schema::AnyJson>];
+
+    patch "/v1/{kinds}/{id}/shared-state" for AGENTABLE => change,
+    "change_shared_state" in "agentables": "Change the state that an agentable shares with front ends, by a merge patch (RFC 7386): `null` removes a field, a list is replaced.",
+    params(OfAgentable),
+    body [BTreeMap<String, houston_protocol::schema::AnyJson>],
+    200 "The state now. Open streams get a `STATE_DELTA`; a run that goes on reads it at its next attempt." [BTreeMap<String, houston_protocol::schema::AnyJson>];
+}
 
 const NO_STATE: ApiError = ApiError::NotFound { what: "state of this kind" };
 
 /// The most bytes of a client's own id of a run.
 const MAX_RUN_ID_BYTES: usize = 200;
 
-endpoint! {
-    GET: get "/v1/{kinds}/{id}/shared-state" for AGENTABLE => get,
-    "get_shared_state" in "agentables": "The state that an agentable shares with front ends: a JSON object that matches the schema of its kind.",
-    params(OfAgentable),
-    200 "The state." [BTreeMap<String, houston_protocol::schema::AnyJson>],
-}
-
 async fn get(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     ctx.confirm(&path).await?;
     at(&ctx, &path, i64::MAX).await?.map(Json).ok_or(NO_STATE)
-}
-
-endpoint! {
-    CHANGE: patch "/v1/{kinds}/{id}/shared-state" for AGENTABLE => change,
-    "change_shared_state" in "agentables": "Change the state that an agentable shares with front ends, by a merge patch (RFC 7386): `null` removes a field, a list is replaced.",
-    params(OfAgentable),
-    body [BTreeMap<String, houston_protocol::schema::AnyJson>],
-    200 "The state now. Open streams get a `STATE_DELTA`; a run that goes on reads it at its next attempt." [BTreeMap<String, houston_protocol::schema::AnyJson>],
 }
 
 async fn change(

@@ -2,19 +2,42 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use houston_domain::skill::trigger::Triggers;
 use houston_domain::skill::{SkillDocument, SkillError, document, file, is_name};
 use houston_protocol::page::Page;
 use houston_protocol::skill::{SkillEntryResponse, SkillRequest, SkillResponse, SkillTriggers};
 use houston_store::skill::{SkillEntry, SkillOwner, StoredSkill};
 
-use crate::request::agentable_path::{PathOwner, param};
+use crate::request::agentable_path::{PathOwner, from_path, owner_of};
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] =
-    &[LIST, GET, PUT, DELETE, USER_LIST, USER_GET, USER_PUT, USER_DELETE];
+endpoints! {
+    get "/v1/skills" for TENANT => list,
+    "list_skills_of_tenant" in "skills": "List the skills of the tenant, by name.",
+    and "/v1/users/{id}/skills" for USER, "list_skills_of_user": "List the skills of a user, by name.",
+    200 "All of them, on one page." [Page<SkillEntryResponse>];
+
+    get "/v1/skills/{name}" for TENANT => get,
+    "get_skill_of_tenant" in "skills": "Get a skill of the tenant with its files.",
+    and "/v1/users/{id}/skills/{name}" for USER, "get_skill_of_user": "Get a skill of a user with its files.",
+    params(("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
+    200 "The skill." [SkillResponse];
+
+    put "/v1/skills/{name}" for TENANT => put,
+    "put_skill_of_tenant" in "skills": "Create a skill of the tenant, or replace it with its files; agents have it from the next run on.",
+    and "/v1/users/{id}/skills/{name}" for USER, "put_skill_of_user": "Create a skill of a user, or replace it with its files; agents have it from the next run on.",
+    params(("name" = String, Path, description = "Name of the skill: 1 to 64 lower-case letters, digits and single hyphens.", example = "weekly-review")),
+    body [SkillRequest],
+    200 "The skill, with what was mended or left out." [SkillResponse],
+    409 "`full`: there is the maximum number of skills.";
+
+    delete "/v1/skills/{name}" for TENANT =>
+        async |ctx: Ctx, SkillPath { owner, name }: SkillPath| gone(ctx.store().delete_skill(owner, &name).await),
+    "delete_skill_of_tenant" in "skills": "Delete a skill of the tenant.",
+    and "/v1/users/{id}/skills/{name}" for USER, "delete_skill_of_user": "Delete a skill of a user.",
+    params(("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
+    204 "The skill is deleted.";
+}
 
 /// The skill that a path names; it need not exist.
 #[derive(Debug, Clone)]
@@ -23,29 +46,18 @@ struct SkillPath {
     name: String,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for SkillPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        let owner = PathOwner::from_request_parts(parts, state).await?.0;
-        let name = param(parts, "name").unwrap_or_default();
-        if is_name(&name) {
-            return Ok(Self { owner, name });
-        }
-        let most = document::MAX_NAME_BYTES;
-        let detail = format!(
-            "the name of a skill has 1 to {most} lower-case letters, digits and single hyphens, as in weekly-review"
-        );
-        Err(ApiError::parameter("name", detail))
+from_path! { SkillPath, |parts| {
+    let owner = owner_of(parts)?;
+    let name = param(parts, "name").unwrap_or_default();
+    if is_name(&name) {
+        return Ok(Self { owner, name });
     }
-}
-
-endpoint! {
-    LIST: get "/v1/skills" for TENANT => list, "list_skills_of_tenant": "List the skills of the tenant, by name.",
-    USER_LIST: "/v1/users/{id}/skills" for USER, "list_skills_of_user": "List the skills of a user, by name.",
-    in "skills", params(),
-    200 "All of them, on one page." [Page<SkillEntryResponse>],
-}
+    let most = document::MAX_NAME_BYTES;
+    let detail = format!(
+        "the name of a skill has 1 to {most} lower-case letters, digits and single hyphens, as in weekly-review"
+    );
+    Err(ApiError::parameter("name", detail))
+} }
 
 async fn list(ctx: Ctx, PathOwner(owner): PathOwner) -> Result<Json<Page<SkillEntryResponse>>> {
     ctx.confirm_owner(owner).await?;
@@ -54,28 +66,12 @@ async fn list(ctx: Ctx, PathOwner(owner): PathOwner) -> Result<Json<Page<SkillEn
     Ok(Json(Page { data: skills.into_iter().map(entry).collect(), has_more: false, next_cursor: None }))
 }
 
-endpoint! {
-    GET: get "/v1/skills/{name}" for TENANT => get, "get_skill_of_tenant": "Get a skill of the tenant with its files.",
-    USER_GET: "/v1/users/{id}/skills/{name}" for USER, "get_skill_of_user": "Get a skill of a user with its files.",
-    in "skills", params(("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
-    200 "The skill." [SkillResponse],
-}
-
 async fn get(ctx: Ctx, SkillPath { owner, name }: SkillPath) -> Result<Json<SkillResponse>> {
     ctx.confirm_owner(owner).await?;
     let stored = ctx.store().skill(owner, &name).await?;
     let text = stored.text.clone();
     let document = ctx.offload.compute(move || SkillDocument::read(&text, Some(&name))).await?;
     Ok(Json(response(document.map_err(refused)?, stored)))
-}
-
-endpoint! {
-    PUT: put "/v1/skills/{name}" for TENANT => put, "put_skill_of_tenant": "Create a skill of the tenant, or replace it with its files; agents have it from the next run on.",
-    USER_PUT: "/v1/users/{id}/skills/{name}" for USER, "put_skill_of_user": "Create a skill of a user, or replace it with its files; agents have it from the next run on.",
-    in "skills", params(("name" = String, Path, description = "Name of the skill: 1 to 64 lower-case letters, digits and single hyphens.", example = "weekly-review")),
-    body [SkillRequest],
-    200 "The skill, with what was mended or left out." [SkillResponse],
-    409 "`full`: there is the maximum number of skills.",
 }
 
 async fn put(
@@ -93,18 +89,6 @@ async fn put(
     ctx.store().put_skill(owner, &summary, &text, &files).await?;
     let stored = ctx.store().skill(owner, &name).await?;
     Ok(Json(response(document, stored)))
-}
-
-endpoint! {
-    DELETE: delete "/v1/skills/{name}" for TENANT => delete, "delete_skill_of_tenant": "Delete a skill of the tenant.",
-    USER_DELETE: "/v1/users/{id}/skills/{name}" for USER, "delete_skill_of_user": "Delete a skill of a user.",
-    in "skills", params(("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
-    204 "The skill is deleted.",
-}
-
-async fn delete(ctx: Ctx, SkillPath { owner, name }: SkillPath) -> Result<StatusCode> {
-    ctx.store().delete_skill(owner, &name).await?;
-    Ok(StatusCode::NO_CONTENT)
 }
 
 fn check(name: &str, text: &str, files: &BTreeMap<String, String>) -> Result<SkillDocument, SkillError> {

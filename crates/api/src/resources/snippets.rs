@@ -4,21 +4,28 @@ use houston_domain::id::UserId;
 use houston_domain::snippet::{self, SnippetEntry};
 
 use crate::request::agentable_path::path_value;
-use crate::request::page::HexText;
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, DELETE];
+endpoints! {
+    get "/v1/users/{id}/snippets" for USER => list,
+    "list_snippets_of_user" in "snippets": "List the code that agents keep for a user, in the order of its names.",
+    params(OfUser, Paged),
+    200 "A page of snippets." [Page<SnippetEntry>];
+
+    get "/v1/users/{id}/snippets/{name}" for USER => get,
+    "get_snippet" in "snippets": "Get a snippet with its code.",
+    params(OfUser, ("name" = String, Path, description = "Name of the snippet.", example = "monthly_report")),
+    200 "The snippet." [houston_domain::snippet::Snippet];
+
+    delete "/v1/users/{id}/snippets/{name}" for USER => delete,
+    "delete_snippet_of_user" in "snippets": "Delete a snippet, and the tool that it is.",
+    params(OfUser, ("name" = String, Path, description = "Name of the snippet.", example = "monthly_report")),
+    204 "The snippet is deleted.";
+}
 
 path_value! {
     /// Extracts `name` from the path of the request. No snippet has a name that is not one of a snippet.
     SnippetName(String): "name" or "snippet", |name| snippet::check_name(&name).is_ok().then_some(name)
-}
-
-endpoint! {
-    LIST: get "/v1/users/{id}/snippets" for USER => list,
-    "list_snippets_of_user" in "snippets": "List the code that agents keep for a user, in the order of its names.",
-    params(OfUser, Paged),
-    200 "A page of snippets." [Page<SnippetEntry>],
 }
 
 async fn list(ctx: Ctx, Id(user): Id<UserId>, query: PageQuery) -> Result<impl IntoResponse> {
@@ -34,22 +41,8 @@ async fn list(ctx: Ctx, Id(user): Id<UserId>, query: PageQuery) -> Result<impl I
     )))
 }
 
-endpoint! {
-    GET: get "/v1/users/{id}/snippets/{name}" for USER => get,
-    "get_snippet" in "snippets": "Get a snippet with its code.",
-    params(OfUser, ("name" = String, Path, description = "Name of the snippet.", example = "monthly_report")),
-    200 "The snippet." [houston_domain::snippet::Snippet],
-}
-
 async fn get(ctx: Ctx, Id(user): Id<UserId>, SnippetName(name): SnippetName) -> Result<impl IntoResponse> {
     Ok(Json(ctx.store().snippet(user, &name).await?))
-}
-
-endpoint! {
-    DELETE: delete "/v1/users/{id}/snippets/{name}" for USER => delete,
-    "delete_snippet_of_user" in "snippets": "Delete a snippet, and the tool that it is.",
-    params(OfUser, ("name" = String, Path, description = "Name of the snippet.", example = "monthly_report")),
-    204 "The snippet is deleted.",
 }
 
 /// Runs that begin later have its tool no more.

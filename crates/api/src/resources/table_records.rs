@@ -11,7 +11,6 @@ use houston_protocol::problem::FieldError;
 use houston_protocol::table::{AddRecords, AddedRecords, ImportedRecords, UpdateRecord};
 use houston_store::custom_record::{CustomRecord, RecordData, RecordSearch};
 use houston_store::custom_table::CustomTable;
-use serde::Deserialize;
 
 use crate::request::body::{content_length, is_of_type, receive};
 use crate::request::idempotency::created_many;
@@ -19,7 +18,57 @@ use crate::request::prelude::*;
 use crate::resources::tables::{filter, refused};
 use crate::state::documents::DocumentPermit;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[EXPORT, IMPORT, LIST, ADD, GET, CHANGE, DELETE];
+endpoints! {
+    get "/v1/tables/{id}/records.csv" for ROW => export,
+    "export_records" in "tables": "Export the records of a custom table as CSV, in the order in which they were added.",
+    description = "One column for each field, named in the first line. An empty cell is no value, a list is a JSON array. A text that a spreadsheet would take for a formula begins with `'`; an import takes it away again.",
+    params(("id" = TableId, Path, description = "Id of the table.")),
+    200 "The records." [String, content_type = "text/csv"];
+
+    post "/v1/tables/{id}/import" for ROW => import,
+    "import_records" in "tables": "Add the records of a CSV text to a custom table, all or none.",
+    description = "The first line names fields of the table, in any order. Each error has the line and the column.",
+    params(("id" = TableId, Path, description = "Id of the table."), Keyed),
+    body [houston_protocol::schema::Csv, content_type = "text/csv", description = "UTF-8, separated by commas, as long as the records of a table may be.", example = "amount,category\n12.50,food\n"],
+    201 "How many records were added." [ImportedRecords],
+    409 "`full`: the table would have more than the maximum number of records.";
+
+    get "/v1/tables/{id}/records" for ROW => list,
+    "list_records" in "tables": "Find records of a custom table, the newest first.",
+    params(
+        ("id" = TableId, Path, description = "Id of the table."),
+        ("where" = Option<String>, Query, description = "Conditions as JSON.", example = "{\"amount\": {\"gte\": 10}}"),
+        ("query" = Option<String>, Query, description = "A text in one of the values."),
+        ("order" = Option<String>, Query, description = "A field; `-field` for the greatest first.", example = "-amount"),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page, with the same other parameters."),
+    ),
+    200 "A page of records." [Page<houston_protocol::table::RecordResponse>];
+
+    post "/v1/tables/{id}/records" for ROW => add,
+    "create_records" in "tables": "Add records to a custom table, all or none.",
+    params(("id" = TableId, Path, description = "Id of the table."), Keyed),
+    body [AddRecords],
+    201 "The new records." [AddedRecords],
+    409 "`full`: the table would have more than the maximum number of records.";
+
+    get "/v1/records/{id}" for ROW => get,
+    "get_record" in "tables": "Get a record of a custom table.",
+    params(("id" = RecordId, Path, description = "Id of the record.")),
+    200 "The record." [houston_protocol::table::RecordResponse];
+
+    patch "/v1/records/{id}" for ROW => change,
+    "change_record" in "tables": "Change values of a record; null removes one, values not given stay as they are.",
+    params(("id" = RecordId, Path, description = "Id of the record.")),
+    body [UpdateRecord],
+    200 "The record." [houston_protocol::table::RecordResponse];
+
+    delete "/v1/records/{id}" for ROW =>
+        async |ctx: Ctx, Id(id): Id<RecordId>| gone(ctx.store().delete_record(id).await),
+    "remove_record" in "tables": "Delete a record of a custom table.",
+    params(("id" = RecordId, Path, description = "Id of the record.")),
+    204 "The record is deleted.";
+}
 
 /// The query parameters.
 #[derive(Debug, Deserialize)]
@@ -31,20 +80,6 @@ struct RecordsQuery {
     conditions: Option<String>,
     query: Option<String>,
     order: Option<String>,
-}
-
-endpoint! {
-    LIST: get "/v1/tables/{id}/records" for ROW => list,
-    "list_records" in "tables": "Find records of a custom table, the newest first.",
-    params(
-        ("id" = TableId, Path, description = "Id of the table."),
-        ("where" = Option<String>, Query, description = "Conditions as JSON.", example = "{\"amount\": {\"gte\": 10}}"),
-        ("query" = Option<String>, Query, description = "A text in one of the values."),
-        ("order" = Option<String>, Query, description = "A field; `-field` for the greatest first.", example = "-amount"),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page, with the same other parameters."),
-    ),
-    200 "A page of records." [Page<houston_protocol::table::RecordResponse>],
 }
 
 async fn list(ctx: Ctx, Id(id): Id<TableId>, Query(query): Query<RecordsQuery>) -> Result<impl IntoResponse> {
@@ -60,15 +95,6 @@ async fn list(ctx: Ctx, Id(id): Id<TableId>, Query(query): Query<RecordsQuery>) 
     // The order may be that of values, so the next page is found by the number of records before it.
     let next = offset.saturating_add(rows(limit) - 1);
     Ok(Json(Page::of(List::Records, limit, records, |_| next, |record| record)))
-}
-
-endpoint! {
-    ADD: post "/v1/tables/{id}/records" for ROW => add,
-    "create_records" in "tables": "Add records to a custom table, all or none.",
-    params(("id" = TableId, Path, description = "Id of the table."), Keyed),
-    body [AddRecords],
-    201 "The new records." [AddedRecords],
-    409 "`full`: the table would have more than the maximum number of records.",
 }
 
 async fn add(ctx: Ctx, Id(id): Id<TableId>, request: Creation<AddRecords>) -> Result<Response> {
@@ -98,24 +124,9 @@ async fn add(ctx: Ctx, Id(id): Id<TableId>, request: Creation<AddRecords>) -> Re
     Ok(created_many(unless_key_reused(done)?))
 }
 
-endpoint! {
-    GET: get "/v1/records/{id}" for ROW => get,
-    "get_record" in "tables": "Get a record of a custom table.",
-    params(("id" = RecordId, Path, description = "Id of the record.")),
-    200 "The record." [houston_protocol::table::RecordResponse],
-}
-
 async fn get(ctx: Ctx, Id(id): Id<RecordId>) -> Result<impl IntoResponse> {
     let (_, record) = ctx.store().record(id).await?;
     Ok(Json(record))
-}
-
-endpoint! {
-    CHANGE: patch "/v1/records/{id}" for ROW => change,
-    "change_record" in "tables": "Change values of a record; null removes one, values not given stay as they are.",
-    params(("id" = RecordId, Path, description = "Id of the record.")),
-    body [UpdateRecord],
-    200 "The record." [houston_protocol::table::RecordResponse],
 }
 
 async fn change(
@@ -129,28 +140,8 @@ async fn change(
     Ok(Json(ctx.store().change_record((&table, record.id), &changes).await?))
 }
 
-endpoint! {
-    DELETE: delete "/v1/records/{id}" for ROW => delete,
-    "remove_record" in "tables": "Delete a record of a custom table.",
-    params(("id" = RecordId, Path, description = "Id of the record.")),
-    204 "The record is deleted.",
-}
-
-async fn delete(ctx: Ctx, Id(id): Id<RecordId>) -> Result<StatusCode> {
-    ctx.store().delete_record(id).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
 /// Records that are read and held at once; with the usual limits at most 4 MB.
 const PAGE: i64 = 200;
-
-endpoint! {
-    EXPORT: get "/v1/tables/{id}/records.csv" for ROW => export,
-    "export_records" in "tables": "Export the records of a custom table as CSV, in the order in which they were added.",
-    description = "One column for each field, named in the first line. An empty cell is no value, a list is a JSON array. A text that a spreadsheet would take for a formula begins with `'`; an import takes it away again.",
-    params(("id" = TableId, Path, description = "Id of the table.")),
-    200 "The records." [String, content_type = "text/csv"],
-}
 
 /// The records are sent page by page.
 async fn export(ctx: Ctx, Id(id): Id<TableId>) -> Result<impl IntoResponse> {
@@ -194,16 +185,6 @@ const CSV: &str = "text/csv";
 
 /// What an import needs in memory at once, as a multiple of the text: the text, its records, and their rows.
 const MEMORY_FACTOR: usize = 4;
-
-endpoint! {
-    IMPORT: post "/v1/tables/{id}/import" for ROW => import,
-    "import_records" in "tables": "Add the records of a CSV text to a custom table, all or none.",
-    description = "The first line names fields of the table, in any order. Each error has the line and the column.",
-    params(("id" = TableId, Path, description = "Id of the table."), Keyed),
-    body [houston_protocol::schema::Csv, content_type = "text/csv", description = "UTF-8, separated by commas, as long as the records of a table may be.", example = "amount,category\n12.50,food\n"],
-    201 "How many records were added." [ImportedRecords],
-    409 "`full`: the table would have more than the maximum number of records.",
-}
 
 async fn import(ctx: Ctx, Id(id): Id<TableId>, request: Request<Body>) -> Result<Response> {
     let table = ctx.store().table(id).await?;

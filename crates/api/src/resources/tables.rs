@@ -8,20 +8,52 @@ use houston_protocol::problem::FieldError;
 use houston_protocol::table::{AddFields, AggregateGroup, AggregateResponse, CreateTable};
 use houston_store::custom_record::{Group, RecordFilter};
 use houston_store::custom_table::CustomTable;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::request::body::parse;
-use crate::request::page::HexText;
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, DELETE, ADD_FIELDS, AGGREGATE];
-
-endpoint! {
-    LIST: get "/v1/users/{id}/tables" for USER => list,
+endpoints! {
+    get "/v1/users/{id}/tables" for USER => list,
     "list_tables_of_user" in "tables": "List the custom tables of a user by their names.",
     params(OfUser, Paged),
-    200 "A page of tables." [Page<houston_protocol::table::TableResponse>],
+    200 "A page of tables." [Page<houston_protocol::table::TableResponse>];
+
+    post "/v1/users/{id}/tables" for USER => create,
+    "create_custom_table" in "tables": "Create a custom table, with fields or by the name of a preset.",
+    params(OfUser, Keyed),
+    body [CreateTable],
+    201 "The new table." [houston_protocol::table::TableResponse],
+    409 "`already_exists`: the user has a table with this name; `full`: the maximum number of tables exists.";
+
+    get "/v1/tables/{id}" for ROW => async |ctx: Ctx, Id(id): Id<TableId>| found(ctx.store().table(id).await),
+    "get_table" in "tables": "Get a custom table with its fields and the JSON Schema of its records.",
+    params(("id" = TableId, Path, description = "Id of the table.")),
+    200 "The table." [houston_protocol::table::TableResponse];
+
+    delete "/v1/tables/{id}" for ROW =>
+        async |ctx: Ctx, Id(id): Id<TableId>| gone(ctx.store().delete_table(id).await),
+    "delete_table" in "tables": "Delete a custom table with its records.",
+    params(("id" = TableId, Path, description = "Id of the table.")),
+    204 "The table is deleted.";
+
+    post "/v1/tables/{id}/fields" for ROW => add_fields,
+    "extend_table" in "tables": "Add fields to a custom table; its records have no value of them.",
+    params(("id" = TableId, Path, description = "Id of the table.")),
+    body [AddFields],
+    200 "The changed table." [houston_protocol::table::TableResponse];
+
+    get "/v1/tables/{id}/aggregate" for ROW => aggregate,
+    "aggregate_table" in "tables": "Count or add up records of a custom table.",
+    params(
+        ("id" = TableId, Path, description = "Id of the table."),
+        ("function" = String, Query, description = "`count`, `sum`, `avg`, `min` or `max`."),
+        ("field" = Option<String>, Query, description = "Of which field; not needed for `count`."),
+        ("group_by" = Option<String>, Query, description = "A field: one result for each of its values."),
+        ("where" = Option<String>, Query, description = "Conditions as JSON.", example = "{\"amount\": {\"gte\": 10}}"),
+        ("query" = Option<String>, Query, description = "A text in one of the values."),
+    ),
+    200 "The numbers." [AggregateResponse];
 }
 
 async fn list(ctx: Ctx, Id(user): Id<UserId>, query: PageQuery) -> Result<impl IntoResponse> {
@@ -30,15 +62,6 @@ async fn list(ctx: Ctx, Id(user): Id<UserId>, query: PageQuery) -> Result<impl I
     let tables = ctx.store().tables(user, after.as_deref(), rows(limit)).await?;
     let position = |table: &CustomTable| HexText(table.name.clone());
     Ok(Json(Page::of(List::Tables, limit, tables, position, |table| table)))
-}
-
-endpoint! {
-    CREATE: post "/v1/users/{id}/tables" for USER => create,
-    "create_custom_table" in "tables": "Create a custom table, with fields or by the name of a preset.",
-    params(OfUser, Keyed),
-    body [CreateTable],
-    201 "The new table." [houston_protocol::table::TableResponse],
-    409 "`already_exists`: the user has a table with this name; `full`: the maximum number of tables exists.",
 }
 
 async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTable>) -> Result<Response> {
@@ -69,25 +92,6 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTable>) 
     created(unless_key_reused(done.map_err(ApiError::taken("name"))?)?, "/v1/tables")
 }
 
-endpoint! {
-    GET: get "/v1/tables/{id}" for ROW => get,
-    "get_table" in "tables": "Get a custom table with its fields and the JSON Schema of its records.",
-    params(("id" = TableId, Path, description = "Id of the table.")),
-    200 "The table." [houston_protocol::table::TableResponse],
-}
-
-async fn get(ctx: Ctx, Id(id): Id<TableId>) -> Result<impl IntoResponse> {
-    Ok(Json(ctx.store().table(id).await?))
-}
-
-endpoint! {
-    ADD_FIELDS: post "/v1/tables/{id}/fields" for ROW => add_fields,
-    "extend_table" in "tables": "Add fields to a custom table; its records have no value of them.",
-    params(("id" = TableId, Path, description = "Id of the table.")),
-    body [AddFields],
-    200 "The changed table." [houston_protocol::table::TableResponse],
-}
-
 async fn add_fields(
     ctx: Ctx,
     Id(id): Id<TableId>,
@@ -95,18 +99,6 @@ async fn add_fields(
 ) -> Result<impl IntoResponse> {
     let done = ctx.store().add_fields(id, &fields).await?;
     Ok(Json(done.map_err(|faults| refused("/fields", faults))?))
-}
-
-endpoint! {
-    DELETE: delete "/v1/tables/{id}" for ROW => delete,
-    "delete_table" in "tables": "Delete a custom table with its records.",
-    params(("id" = TableId, Path, description = "Id of the table.")),
-    204 "The table is deleted.",
-}
-
-async fn delete(ctx: Ctx, Id(id): Id<TableId>) -> Result<StatusCode> {
-    ctx.store().delete_table(id).await?;
-    Ok(StatusCode::NO_CONTENT)
 }
 
 /// The query parameters.
@@ -119,20 +111,6 @@ struct AggregateQuery {
     #[serde(rename = "where")]
     conditions: Option<String>,
     query: Option<String>,
-}
-
-endpoint! {
-    AGGREGATE: get "/v1/tables/{id}/aggregate" for ROW => aggregate,
-    "aggregate_table" in "tables": "Count or add up records of a custom table.",
-    params(
-        ("id" = TableId, Path, description = "Id of the table."),
-        ("function" = String, Query, description = "`count`, `sum`, `avg`, `min` or `max`."),
-        ("field" = Option<String>, Query, description = "Of which field; not needed for `count`."),
-        ("group_by" = Option<String>, Query, description = "A field: one result for each of its values."),
-        ("where" = Option<String>, Query, description = "Conditions as JSON.", example = "{\"amount\": {\"gte\": 10}}"),
-        ("query" = Option<String>, Query, description = "A text in one of the values."),
-    ),
-    200 "The numbers." [AggregateResponse],
 }
 
 async fn aggregate(

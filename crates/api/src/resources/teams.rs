@@ -12,30 +12,43 @@ use houston_store::agent::{Agent, Changed};
 use crate::request::prelude::*;
 use crate::resources::agents::settings::check_output;
 use crate::resources::agents::{check_deleted, ensure_defaults, retry_on_conflict};
-use crate::resources::fields::Change;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, CHANGE, DELETE];
-
-endpoint! {
-    LIST: get "/v1/teams" for TENANT => list,
+endpoints! {
+    get "/v1/teams" for TENANT => list,
     "list_teams" in "teams": "List the teams of the tenant, newest first.",
     params(Paged),
-    200 "A page of teams." [Page<houston_domain::team::Team>],
+    200 "A page of teams." [Page<houston_domain::team::Team>];
+
+    post "/v1/teams" for TENANT => create,
+    "create_team" in "teams": "Create a team of existing agents.",
+    params(Keyed),
+    body [TeamSettingsRequest],
+    201 "The new team." [houston_domain::team::Team],
+    409 "`already_exists`: another team has the name; `full`: the tenant has the maximum number of teams.";
+
+    get "/v1/teams/{id}" for TENANT => async |ctx: Ctx, Id(id): Id<TeamId>| found(ctx.store().team(id).await),
+    "get_team" in "teams": "Get a team.",
+    params(("id" = TeamId, Path, description = "Id of the team.")),
+    200 "The team." [houston_domain::team::Team];
+
+    patch "/v1/teams/{id}" for TENANT => change,
+    "update_team" in "teams": "Change a team; fields not given stay as they are.",
+    params(("id" = TeamId, Path, description = "Id of the team.")),
+    body [TeamSettingsRequest],
+    200 "The changed team." [houston_domain::team::Team],
+    409 "`already_exists`: another team has the name; `stale_version`: the team has another version.";
+
+    delete "/v1/teams/{id}" for TENANT => delete,
+    "delete_team" in "teams": "Delete a team that is not in use; its agents are kept.",
+    params(("id" = TeamId, Path, description = "Id of the team.")),
+    204 "The team is deleted.",
+    409 "`in_use`: an agentable uses the team.";
 }
 
 async fn list(ctx: Ctx, query: PageQuery) -> Result<impl IntoResponse> {
     let (limit, before) = (query.limit()?, query.id(List::Teams)?.map(Into::into));
     let teams = ctx.store().teams(None, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Teams, limit, teams, |team: &Team| team.id.0.as_u128(), response)))
-}
-
-endpoint! {
-    CREATE: post "/v1/teams" for TENANT => create,
-    "create_team" in "teams": "Create a team of existing agents.",
-    params(Keyed),
-    body [TeamSettingsRequest],
-    201 "The new team." [houston_domain::team::Team],
-    409 "`already_exists`: another team has the name; `full`: the tenant has the maximum number of teams.",
 }
 
 async fn create(ctx: Ctx, request: Creation<TeamSettingsRequest>) -> Result<Response> {
@@ -62,26 +75,6 @@ async fn create(ctx: Ctx, request: Creation<TeamSettingsRequest>) -> Result<Resp
     let key = key.as_ref().map(Key::as_stored);
     let done = ctx.store().create_team(&team, (key, &answered)).await.map_err(ApiError::taken("name"))?;
     created(unless_key_reused(done)?, "/v1/teams")
-}
-
-endpoint! {
-    GET: get "/v1/teams/{id}" for TENANT => get,
-    "get_team" in "teams": "Get a team.",
-    params(("id" = TeamId, Path, description = "Id of the team.")),
-    200 "The team." [houston_domain::team::Team],
-}
-
-async fn get(ctx: Ctx, Id(id): Id<TeamId>) -> Result<impl IntoResponse> {
-    Ok(Json(ctx.store().team(id).await?))
-}
-
-endpoint! {
-    CHANGE: patch "/v1/teams/{id}" for TENANT => change,
-    "update_team" in "teams": "Change a team; fields not given stay as they are.",
-    params(("id" = TeamId, Path, description = "Id of the team.")),
-    body [TeamSettingsRequest],
-    200 "The changed team." [houston_domain::team::Team],
-    409 "`already_exists`: another team has the name; `stale_version`: the team has another version.",
 }
 
 /// With `version`, only if the team still has that version. The new agents must have the same kind, because agentables of that
@@ -116,14 +109,6 @@ async fn change_once(ctx: &Ctx, id: TeamId, body: TeamSettingsRequest) -> Result
     ctx.store().change_team(&team, version).await.map_err(ApiError::taken("name"))
 }
 
-endpoint! {
-    DELETE: delete "/v1/teams/{id}" for TENANT => delete,
-    "delete_team" in "teams": "Delete a team that is not in use; its agents are kept.",
-    params(("id" = TeamId, Path, description = "Id of the team.")),
-    204 "The team is deleted.",
-    409 "`in_use`: an agentable uses the team.",
-}
-
 /// A team that an agentable uses cannot be deleted.
 async fn delete(ctx: Ctx, Id(id): Id<TeamId>) -> Result<StatusCode> {
     check_deleted("team", ctx.store().delete_team(id).await?)?;
@@ -149,8 +134,7 @@ fn is_empty(body: &TeamSettingsRequest) -> bool {
 }
 
 /// Checks the given fields and applies them to `team`.
-async fn apply(body: TeamSettingsRequest, ctx: &Ctx, team: Team) -> Result<Team> {
-    let mut team = team;
+async fn apply(body: TeamSettingsRequest, ctx: &Ctx, mut team: Team) -> Result<Team> {
     if let Some(name) = body.name {
         check_line("/name", &name, MAX_AGENT_NAME_CHARS)?;
         team.name = name;

@@ -4,12 +4,33 @@
 use houston_domain::id::ApiKeyId;
 use houston_protocol::key::{KeyResponse, OwnKeyResponse};
 use houston_store::api_key::ApiKey;
-use serde::Deserialize;
 
 use crate::caller::Caller;
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[GET_OWN, LIST, REVOKE];
+endpoints! {
+    get "/v1/key" for NAMED => get_own,
+    "get_own_key" in "keys": "Get what the key of this request allows.",
+    200 "The key." [OwnKeyResponse];
+
+    get "/v1/keys" for TENANT.all(Scope::Admin) => list,
+    "list_keys" in "keys": "List the API keys of the tenant, newest first.",
+    description = "Secrets are in no response, and client tokens are not listed. Keys of people who signed in to the console have their \
+                   names, and are deleted 90 days after they ended.",
+    params(
+        ("active" = Option<bool>, Query, description = "`true`: only keys that are neither revoked nor expired."),
+        Paged,
+    ),
+    200 "A page of keys." [Page<houston_protocol::key::KeyResponse>];
+
+    // Its requests are refused, and its streams end, within `server.key_cache_s`.
+    post "/v1/keys/{id}/revoke" for TENANT.all(Scope::Admin) =>
+        async |ctx: Ctx, Id(id): Id<ApiKeyId>| found(ctx.store().revoke_api_key(id).await.map(response)),
+    "revoke_key" in "keys": "Revoke an API key for good, with the client tokens it has made.",
+    description = "A key may revoke itself. A revoked key stays in the list.",
+    params(("id" = ApiKeyId, Path, description = "Id of the key.")),
+    200 "The revoked key." [KeyResponse];
+}
 
 /// The query: page parameters and a filter.
 #[derive(Debug, Deserialize)]
@@ -18,18 +39,6 @@ struct Filter {
     active: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
-}
-
-endpoint! {
-    LIST: get "/v1/keys" for TENANT.all(Scope::Admin) => list,
-    "list_keys" in "keys": "List the API keys of the tenant, newest first.",
-    description = "Secrets are in no response, and client tokens are not listed. Keys of people who signed in to the console have their \
-                   names, and are deleted 90 days after they ended.",
-    params(
-        ("active" = Option<bool>, Query, description = "`true`: only keys that are neither revoked nor expired."),
-        Paged,
-    ),
-    200 "A page of keys." [Page<houston_protocol::key::KeyResponse>],
 }
 
 async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
@@ -42,25 +51,6 @@ async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse
     let (limit, before) = (page.limit()?, page.id(List::Keys)?.map(ApiKeyId));
     let keys = ctx.store().api_keys(active, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Keys, limit, keys, |key| key.id.0.as_u128(), response)))
-}
-
-endpoint! {
-    REVOKE: post "/v1/keys/{id}/revoke" for TENANT.all(Scope::Admin) => revoke,
-    "revoke_key" in "keys": "Revoke an API key for good, with the client tokens it has made.",
-    description = "A key may revoke itself. A revoked key stays in the list.",
-    params(("id" = ApiKeyId, Path, description = "Id of the key.")),
-    200 "The revoked key." [KeyResponse],
-}
-
-/// Its requests are refused, and its streams end, within `server.key_cache_s`.
-async fn revoke(ctx: Ctx, Id(id): Id<ApiKeyId>) -> Result<Json<KeyResponse>> {
-    Ok(Json(response(ctx.store().revoke_api_key(id).await?)))
-}
-
-endpoint! {
-    GET_OWN: get "/v1/key" for NAMED => get_own,
-    "get_own_key" in "keys": "Get what the key of this request allows.",
-    200 "The key." [OwnKeyResponse],
 }
 
 /// What the key of the request allows, so that a front end offers only that.

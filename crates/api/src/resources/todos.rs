@@ -5,13 +5,46 @@ use houston_domain::field::{Entity, Max};
 use houston_domain::id::{TodoId, UserId};
 use houston_domain::todo::{CreateTodo, Due, TodoStatus, UpdateTodo};
 use houston_store::todo::{Todo, TodoQuery};
-use serde::Deserialize;
 
 use crate::request::checks::check_one_line;
 use crate::request::prelude::*;
-use crate::resources::fields::Change;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, CHANGE, DELETE];
+endpoints! {
+    get "/v1/users/{id}/todos" for USER => list,
+    "list_todos_of_user" in "todos": "List the todos of a user in their order, those that are done last.",
+    params(
+        OfUser,
+        ("status" = Option<String>, Query, description = "`open`, `done` or `all`; `open` by default."),
+        ("list" = Option<String>, Query, description = "Only those of this list."),
+        ("due_by" = Option<String>, Query, description = "Only those due by then: `2026-12-01`, or a time, as `2026-12-01T15:00:00Z`."),
+        ("query" = Option<String>, Query, description = "Only those with this text in the title or the details."),
+        Paged,
+    ),
+    200 "A page of todos." [Page<houston_domain::todo::Todo>];
+
+    post "/v1/users/{id}/todos" for USER => create,
+    "create_todo" in "todos": "Create a todo.",
+    params(OfUser, Keyed),
+    body [CreateTodo],
+    201 "The new todo." [houston_domain::todo::Todo],
+    409 "`full`: the maximum number of todos exists.";
+
+    get "/v1/todos/{id}" for ROW => async |ctx: Ctx, Id(id): Id<TodoId>| found(ctx.store().todo(id).await),
+    "get_todo" in "todos": "Get a todo.",
+    params(("id" = TodoId, Path, description = "Id of the todo.")),
+    200 "The todo." [houston_domain::todo::Todo];
+
+    patch "/v1/todos/{id}" for ROW => change,
+    "update_todo" in "todos": "Change a todo; fields not given stay as they are.",
+    params(("id" = TodoId, Path, description = "Id of the todo.")),
+    body [UpdateTodo],
+    200 "The todo." [houston_domain::todo::Todo];
+
+    delete "/v1/todos/{id}" for ROW => async |ctx: Ctx, Id(id): Id<TodoId>| gone(ctx.store().delete_todo(id).await),
+    "delete_todo" in "todos": "Delete a todo.",
+    params(("id" = TodoId, Path, description = "Id of the todo.")),
+    204 "The todo is deleted.";
+}
 
 /// The query parameters.
 #[derive(Debug, Deserialize)]
@@ -23,20 +56,6 @@ struct TodosQuery {
     list: Option<String>,
     due_by: Option<String>,
     query: Option<String>,
-}
-
-endpoint! {
-    LIST: get "/v1/users/{id}/todos" for USER => list,
-    "list_todos_of_user" in "todos": "List the todos of a user in their order, those that are done last.",
-    params(
-        OfUser,
-        ("status" = Option<String>, Query, description = "`open`, `done` or `all`; `open` by default."),
-        ("list" = Option<String>, Query, description = "Only those of this list."),
-        ("due_by" = Option<String>, Query, description = "Only those due by then: `2026-12-01`, or a time, as `2026-12-01T15:00:00Z`."),
-        ("query" = Option<String>, Query, description = "Only those with this text in the title or the details."),
-        Paged,
-    ),
-    200 "A page of todos." [Page<houston_domain::todo::Todo>],
 }
 
 async fn list(ctx: Ctx, Id(user): Id<UserId>, Query(query): Query<TodosQuery>) -> Result<impl IntoResponse> {
@@ -67,15 +86,6 @@ async fn list(ctx: Ctx, Id(user): Id<UserId>, Query(query): Query<TodosQuery>) -
     Ok(Json(Page::of(List::Todos, limit, todos, |todo: &Todo| todo.id.0.as_u128(), |todo| todo)))
 }
 
-endpoint! {
-    CREATE: post "/v1/users/{id}/todos" for USER => create,
-    "create_todo" in "todos": "Create a todo.",
-    params(OfUser, Keyed),
-    body [CreateTodo],
-    201 "The new todo." [houston_domain::todo::Todo],
-    409 "`full`: the maximum number of todos exists.",
-}
-
 /// The new todo comes last.
 async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTodo>) -> Result<Response> {
     let Creation { value, key } = request;
@@ -88,25 +98,6 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTodo>) -
     let body = stored_body(&todo);
     let done = ctx.store().create_todo(user, (new, now), (key.as_ref().map(Key::as_stored), &body)).await?;
     created(unless_key_reused(done)?, "/v1/todos")
-}
-
-endpoint! {
-    GET: get "/v1/todos/{id}" for ROW => get,
-    "get_todo" in "todos": "Get a todo.",
-    params(("id" = TodoId, Path, description = "Id of the todo.")),
-    200 "The todo." [houston_domain::todo::Todo],
-}
-
-async fn get(ctx: Ctx, Id(id): Id<TodoId>) -> Result<impl IntoResponse> {
-    Ok(Json(ctx.store().todo(id).await?))
-}
-
-endpoint! {
-    CHANGE: patch "/v1/todos/{id}" for ROW => change,
-    "update_todo" in "todos": "Change a todo; fields not given stay as they are.",
-    params(("id" = TodoId, Path, description = "Id of the todo.")),
-    body [UpdateTodo],
-    200 "The todo." [houston_domain::todo::Todo],
 }
 
 /// Changes the given fields, completes, reopens, moves.
@@ -138,18 +129,6 @@ async fn change(
     };
     let before = value.before;
     Ok(Json(ctx.store().change_todo(id, &value.into_change(due), before).await?))
-}
-
-endpoint! {
-    DELETE: delete "/v1/todos/{id}" for ROW => delete,
-    "delete_todo" in "todos": "Delete a todo.",
-    params(("id" = TodoId, Path, description = "Id of the todo.")),
-    204 "The todo is deleted.",
-}
-
-async fn delete(ctx: Ctx, Id(id): Id<TodoId>) -> Result<StatusCode> {
-    ctx.store().delete_todo(id).await?;
-    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Checks the texts that are given by what their fields may have: one with a maximum of characters is a line.

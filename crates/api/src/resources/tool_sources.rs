@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use houston_domain::inner_call::USE_TOOL;
 use houston_domain::tool_source::{
     MAX_DOCUMENT_BYTES, MAX_SECRET_BYTES, MAX_SECRETS, SourceType, name_problem, purpose,
@@ -13,36 +11,45 @@ use houston_store::tool_source::{NewSource, Placed, ToolSource};
 use houston_web::json_api::{Loaded, Problem, from_document, not_public};
 use serde_json::Value;
 
-use crate::request::agentable_path::param;
+use crate::request::agentable_path::from_path;
 use crate::request::checks::truncated;
 use crate::request::prelude::*;
 use crate::resources::webhooks::secret;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, PUT, DELETE];
+endpoints! {
+    get "/v1/endpoints" for TENANT => list,
+    "list_endpoints" in "tools": "List the documents of endpoints of the tenant, without their secrets.",
+    200 "All documents, by name; at most 50." [EndpointsList];
+
+    get "/v1/endpoints/{name}" for TENANT => get,
+    "get_endpoints" in "tools": "Get a document of endpoints, without its secrets.",
+    params(("name" = String, Path, description = "Name of the document.", example = "crm")),
+    200 "The document." [EndpointsResponse];
+
+    put "/v1/endpoints/{name}" for TENANT => put,
+    "put_endpoints" in "tools": "Make HTTP endpoints of the tenant tools of its agents; replaces the document with this name.",
+    params(("name" = String, Path, description = "Name of the document: a-z, 0-9, _ and -.", example = "crm")),
+    body [PutEndpoints],
+    200 "The document, without its secrets." [EndpointsResponse],
+    409 "`full`: the tenant has the maximum number of tool sources.";
+
+    delete "/v1/endpoints/{name}" for TENANT => delete,
+    "delete_endpoints" in "tools": "Delete a document of endpoints and its secrets.",
+    params(("name" = String, Path, description = "Name of the document.", example = "crm")),
+    204 "It is deleted.";
+}
 
 /// The name of a source in a path.
 #[derive(Debug)]
 struct SourceName(String);
 
-impl<S: Send + Sync> FromRequestParts<S> for SourceName {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
-        let name = param(parts, "name").unwrap_or_default();
-        match name_problem(&name) {
-            Some(problem) => {
-                Err(ApiError::field("", format!("the name in the path is not allowed: {problem}")))
-            }
-            None => Ok(Self(name)),
-        }
+from_path! { SourceName, |parts| {
+    let name = param(parts, "name").unwrap_or_default();
+    match name_problem(&name) {
+        Some(problem) => Err(ApiError::field("", format!("the name in the path is not allowed: {problem}"))),
+        None => Ok(Self(name)),
     }
-}
-
-endpoint! {
-    LIST: get "/v1/endpoints" for TENANT => list,
-    "list_endpoints" in "tools": "List the documents of endpoints of the tenant, without their secrets.",
-    200 "All documents, by name; at most 50." [EndpointsList],
-}
+} }
 
 async fn list(ctx: Ctx) -> Result<Json<EndpointsList>> {
     let mut data = Vec::new();
@@ -52,25 +59,9 @@ async fn list(ctx: Ctx) -> Result<Json<EndpointsList>> {
     Ok(Json(EndpointsList { data }))
 }
 
-endpoint! {
-    GET: get "/v1/endpoints/{name}" for TENANT => get,
-    "get_endpoints" in "tools": "Get a document of endpoints, without its secrets.",
-    params(("name" = String, Path, description = "Name of the document.", example = "crm")),
-    200 "The document." [EndpointsResponse],
-}
-
 async fn get(ctx: Ctx, SourceName(name): SourceName) -> Result<Json<EndpointsResponse>> {
     let source = ctx.store().tool_source(SourceType::Endpoints, &name).await?;
     Ok(Json(response(&ctx, source).await?))
-}
-
-endpoint! {
-    PUT: put "/v1/endpoints/{name}" for TENANT => put,
-    "put_endpoints" in "tools": "Make HTTP endpoints of the tenant tools of its agents; replaces the document with this name.",
-    params(("name" = String, Path, description = "Name of the document: a-z, 0-9, _ and -.", example = "crm")),
-    body [PutEndpoints],
-    200 "The document, without its secrets." [EndpointsResponse],
-    409 "`full`: the tenant has the maximum number of tool sources.",
 }
 
 /// Stores a document of endpoints, in the place of the one with its name.
@@ -165,13 +156,6 @@ pub(crate) fn seal(
     }
     let text = serde_json::to_string(secrets).unwrap_or_default();
     secret::seal(ctx, ctx.caller.tenant(), what, &text).map(Some)
-}
-
-endpoint! {
-    DELETE: delete "/v1/endpoints/{name}" for TENANT => delete,
-    "delete_endpoints" in "tools": "Delete a document of endpoints and its secrets.",
-    params(("name" = String, Path, description = "Name of the document.", example = "crm")),
-    204 "It is deleted.",
 }
 
 async fn delete(ctx: Ctx, SourceName(name): SourceName) -> Result<StatusCode> {

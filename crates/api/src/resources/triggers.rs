@@ -1,14 +1,12 @@
 //! Triggers of a user's agentables: at a time, at a word or at an event, they get a message, or a task of them starts.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::id::{AgentableId, TriggerId, UserId};
 use houston_domain::mode::Mode;
 use houston_domain::plan::{Document, MAX_INPUT_BYTES, Offer};
-use houston_domain::setting::WrongSetting;
 use houston_domain::trigger::effect::{TriggerPlan, TriggerTask, check_template, check_templates};
 use houston_domain::trigger::{MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
 use houston_protocol::trigger::{
@@ -17,14 +15,52 @@ use houston_protocol::trigger::{
 use houston_store::trigger::{MAX_DUE, Trigger};
 use serde_json::{Map, Value, json};
 
-use crate::request::checks::check_storable_value;
-use crate::request::missing_cells::across;
 use crate::request::prelude::*;
-use crate::resources::fields::Change;
 use crate::resources::plans::create::{offer, title};
 use crate::resources::plans::{invalid, try_expressions};
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[DUE, LIST, CREATE, GET, CHANGE, DELETE, FIRINGS];
+endpoints! {
+    get "/v1/triggers" for NAMED => due,
+    "list_due_triggers" in "triggers": "List the triggers of the tenant that are due at a time, the next one first.",
+    description = "At most 100. Those that wait for words or events, and those that are paused, are not among them.",
+    200 "What is due next." [TriggerList];
+
+    get "/v1/users/{id}/triggers" for USER => list,
+    "list_triggers" in "triggers": "List the triggers of a user, the oldest first.",
+    params(OfUser),
+    200 "All triggers." [TriggerList];
+
+    post "/v1/users/{id}/triggers" for USER => create,
+    "create_trigger" in "triggers": "Create a trigger: tell an agentable something, or start a task or a plan, at times, at words or at events.",
+    params(OfUser, Keyed),
+    body [CreateTrigger],
+    201 "The new trigger." [houston_protocol::trigger::TriggerResponse],
+    404 "`not_found`: the user has no such agentable.",
+    409 "`full`: the user has the maximum number of triggers.";
+
+    get "/v1/triggers/{id}" for ROW =>
+        async |ctx: Ctx, Id(id): Id<TriggerId>| found(ctx.store().trigger(id).await.map(response)),
+    "get_trigger" in "triggers": "Get a trigger: when it is due, how often it has fired, and why it was refused.",
+    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
+    200 "The trigger." [TriggerResponse];
+
+    patch "/v1/triggers/{id}" for ROW => change,
+    "update_trigger" in "triggers": "Change a trigger; fields not given stay as they are.",
+    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
+    body [UpdateTrigger],
+    200 "The trigger." [TriggerResponse];
+
+    delete "/v1/triggers/{id}" for ROW =>
+        async |ctx: Ctx, Id(id): Id<TriggerId>| gone(ctx.store().delete_trigger(id).await),
+    "delete_trigger" in "triggers": "Delete a trigger.",
+    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
+    204 "It is deleted. Messages that it has posted stay.";
+
+    get "/v1/triggers/{id}/firings" for ROW => firings,
+    "list_trigger_firings" in "triggers": "List the last 20 times that a trigger was due: what it has made, or why it did not fire.",
+    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
+    200 "The firings, the latest first." [TriggerFiringList];
+}
 
 /// The plans that an agentable may have.
 #[derive(Debug, Clone)]
@@ -43,25 +79,11 @@ struct PlanOffer {
 
 type AgentTypes = BTreeMap<String, AgentType>;
 
-endpoint! {
-    LIST: get "/v1/users/{id}/triggers" for USER => list,
-    "list_triggers" in "triggers": "List the triggers of a user, the oldest first.",
-    params(OfUser),
-    200 "All triggers." [TriggerList],
-}
-
 /// All triggers of a user; there are at most 100.
 async fn list(ctx: Ctx, Id(user): Id<UserId>) -> Result<Json<TriggerList>> {
     ctx.store().user(user).await?;
     let triggers = ctx.store().triggers(user).await?;
     Ok(Json(TriggerList { data: triggers.into_iter().map(response).collect() }))
-}
-
-endpoint! {
-    DUE: get "/v1/triggers" for NAMED => due,
-    "list_due_triggers" in "triggers": "List the triggers of the tenant that are due at a time, the next one first.",
-    description = "At most 100. Those that wait for words or events, and those that are paused, are not among them.",
-    200 "What is due next." [TriggerList],
 }
 
 async fn due(ctx: Ctx) -> Result<impl IntoResponse> {
@@ -77,16 +99,6 @@ async fn due(ctx: Ctx) -> Result<impl IntoResponse> {
     triggers.sort_by_key(|of| of.next_at);
     triggers.truncate(MAX_DUE);
     Ok((missing, Json(TriggerList { data: triggers.into_iter().map(response).collect() })))
-}
-
-endpoint! {
-    CREATE: post "/v1/users/{id}/triggers" for USER => create,
-    "create_trigger" in "triggers": "Create a trigger: tell an agentable something, or start a task or a plan, at times, at words or at events.",
-    params(OfUser, Keyed),
-    body [CreateTrigger],
-    201 "The new trigger." [houston_protocol::trigger::TriggerResponse],
-    404 "`not_found`: the user has no such agentable.",
-    409 "`full`: the user has the maximum number of triggers.",
 }
 
 async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTrigger>) -> Result<Response> {
@@ -131,25 +143,6 @@ async fn plan_offer(ctx: &Ctx, (user, id): (UserId, &str)) -> Result<Option<Plan
     }))
 }
 
-endpoint! {
-    GET: get "/v1/triggers/{id}" for ROW => get,
-    "get_trigger" in "triggers": "Get a trigger: when it is due, how often it has fired, and why it was refused.",
-    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
-    200 "The trigger." [TriggerResponse],
-}
-
-async fn get(ctx: Ctx, Id(id): Id<TriggerId>) -> Result<Json<TriggerResponse>> {
-    Ok(Json(response(ctx.store().trigger(id).await?)))
-}
-
-endpoint! {
-    CHANGE: patch "/v1/triggers/{id}" for ROW => change,
-    "update_trigger" in "triggers": "Change a trigger; fields not given stay as they are.",
-    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
-    body [UpdateTrigger],
-    200 "The trigger." [TriggerResponse],
-}
-
 async fn change(
     ctx: Ctx,
     Id(id): Id<TriggerId>,
@@ -177,25 +170,6 @@ async fn change(
     }
     try_expressions(ctx.caller, "", &expressions).await?;
     Ok(Json(response(ctx.store().change_trigger(id, &value, now).await?)))
-}
-
-endpoint! {
-    DELETE: delete "/v1/triggers/{id}" for ROW => delete,
-    "delete_trigger" in "triggers": "Delete a trigger.",
-    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
-    204 "It is deleted. Messages that it has posted stay.",
-}
-
-async fn delete(ctx: Ctx, Id(id): Id<TriggerId>) -> Result<StatusCode> {
-    ctx.store().delete_trigger(id).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-endpoint! {
-    FIRINGS: get "/v1/triggers/{id}/firings" for ROW => firings,
-    "list_trigger_firings" in "triggers": "List the last 20 times that a trigger was due: what it has made, or why it did not fire.",
-    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
-    200 "The firings, the latest first." [TriggerFiringList],
 }
 
 async fn firings(ctx: Ctx, Id(id): Id<TriggerId>) -> Result<Json<TriggerFiringList>> {
@@ -269,7 +243,7 @@ fn plan_of(
     check_storable_value("/then/document", &document)?;
     check_storable_value("/then/input", &input)?;
     check_size("/then/input", input.to_string().len(), MAX_INPUT_BYTES)?;
-    check_templates("/then/input", &input).map_err(|error| ApiError::field(&error.pointer, error.reason))?;
+    check_templates("/then/input", &input)?;
     let PlanOffer { kind, status, tools, steps, lasts_s } = offer.clone();
     let names: Vec<&str> = tools.iter().map(String::as_str).collect();
     let checked = Document::parse(&document.to_string(), Offer { tools: &names, steps })
@@ -295,7 +269,7 @@ fn hears_triggers(found: &AgentType) -> Result<()> {
 /// A task of this kind, or of the first that the agentable may create.
 fn task_of(types: &AgentTypes, parent: &AgentType, kind: Option<&str>, title: String) -> Result<TriggerTask> {
     check_line("/then/title", &title, MAX_TITLE_CHARS)?;
-    check_template("/then/title", &title).map_err(|error| ApiError::field(&error.pointer, error.reason))?;
+    check_template("/then/title", &title)?;
     let found = match kind {
         Some(wanted) => parent.creates.iter().find(|kind| *kind == wanted),
         None => parent.creates.first(),
@@ -370,7 +344,7 @@ fn check_when(when: &When, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>> 
         }
         When::Cron { .. } => {}
     }
-    when.first_after(now).map_err(|error| refused("/when", error))
+    Ok(when.first_after(now).map_err(|error| error.below("/when"))?)
 }
 
 /// Checks that the user has an agentable of this kind.
@@ -396,10 +370,6 @@ async fn check_heard(ctx: &Ctx, user: UserId, when: &When) -> Result<()> {
     }
 }
 
-fn refused(within: &str, error: WrongSetting) -> ApiError {
-    ApiError::field(&format!("{within}{}", error.pointer), error.reason)
-}
-
 fn check_name(name: &str) -> Result<()> {
     check_line("/name", name, MAX_NAME_CHARS)
 }
@@ -410,5 +380,5 @@ fn check_instructions(pointer: &str, instructions: &str) -> Result<()> {
     if instructions.trim().is_empty() {
         return Err(ApiError::field(pointer, "must not be empty"));
     }
-    check_template(pointer, instructions).map_err(|error| refused("", error))
+    Ok(check_template(pointer, instructions)?)
 }

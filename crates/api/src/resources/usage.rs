@@ -2,25 +2,21 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use houston_domain::id::UserId;
 use houston_protocol::usage::{AgentSpent, Budgets, DaySpent, ModelSpent, Spent, UsageResponse, UserSpent};
 use houston_store::usage::{MOST_ROWS, Of};
 
-use crate::request::missing_cells::across;
 use crate::request::prelude::*;
 use crate::request::query::Window;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
-
-endpoint! {
-    GET: get "/v1/usage" for TENANT.all(Scope::Operate) => get,
+endpoints! {
+    get "/v1/usage" for TENANT.all(Scope::Operate) => get,
     "get_usage" in "operate": "Get what runs took: tokens and cost, by user, agent, model and day.",
     description = "Of the latest 20,000 runs of the installation that have ended; `capped` if there are more in this time. What open runs have \
                    taken so far is not among it. `GET /v1/users/{id}/costs` has the days of one user without a limit.",
     params(("hours" = Option<u32>, Query, minimum = 1, maximum = 744, description = "Only runs that ended within so many hours; 24 by default.")),
-    200 "What they took, the most expensive first." [UsageResponse],
+    200 "What they took, the most expensive first." [UsageResponse];
 }
 
 async fn get(ctx: Ctx, Query(window): Query<Window>) -> Result<impl IntoResponse> {

@@ -1,7 +1,6 @@
 //! `/v1/users`: the people a tenant's agents work for.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use houston_domain::id::{AgentableId, Shard, UserId, shard};
 use houston_protocol::user::{CreateUser, DayCostResponse, UpdateUser, UserCostsResponse, UserResponse};
@@ -9,14 +8,48 @@ use houston_store::agentable::NewAgentable;
 use houston_store::erasure::Target;
 use houston_store::idempotency::IdempotencyKey;
 use houston_store::user::{User, UserChange};
-use serde::Deserialize;
 
 use crate::request::prelude::*;
 use crate::request::query::check_parameter;
 use crate::resources::erasures::request;
-use crate::resources::fields::Change;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, CHANGE, DELETE, COSTS];
+endpoints! {
+    get "/v1/users" for TENANT.change(Scope::Post) => list,
+    "list_users" in "users": "List users, newest first, or find a user by external id.",
+    params(("external_id" = Option<String>, Query, description = "Only the user with this external id."), Paged),
+    200 "A page of users." [Page<houston_protocol::user::UserResponse>];
+
+    post "/v1/users" for TENANT.change(Scope::Post) => create,
+    "create_user" in "users": "Create a user, with the agentables that belong to every user.",
+    params(Keyed),
+    body [CreateUser],
+    201 "The new user." [houston_protocol::user::UserResponse],
+    409 "`already_exists`: another user has the external id.";
+
+    get "/v1/users/{id}" for USER.delete(Scope::Admin) => get,
+    "get_user" in "users": "Get a user.",
+    params(OfUser),
+    200 "The user." [houston_protocol::user::UserResponse];
+
+    patch "/v1/users/{id}" for USER.delete(Scope::Admin) => change,
+    "update_user" in "users": "Change the name, time zone or external id of a user; fields not given stay as they are.",
+    params(OfUser),
+    body [UpdateUser],
+    200 "The changed user." [houston_protocol::user::UserResponse],
+    409 "`already_exists`: another user has the external id.";
+
+    // From the 202 on the user is not found; workers delete the rows in the background, and the erasure reports the progress.
+    delete "/v1/users/{id}" for USER.delete(Scope::Admin) =>
+        async |ctx: Ctx, Id(id): Id<UserId>| request(&ctx, Target::User(id)).await,
+    "delete_user" in "users": "Erase a user with everything that belongs to them.",
+    params(OfUser),
+    202 "The user is no longer found; the rows are deleted in the background." [houston_domain::erasure::Erasure];
+
+    get "/v1/users/{id}/costs" for USER => costs,
+    "get_user_costs" in "users": "Get the cost of a user's model calls, in total and per day.",
+    params(OfUser),
+    200 "The total and the last 32 days." [UserCostsResponse];
+}
 
 /// The query: page parameters and an external id.
 #[derive(Debug, Deserialize)]
@@ -25,13 +58,6 @@ struct Filter {
     external_id: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
-}
-
-endpoint! {
-    LIST: get "/v1/users" for TENANT.change(Scope::Post) => list,
-    "list_users" in "users": "List users, newest first, or find a user by external id.",
-    params(("external_id" = Option<String>, Query, description = "Only the user with this external id."), Paged),
-    200 "A page of users." [Page<houston_protocol::user::UserResponse>],
 }
 
 async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse> {
@@ -50,15 +76,6 @@ async fn list(ctx: Ctx, Query(query): Query<Filter>) -> Result<impl IntoResponse
         response(user.clone(), own.iter().map(|(kind, id)| (kind.as_str(), *id)))
     };
     Ok(Json(Page::of(List::Users, limit, users, |row| row.id.0.as_u128(), response)))
-}
-
-endpoint! {
-    CREATE: post "/v1/users" for TENANT.change(Scope::Post) => create,
-    "create_user" in "users": "Create a user, with the agentables that belong to every user.",
-    params(Keyed),
-    body [CreateUser],
-    201 "The new user." [houston_protocol::user::UserResponse],
-    409 "`already_exists`: another user has the external id.",
 }
 
 /// Creates the user with one agentable of each kind with `made_with_user`.
@@ -121,24 +138,8 @@ pub(crate) fn own_agentables<'a>(app: &'a App, user: &'a User) -> Vec<NewAgentab
         .collect()
 }
 
-endpoint! {
-    GET: get "/v1/users/{id}" for USER.delete(Scope::Admin) => get,
-    "get_user" in "users": "Get a user.",
-    params(OfUser),
-    200 "The user." [houston_protocol::user::UserResponse],
-}
-
 async fn get(ctx: Ctx, Id(id): Id<UserId>) -> Result<impl IntoResponse> {
     Ok(Json(read(&ctx, id).await?))
-}
-
-endpoint! {
-    CHANGE: patch "/v1/users/{id}" for USER.delete(Scope::Admin) => change,
-    "update_user" in "users": "Change the name, time zone or external id of a user; fields not given stay as they are.",
-    params(OfUser),
-    body [UpdateUser],
-    200 "The changed user." [houston_protocol::user::UserResponse],
-    409 "`already_exists`: another user has the external id.",
 }
 
 /// `"external_id": null` removes the external id.
@@ -173,28 +174,9 @@ async fn change(
     Ok(Json(read(&ctx, id).await?))
 }
 
-endpoint! {
-    DELETE: delete "/v1/users/{id}" for USER.delete(Scope::Admin) => delete,
-    "delete_user" in "users": "Erase a user with everything that belongs to them.",
-    params(OfUser),
-    202 "The user is no longer found; the rows are deleted in the background." [houston_domain::erasure::Erasure],
-}
-
-/// From the 202 on the user is not found; workers delete the rows in the background, and the erasure reports the progress.
-async fn delete(ctx: Ctx, Id(id): Id<UserId>) -> Result<Response> {
-    request(&ctx, Target::User(id)).await
-}
-
 /// Number of days in the response: a month and a day, so that a date can be compared with the same date a month
 /// earlier.
 const DAYS: i64 = 32;
-
-endpoint! {
-    COSTS: get "/v1/users/{id}/costs" for USER => costs,
-    "get_user_costs" in "users": "Get the cost of a user's model calls, in total and per day.",
-    params(OfUser),
-    200 "The total and the last 32 days." [UserCostsResponse],
-}
 
 async fn costs(ctx: Ctx, Id(id): Id<UserId>) -> Result<impl IntoResponse> {
     let (total, days) = ctx.store().user_costs(id, DAYS).await?;

@@ -2,8 +2,6 @@
 
 pub(crate) mod secret;
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use bytes::Bytes;
 use houston_domain::event::topic::{MAX_PATTERNS, TopicPattern};
 use houston_domain::id::{AgentableId, DeliveryId, WebhookId, shard};
@@ -16,43 +14,87 @@ use houston_protocol::webhook::{
 };
 use houston_store::webhook::NewWebhook;
 use houston_web::sink::Message;
-use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use crate::admission;
-use crate::request::agentable_path::param;
-use crate::request::body::OptionalBody;
+use crate::request::agentable_path::from_path;
 use crate::request::prelude::*;
-use crate::resources::fields::Change;
 use crate::resources::tool_sources::check_kinds;
 
-pub(crate) const ENDPOINTS: &[Endpoint] =
-    &[LIST, CREATE, GET, CHANGE, DELETE, ROTATE, TEST, LIST_DELIVERIES, REDELIVER, REPLAY];
-
-/// Maximum length of a description, in bytes.
-const MAX_DESCRIPTION: usize = 2_000;
-
-endpoint! {
-    LIST: get "/v1/webhooks" for TENANT.all(Scope::Operate) => list,
+endpoints! {
+    get "/v1/webhooks" for TENANT.all(Scope::Operate) => list,
     "list_webhooks" in "webhooks": "List the webhooks of the tenant, the oldest first.",
-    200 "All webhooks." [WebhookList],
-}
+    200 "All webhooks." [WebhookList];
 
-/// All webhooks of the tenant; there are at most 100.
-async fn list(ctx: Ctx) -> Result<Json<WebhookList>> {
-    let webhooks = ctx.store().webhooks().await?;
-    Ok(Json(WebhookList { data: webhooks.into_iter().map(|webhook| response(&ctx, webhook)).collect() }))
-}
-
-endpoint! {
-    CREATE: post "/v1/webhooks" for TENANT.all(Scope::Operate) => create,
+    post "/v1/webhooks" for TENANT.all(Scope::Operate) => create,
     "create_webhook" in "webhooks": "Have events sent to an address of yours.",
     description = "Needs the scope `read` besides `operate`: events have contents.",
     body [CreateWebhook],
     201 "The webhook; its secret cannot be read again." [WebhookWithSecret],
     404 "`not_found`: there is no such user or agentable.",
-    409 "`full`: the tenant has the maximum number of webhooks.",
+    409 "`full`: the tenant has the maximum number of webhooks.";
+
+    get "/v1/webhooks/{id}" for TENANT.all(Scope::Operate) => get,
+    "get_webhook" in "webhooks": "Get a webhook, without its secret.",
+    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
+    200 "The webhook." [WebhookResponse];
+
+    patch "/v1/webhooks/{id}" for TENANT.all(Scope::Operate) => change,
+    "update_webhook" in "webhooks": "Change a webhook, or switch it off and on again.",
+    description = "Another URL or other topics need the scope `read` besides `operate`: events have contents.",
+    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
+    body [UpdateWebhook],
+    200 "The webhook." [WebhookResponse];
+
+    delete "/v1/webhooks/{id}" for TENANT.all(Scope::Operate) =>
+        async |ctx: Ctx, Id(id): Id<WebhookId>| gone(ctx.store().delete_webhook(id).await),
+    "delete_webhook" in "webhooks": "Delete a webhook with its deliveries.",
+    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
+    204 "It is deleted. An event that is being sent may still arrive.";
+
+    post "/v1/webhooks/{id}/secret" for TENANT.all(Scope::Operate) => rotate,
+    "rotate_webhook_secret" in "webhooks": "Replace the secret of a webhook; for a time, the one before it signs, too.",
+    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
+    body [RotateSecret],
+    200 "The webhook with its new secret." [WebhookWithSecret];
+
+    post "/v1/webhooks/{id}/test" for TENANT.all(Scope::Operate) => test,
+    "test_webhook" in "webhooks": "Send a test event to a webhook, also if it is switched off.",
+    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
+    200 "What the receiver answered." [WebhookTestResponse];
+
+    get "/v1/webhooks/{id}/deliveries" for TENANT.all(Scope::Operate) => list_deliveries,
+    "list_deliveries" in "webhooks": "List the deliveries of a webhook, the newest first.",
+    params(
+        ("id" = WebhookId, Path, description = "Id of the webhook."),
+        ("state" = Option<String>, Query, description = "Only deliveries in this state: `pending`, `delivered` or `dead`."),
+        Paged,
+    ),
+    200 "A page of deliveries." [Page<houston_domain::webhook::Delivery>];
+
+    post "/v1/webhooks/{id}/deliveries/{delivery_id}/redeliver" for TENANT.all(Scope::Operate) => redeliver,
+    "redeliver" in "webhooks": "Send an event to a webhook again, whatever became of it.",
+    params(
+        ("id" = WebhookId, Path, description = "Id of the webhook."),
+        ("delivery_id" = DeliveryId, Path, description = "Id of the delivery."),
+    ),
+    202 "It is sent again, after those of its agentable that wait.";
+
+    post "/v1/webhooks/{id}/replay" for TENANT.all(Scope::Operate) => replay,
+    "replay_webhook" in "webhooks": "Send all events again that have happened since a time and that the webhook is for.",
+    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
+    body [ReplayWebhook],
+    202 "Their deliveries are made in the background. Events that were delivered before come again, with the same id.";
+}
+
+/// Maximum length of a description, in bytes.
+const MAX_DESCRIPTION: usize = 2_000;
+
+/// All webhooks of the tenant; there are at most 100.
+async fn list(ctx: Ctx) -> Result<Json<WebhookList>> {
+    let webhooks = ctx.store().webhooks().await?;
+    Ok(Json(WebhookList { data: webhooks.into_iter().map(|webhook| response(&ctx, webhook)).collect() }))
 }
 
 /// The response is the only place where the secret can be read, so requests are not repeated by their `Idempotency-Key`:
@@ -108,25 +150,9 @@ async fn check_exists(ctx: &Ctx, id: Uuid, what: &'static str) -> Result<()> {
     if has { Ok(()) } else { Err(ApiError::NotFound { what }) }
 }
 
-endpoint! {
-    GET: get "/v1/webhooks/{id}" for TENANT.all(Scope::Operate) => get,
-    "get_webhook" in "webhooks": "Get a webhook, without its secret.",
-    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
-    200 "The webhook." [WebhookResponse],
-}
-
 async fn get(ctx: Ctx, Id(id): Id<WebhookId>) -> Result<Json<WebhookResponse>> {
     let webhook = ctx.store().webhook(id).await?;
     Ok(Json(response(&ctx, webhook)))
-}
-
-endpoint! {
-    CHANGE: patch "/v1/webhooks/{id}" for TENANT.all(Scope::Operate) => change,
-    "update_webhook" in "webhooks": "Change a webhook, or switch it off and on again.",
-    description = "Another URL or other topics need the scope `read` besides `operate`: events have contents.",
-    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
-    body [UpdateWebhook],
-    200 "The webhook." [WebhookResponse],
 }
 
 async fn change(
@@ -144,26 +170,6 @@ async fn change(
     Ok(Json(response(&ctx, webhook)))
 }
 
-endpoint! {
-    DELETE: delete "/v1/webhooks/{id}" for TENANT.all(Scope::Operate) => delete,
-    "delete_webhook" in "webhooks": "Delete a webhook with its deliveries.",
-    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
-    204 "It is deleted. An event that is being sent may still arrive.",
-}
-
-async fn delete(ctx: Ctx, Id(id): Id<WebhookId>) -> Result<StatusCode> {
-    ctx.store().delete_webhook(id).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-endpoint! {
-    ROTATE: post "/v1/webhooks/{id}/secret" for TENANT.all(Scope::Operate) => rotate,
-    "rotate_webhook_secret" in "webhooks": "Replace the secret of a webhook; for a time, the one before it signs, too.",
-    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
-    body [RotateSecret],
-    200 "The webhook with its new secret." [WebhookWithSecret],
-}
-
 /// For a time both secrets sign, so that receivers can change without a gap.
 async fn rotate(
     ctx: Ctx,
@@ -174,13 +180,6 @@ async fn rotate(
     let secret = secret::make(&ctx, ctx.caller.tenant(), &id.to_string())?;
     let rotated = ctx.store().rotate_webhook_secret(id, &secret.sealed, old_until, ctx.now()).await?;
     Ok(Json(WebhookWithSecret { webhook: response(&ctx, rotated), secret: secret.text }))
-}
-
-endpoint! {
-    TEST: post "/v1/webhooks/{id}/test" for TENANT.all(Scope::Operate) => test,
-    "test_webhook" in "webhooks": "Send a test event to a webhook, also if it is switched off.",
-    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
-    200 "What the receiver answered." [WebhookTestResponse],
 }
 
 /// Sends an event `webhook.test` at once, and answers what the receiver said.
@@ -219,17 +218,6 @@ struct DeliveryFilter {
 
 const STATES: [&str; 3] = ["pending", "delivered", "dead"];
 
-endpoint! {
-    LIST_DELIVERIES: get "/v1/webhooks/{id}/deliveries" for TENANT.all(Scope::Operate) => list_deliveries,
-    "list_deliveries" in "webhooks": "List the deliveries of a webhook, the newest first.",
-    params(
-        ("id" = WebhookId, Path, description = "Id of the webhook."),
-        ("state" = Option<String>, Query, description = "Only deliveries in this state: `pending`, `delivered` or `dead`."),
-        Paged,
-    ),
-    200 "A page of deliveries." [Page<houston_domain::webhook::Delivery>],
-}
-
 /// What was sent, waits, or was given up, the newest first.
 async fn list_deliveries(
     ctx: Ctx,
@@ -249,40 +237,17 @@ async fn list_deliveries(
 /// The webhook and the delivery of a path.
 struct DeliveryPath(WebhookId, DeliveryId);
 
-impl<S: Send + Sync> FromRequestParts<S> for DeliveryPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
-        const NOT_FOUND: ApiError = ApiError::NotFound { what: "delivery" };
-        let mut param = |name| param(parts, name).unwrap_or_default();
-        match (param("id").parse(), param("delivery_id").parse()) {
-            (Ok(webhook), Ok(delivery)) => Ok(Self(webhook, delivery)),
-            _ => Err(NOT_FOUND),
-        }
+from_path! { DeliveryPath, |parts| {
+    let mut param = |name| param(parts, name).unwrap_or_default();
+    match (param("id").parse(), param("delivery_id").parse()) {
+        (Ok(webhook), Ok(delivery)) => Ok(Self(webhook, delivery)),
+        _ => Err(ApiError::NotFound { what: "delivery" }),
     }
-}
-
-endpoint! {
-    REDELIVER: post "/v1/webhooks/{id}/deliveries/{delivery_id}/redeliver" for TENANT.all(Scope::Operate) => redeliver,
-    "redeliver" in "webhooks": "Send an event to a webhook again, whatever became of it.",
-    params(
-        ("id" = WebhookId, Path, description = "Id of the webhook."),
-        ("delivery_id" = DeliveryId, Path, description = "Id of the delivery."),
-    ),
-    202 "It is sent again, after those of its agentable that wait.",
-}
+} }
 
 async fn redeliver(ctx: Ctx, DeliveryPath(webhook, delivery): DeliveryPath) -> Result<StatusCode> {
     ctx.store().redeliver(webhook, delivery, ctx.now()).await?;
     Ok(StatusCode::ACCEPTED)
-}
-
-endpoint! {
-    REPLAY: post "/v1/webhooks/{id}/replay" for TENANT.all(Scope::Operate) => replay,
-    "replay_webhook" in "webhooks": "Send all events again that have happened since a time and that the webhook is for.",
-    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
-    body [ReplayWebhook],
-    202 "Their deliveries are made in the background. Events that were delivered before come again, with the same id.",
 }
 
 async fn replay(ctx: Ctx, Id(id): Id<WebhookId>, Sent(body): Sent<ReplayWebhook>) -> Result<StatusCode> {

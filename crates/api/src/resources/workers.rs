@@ -1,20 +1,23 @@
 //! `/v1/workers`: the worker processes of the installation, for keys with the scope `installation`.
 
-use std::sync::Arc;
-
 use houston_domain::id::WorkerId;
 use houston_protocol::worker::WorkersResponse;
 
-use crate::request::missing_cells::across;
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, DRAIN];
-
-endpoint! {
-    LIST: get "/v1/workers" for INSTALLATION => list,
+endpoints! {
+    get "/v1/workers" for INSTALLATION => list,
     "list_workers" in "operate": "List the workers of the installation, at most 1,000.",
     description = "Needs the scope `installation` besides `operate`.",
-    200 "The registered workers, the oldest first." [WorkersResponse],
+    200 "The registered workers, the oldest first." [WorkersResponse];
+
+    post "/v1/workers/{id}/drain" for INSTALLATION => drain,
+    "drain_worker" in "operate": "Ask a worker to drain.",
+    description = "As after SIGTERM, its process claims nothing new, its runs finish their step or are handed over, and it ends within \
+                   the drain time (`worker.drain_s`); that of `houston dev` goes on as a server. It reads the request within a second. \
+                   Idempotent; it cannot be taken back. Needs the scope `installation` besides `operate`.",
+    params(("id" = WorkerId, Path, description = "Id of the worker.")),
+    202 "The worker was asked, now or before." [houston_protocol::worker::WorkerResponse];
 }
 
 async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
@@ -22,16 +25,6 @@ async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
     let (found, missing) = across(&ctx, ask).await?;
     let data = found.into_iter().flatten().collect();
     Ok((missing, Json(WorkersResponse { data })))
-}
-
-endpoint! {
-    DRAIN: post "/v1/workers/{id}/drain" for INSTALLATION => drain,
-    "drain_worker" in "operate": "Ask a worker to drain.",
-    description = "As after SIGTERM, its process claims nothing new, its runs finish their step or are handed over, and it ends within \
-                   the drain time (`worker.drain_s`); that of `houston dev` goes on as a server. It reads the request within a second. \
-                   Idempotent; it cannot be taken back. Needs the scope `installation` besides `operate`.",
-    params(("id" = WorkerId, Path, description = "Id of the worker.")),
-    202 "The worker was asked, now or before." [houston_protocol::worker::WorkerResponse],
 }
 
 async fn drain(ctx: Ctx, Id(id): Id<WorkerId>) -> Result<impl IntoResponse> {

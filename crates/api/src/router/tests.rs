@@ -11,7 +11,7 @@ use crate::request::endpoint::DOCUMENT;
 fn every_route_is_documented() {
     let router = include_str!("../router.rs");
     let by_hand: Vec<&str> = router.lines().filter(|line| line.contains(".route(")).collect();
-    let reason = "add routes with `endpoint!` or `undocumented`; these need no key: /openapi.json, inbound hooks, the page of approval \
+    let reason = "add routes with `endpoints!` or `undocumented`; these need no key: /openapi.json, inbound hooks, the page of approval \
                   links, the end of logins and the agent card";
     assert_eq!(by_hand.len(), 5, "{reason}: {by_hand:?}");
 }

@@ -1,6 +1,6 @@
 //! The settings in `jobs/server.toml`.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use houston_domain::image::MAX_IMAGE_BYTES;
@@ -118,21 +118,6 @@ pub struct ClientsConfig {
     pub forwarded: bool,
 }
 
-impl Default for ClientsConfig {
-    fn default() -> Self {
-        Self {
-            max_connections: 20_000,
-            max_connections_per_address: 1_000,
-            wrong_keys_per_minute: 60,
-            proxies: vec![
-                IpNet::new_assert(Ipv4Addr::new(127, 0, 0, 0).into(), 8),
-                IpNet::new_assert(Ipv6Addr::LOCALHOST.into(), 128),
-            ],
-            forwarded: false,
-        }
-    }
-}
-
 /// Limits of export, import, fork and statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -175,41 +160,6 @@ impl ConversationConfig {
     }
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            public_url: None,
-            address: "127.0.0.1:8080".to_owned(),
-            max_body_bytes: 1024 * 1024,
-            heartbeat_ms: 8_000,
-            retry_ms: 2_000,
-            key_cache_s: 5,
-            poll_ms: 1_000,
-            request_timeout_s: 10,
-            wait_s: 600,
-            max_streams: 10_000,
-            max_streams_per_tenant: 5_000,
-            clients: ClientsConfig::default(),
-            cors: CorsConfig::default(),
-            thread_messages: 50,
-            conversation: ConversationConfig {
-                max_bytes: 32 * 1024 * 1024,
-                max_bytes_at_once: 64 * 1024 * 1024,
-                timeout_s: 60,
-                stats_runs: 1_000,
-                stats_messages: 10_000,
-            },
-            images: ImagesConfig { max_per_message: 4, max_bytes_of_user: 256 << 20, fetch_timeout_s: 8 },
-            attachments: AttachmentsConfig {
-                max_per_message: 8,
-                max_bytes_of_user: 1 << 30,
-                max_bytes_at_once: 64 << 20,
-                upload_timeout_s: 120,
-            },
-        }
-    }
-}
-
 impl Config {
     pub(crate) fn heartbeat(&self) -> Duration {
         Duration::from_millis(self.heartbeat_ms.max(10))
@@ -233,16 +183,5 @@ impl Config {
 
     pub(crate) fn poll(&self) -> Duration {
         Duration::from_millis(self.poll_ms.max(10))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shipped_file_equals_the_default() {
-        let shipped: Config = toml::from_str(include_str!("../../../../jobs/server.toml")).unwrap();
-        assert_eq!(shipped, Config::default());
     }
 }

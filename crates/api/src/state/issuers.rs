@@ -1,7 +1,7 @@
 //! JWTs of issuers that tenants trust: from a token that anybody can have written to one that was signed.
 //!
 //! The issuer is looked up like a key ([`keys`](crate::state::keys)): cached, in one query with all that wait, unknown ones too.
-//! Its public keys are read from its JWKS URL at most once an hour ([`KeySets`]); no request waits for the issuer otherwise. Then the
+//! Its public keys are read from its JWKS URL at most once an hour ([`Issuers::key`]); no request waits for the issuer otherwise. Then the
 //! signature is verified. [`crate::request::auth`] looks the user up, and caches the result like that of a key.
 //!
 //! The operator names the URL with the issuer, so its host may be anywhere, also inside: the client reaches this host and
@@ -24,12 +24,6 @@ use tokio_util::task::TaskTracker;
 use crate::caller::Authority;
 use crate::error::{ApiError, Result};
 use crate::state::keys::KeyCache;
-
-/// The public keys of the issuers.
-#[derive(Debug, Default)]
-pub(crate) struct Issuers {
-    key_sets: KeySets,
-}
 
 /// A token that its issuer has signed. Whether its user exists is not checked.
 pub(crate) struct SignedToken {
@@ -55,7 +49,7 @@ impl Issuers {
     ) -> Result<SignedToken> {
         let of_issuer = of_issuer(keys, store, &jwt).await?;
         let issuer = of_issuer.issuer.clone().ok_or(ApiError::Unauthorized)?;
-        let key = self.key_sets.key(&issuer.jwks_url, jwt.key()).await?;
+        let key = self.key(&issuer.jwks_url, jwt.key()).await?;
         let token = jwt.verify(&key).map_err(ApiError::InvalidJwt)?;
         let user = token.user(&issuer.user_claim).map_err(ApiError::InvalidJwt)?.to_owned();
         Ok(SignedToken { of_issuer, token, user_claim: issuer.user_claim.clone(), user })
@@ -100,9 +94,10 @@ const MAX_BYTES: usize = 64 * 1024;
 /// Maximum number of cached key sets. The cache is cleared when it is full.
 const MAX_SETS: usize = 1_000;
 
-/// The key sets, by URL.
+/// The public keys of the issuers.
 #[derive(Debug, Default)]
-struct KeySets {
+pub(crate) struct Issuers {
+    /// The key sets, by URL.
     sources: Mutex<HashMap<String, Arc<Source>>>,
     tls: SystemTls,
     /// Reads in progress; none takes longer than [`READ_TIMEOUT`], and shutting down need not wait for them.
@@ -125,12 +120,12 @@ struct Cached {
     tried: Option<Instant>,
 }
 
-impl KeySets {
+impl Issuers {
     /// The key of a token. Reads the key set if it is old, or has no such key, but not more often than once a minute.
     ///
     /// # Errors
     /// [`ApiError::InvalidJwt`] when there is no such key, [`ApiError::NoIssuerKeys`] when the key set was not read.
-    pub(crate) async fn key(&self, url: &str, key: (Algorithm, Option<&str>)) -> Result<PublicKey> {
+    async fn key(&self, url: &str, key: (Algorithm, Option<&str>)) -> Result<PublicKey> {
         let source = self.source(url);
         if let Some(found) = source.find(key, READ_EVERY) {
             return Ok(found);

@@ -217,11 +217,13 @@ fn max_connections_by_open_files() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::config::Config;
 
     fn peers(change: impl FnOnce(&mut ClientsConfig)) -> Peers {
-        let mut config = ClientsConfig::default();
-        change(&mut config);
-        Peers::new(config)
+        let shipped = include_str!("../../../../jobs/server.toml");
+        let mut config = toml::from_str::<Config>(shipped).unwrap();
+        change(&mut config.clients);
+        Peers::new(config.clients)
     }
 
     fn address(text: &str) -> IpAddr {

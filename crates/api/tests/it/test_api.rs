@@ -124,7 +124,8 @@ impl TestApi {
         let redis = Redis::open(servers.redis_url(), PREFIX, Arc::new(SystemClock)).unwrap();
         let ids = Arc::new(Ids::new(Arc::new(SystemClock)));
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let mut config = Config { poll_ms: 50, ..Config::default() };
+        let shipped: Config = toml::from_str(include_str!("../../../../jobs/server.toml")).unwrap();
+        let mut config = Config { poll_ms: 50, ..shipped };
         change(&mut config);
         let bus = DeltaBus::start(Some(redis.clone()), ids.next(), &tasks, stop.clone());
         let state = State {

@@ -1,7 +1,5 @@
 //! Agent cards: what a client reads first. That of a kind needs no key; that of an agent of the tenant does.
 
-use std::sync::Arc;
-
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::http::uri::Authority;

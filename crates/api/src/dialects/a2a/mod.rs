@@ -36,7 +36,7 @@ use std::sync::Arc;
 use axum::extract::{FromRequest, Path, Request};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, get};
 use axum::{Extension, Json};
 use houston_domain::scope::Scope;
 use houston_protocol::a2a::{
@@ -54,35 +54,31 @@ use self::stream::Binding;
 use crate::deadline::Deadline;
 use crate::dialects::threads::Asker;
 use crate::error::{ApiError, Result};
-use crate::request::access::THREAD;
+use crate::request::access::{Access, THREAD};
 use crate::request::body::{JSON, WithImages, is_of_type, parse};
-use crate::request::endpoint::{Endpoints, erase};
+use crate::request::endpoint::{erase, undocumented};
 use crate::state::App;
 use crate::state::documents::DocumentPermit;
 
-/// All routes but that of the main card, which needs no key. Reading is needed for each of them: the answer to a message is what the
-/// agent writes. [`Ask`] asks for what sending needs.
-pub(crate) fn endpoints() -> Endpoints {
-    let access = THREAD.all(Scope::Read);
-    Endpoints::default()
-        .undocumented(access, "/a2a/{target}", post(erase(rpc)))
-        .undocumented(access, "/a2a/{target}/message:send", post(erase(http::send)))
-        .undocumented(access, "/a2a/{target}/message:stream", post(erase(http::stream)))
-        .undocumented(access, "/a2a/{target}/tasks", get(erase(http::list)))
-        .undocumented(access, "/a2a/{target}/tasks/{id}", get(erase(http::get)).post(erase(http::act)))
-        .undocumented(
-            access,
-            "/a2a/{target}/tasks/{id}/pushNotificationConfigs",
-            get(erase(http::pushes)).post(erase(http::create_push)),
-        )
-        .undocumented(
-            access,
-            "/a2a/{target}/tasks/{id}/pushNotificationConfigs/{config}",
-            get(erase(http::push)).delete(erase(http::delete_push)),
-        )
-        .undocumented(access, "/a2a/{target}/extendedAgentCard", get(erase(http::card)))
-        .undocumented(access, "/a2a/{target}/.well-known/agent-card.json", get(erase(card::of_target)))
+// All routes but that of the main card, which needs no key. Reading is needed for each of them: the answer to a message is what the
+// agent writes. [`Ask`] asks for what sending needs.
+undocumented! {
+    post "/a2a/{target}" for READ => rpc;
+    post "/a2a/{target}/message:send" for READ => http::send;
+    post "/a2a/{target}/message:stream" for READ => http::stream;
+    get "/a2a/{target}/tasks" for READ => http::list;
+    get "/a2a/{target}/tasks/{id}" for READ => http::get;
+    post "/a2a/{target}/tasks/{id}" for READ => http::act;
+    get "/a2a/{target}/tasks/{id}/pushNotificationConfigs" for READ => http::pushes;
+    post "/a2a/{target}/tasks/{id}/pushNotificationConfigs" for READ => http::create_push;
+    get "/a2a/{target}/tasks/{id}/pushNotificationConfigs/{config}" for READ => http::push;
+    delete "/a2a/{target}/tasks/{id}/pushNotificationConfigs/{config}" for READ => http::delete_push;
+    get "/a2a/{target}/extendedAgentCard" for READ => http::card;
+    get "/a2a/{target}/.well-known/agent-card.json" for READ => card::of_target;
 }
+
+/// Reading is needed for each method.
+const READ: Access = THREAD.all(Scope::Read);
 
 /// Where clients look for the card of the first kind.
 pub(crate) const CARD: &str = "/.well-known/agent-card.json";

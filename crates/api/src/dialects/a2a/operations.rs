@@ -17,7 +17,6 @@ use crate::deadline::Deadline;
 use crate::dialects::threads::{Asker, Thread, find};
 use crate::events::Options;
 use crate::events::position::Position;
-use crate::request::page::NextPage;
 use crate::request::prelude::*;
 
 /// Tasks on a page of a list, if the request does not say, and at most if it does.
@@ -138,7 +137,7 @@ impl Ask {
         let cursor = request.page_token.clone().filter(|token| !token.is_empty());
         let before = PageQuery { limit: None, cursor }.position(List::Runs)?;
         let mut runs = thread.ctx.store().runs(thread.path.id, None, before, rows(limit)).await?;
-        let next = NextPage::of(List::Runs, limit, &mut runs, |run| run.first_seq).cursor();
+        let next = NextPage::of(List::Runs, limit, &mut runs, |run| run.first_seq).0;
         let found = runs.into_iter().map(|run| self.found(thread.clone(), run, Some(context)));
         let mut tasks = Vec::new();
         for found in try_join_all(found).await? {
@@ -168,7 +167,7 @@ impl Ask {
         let kind = ctx.state.agent_types.get(&self.target).map(|kind| kind.kind.as_str());
         let mut runs =
             ctx.with_shard(shard(user)).store().runs_of_user(user, kind, before, rows(limit)).await?;
-        let next = NextPage::of(List::Runs, limit, &mut runs, |run| run.0.as_u128()).cursor();
+        let next = NextPage::of(List::Runs, limit, &mut runs, |run| run.0.as_u128()).0;
         let mut tasks = Vec::new();
         for found in join_all(runs.iter().map(|run| self.look_up(run.to_string()))).await {
             match found {

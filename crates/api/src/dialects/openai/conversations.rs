@@ -2,7 +2,6 @@
 //! read by the agent with the next message; it starts no run.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::extract::{Path, RawQuery};
 use axum::http::{HeaderValue, header};
@@ -16,15 +15,12 @@ use houston_store::Error;
 use houston_store::conversation::client_items::{ClientMetadata, ItemPage, NewItem, Removed};
 use houston_store::erasure::Target;
 use houston_store::rate::Whose;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::begin::{Named, check_metadata, thread, with_ignored};
 use super::id::{agentable_of, conversation_id, uuid_of};
 use crate::dialects::threads::{Asker, Thread, find};
-use crate::request::body::OptionalBody;
-use crate::request::checks::check_storable_value;
-use crate::request::idempotency::respond;
+use crate::request::idempotency::{respond, text_of};
 use crate::request::prelude::*;
 use crate::request::rates::ask;
 use crate::resources::erasures;
@@ -140,8 +136,7 @@ fn read(items: &[Value]) -> Result<Vec<StoredItem>> {
     let read = |(nth, item): (usize, &Value)| {
         let at = format!("/items/{nth}");
         check_storable_value(&at, item)?;
-        StoredItem::read(item)
-            .map_err(|wrong| ApiError::field(&format!("{at}{}", wrong.pointer), wrong.reason))
+        Ok(StoredItem::read(item).map_err(|wrong| wrong.below(&at))?)
     };
     items.iter().enumerate().map(read).collect()
 }
@@ -195,12 +190,8 @@ pub(super) async fn create_items(
     let thread = named(&asker, &id).await?;
     let key = asker.own_key(key).await?;
     let (body, replayed) = add(&thread, &items, key.as_ref()).await?;
-    let text = match body {
-        Value::String(text) => text,
-        json => json.to_string(),
-    };
-    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-    Ok(with_ignored(respond((headers, text), replayed), ignored(query.as_deref())))
+    let headers = [(header::CONTENT_TYPE, "application/json")];
+    Ok(with_ignored(respond((headers, text_of(body)), replayed), ignored(query.as_deref())))
 }
 
 /// The parameters of a list.

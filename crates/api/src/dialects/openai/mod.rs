@@ -25,14 +25,13 @@ mod stream;
 mod translate;
 
 use axum::extract::Path;
-use axum::routing::{get, post};
 use houston_protocol::openai::response::list;
 use serde_json::{Value, json};
 
 use self::begin::target;
 use crate::dialects::threads::Asker;
 use crate::request::access::{ROW, THREAD};
-use crate::request::endpoint::{Endpoints, erase};
+use crate::request::endpoint::undocumented;
 use crate::request::prelude::*;
 
 /// The base of all paths.
@@ -43,39 +42,23 @@ pub(crate) fn is_path(path: &str) -> bool {
     path.strip_prefix(BASE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The routes.
-pub(crate) fn endpoints() -> Endpoints {
-    let at = |path: &str| format!("{BASE}{path}");
-    Endpoints::default()
-        .undocumented(THREAD, &at("/responses"), post(erase(responses::create)))
-        .undocumented(
-            ROW,
-            &at("/responses/{id}"),
-            get(erase(responses::get)).delete(erase(responses::delete)),
-        )
-        .undocumented(ROW, &at("/responses/{id}/cancel"), post(erase(responses::cancel)))
-        .undocumented(ROW, &at("/responses/{id}/input_items"), get(erase(responses::input_items)))
-        .undocumented(THREAD, &at("/conversations"), post(erase(conversations::create)))
-        .undocumented(
-            THREAD,
-            &at("/conversations/{id}"),
-            get(erase(conversations::get))
-                .post(erase(conversations::change))
-                .delete(erase(conversations::delete)),
-        )
-        .undocumented(
-            THREAD,
-            &at("/conversations/{id}/items"),
-            get(erase(conversations::list_items)).post(erase(conversations::create_items)),
-        )
-        .undocumented(
-            THREAD,
-            &at("/conversations/{id}/items/{item}"),
-            get(erase(conversations::get_item)).delete(erase(conversations::delete_item)),
-        )
-        .undocumented(THREAD, &at("/chat/completions"), post(erase(chat::create)))
-        .undocumented(THREAD, &at("/models"), get(erase(list_models)))
-        .undocumented(THREAD, &at("/models/{*id}"), get(erase(get_model)))
+undocumented! {
+    post "/compat/openai/v1/responses" for THREAD => responses::create;
+    get "/compat/openai/v1/responses/{id}" for ROW => responses::get;
+    delete "/compat/openai/v1/responses/{id}" for ROW => responses::delete;
+    post "/compat/openai/v1/responses/{id}/cancel" for ROW => responses::cancel;
+    get "/compat/openai/v1/responses/{id}/input_items" for ROW => responses::input_items;
+    post "/compat/openai/v1/conversations" for THREAD => conversations::create;
+    get "/compat/openai/v1/conversations/{id}" for THREAD => conversations::get;
+    post "/compat/openai/v1/conversations/{id}" for THREAD => conversations::change;
+    delete "/compat/openai/v1/conversations/{id}" for THREAD => conversations::delete;
+    get "/compat/openai/v1/conversations/{id}/items" for THREAD => conversations::list_items;
+    post "/compat/openai/v1/conversations/{id}/items" for THREAD => conversations::create_items;
+    get "/compat/openai/v1/conversations/{id}/items/{item}" for THREAD => conversations::get_item;
+    delete "/compat/openai/v1/conversations/{id}/items/{item}" for THREAD => conversations::delete_item;
+    post "/compat/openai/v1/chat/completions" for THREAD => chat::create;
+    get "/compat/openai/v1/models" for THREAD => list_models;
+    get "/compat/openai/v1/models/{*id}" for THREAD => get_model;
 }
 
 /// The most agents that are listed, newest first; others can be named all the same.

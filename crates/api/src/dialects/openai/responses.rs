@@ -11,7 +11,6 @@ use houston_protocol::openai::parameters::Endpoint;
 use houston_protocol::openai::request::CreateResponse;
 use houston_protocol::openai::response::{Status, list};
 use houston_protocol::openai::stored_item::StoredItem;
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -26,7 +25,6 @@ use crate::events::cursor::Needed;
 use crate::events::position::Position;
 use crate::events::stream::PAGE;
 use crate::events::{Options, open_as};
-use crate::request::body::WithImages;
 use crate::request::idempotency::respond;
 use crate::request::prelude::*;
 
@@ -78,8 +76,7 @@ pub(super) async fn create(asker: Asker, request: WithImages<CreateResponse>) ->
 
 fn read(body: &CreateResponse) -> Result<Input> {
     check_metadata(&body.metadata)?;
-    let mut input = Input::of_response(&body.input)
-        .map_err(|invalid| ApiError::field(&format!("/input{}", invalid.pointer), invalid.reason))?;
+    let mut input = Input::of_response(&body.input).map_err(|invalid| invalid.below("/input"))?;
     match &body.instructions {
         None | Some(Value::Null) => {}
         Some(Value::String(text)) => input.instructions.insert(0, text.clone()),

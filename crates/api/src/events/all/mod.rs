@@ -11,7 +11,6 @@ mod stream;
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::HeaderMap;
@@ -20,15 +19,38 @@ use houston_domain::event::topic::{EventFilter, MAX_PATTERNS, TopicPattern};
 use houston_domain::id::{UserId, shard};
 use houston_store::ApiStore;
 use houston_store::event::EventPosition;
-use serde::Deserialize;
 
 use self::stream::{AllEvents, Source};
-use crate::events::answer;
+use crate::events::{answer, given};
 use crate::request::prelude::*;
 use crate::request::query::id;
 use crate::state::streams::Aborted;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[OF_TENANT, OF_USER];
+endpoints! {
+    get "/v1/events" for NAMED.with_query_token() => of_tenant,
+    "stream_all_events" in "events": "Stream the events of all agentables of the tenant as server-sent events.",
+    params(
+        ("types" = Option<String>, Query, description = "Patterns of topics, with commas between: `run.*,question.asked`. All by default."),
+        ("user_id" = Option<UserId>, Query, description = "Only events of this user's agentables."),
+        ("after" = Option<String>, Query, description = "The `id` of the last event the client has. By default the stream begins with what happens next."),
+        ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
+        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it."),
+    ),
+    200 "CloudEvents. An event may come twice, with the same `id` in its data. The `id` of the frame is where the stream can be resumed." [houston_protocol::cloud_event::CloudEvent, content_type = "text/event-stream"],
+    429 "`too_many_streams`: the process or the tenant has too many open streams.";
+
+    get "/v1/users/{id}/events" for USER.with_query_token() => of_user,
+    "stream_user_events" in "events": "Stream the events of all agentables of a user as server-sent events.",
+    params(
+        OfUser,
+        ("types" = Option<String>, Query, description = "Patterns of topics, with commas between: `run.*,question.asked`. All by default."),
+        ("after" = Option<String>, Query, description = "The `id` of the last event the client has. By default the stream begins with what happens next."),
+        ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
+        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it."),
+    ),
+    200 "CloudEvents, as of `GET /v1/events`: each names its thread." [houston_protocol::cloud_event::CloudEvent, content_type = "text/event-stream"],
+    429 "`too_many_streams`: the process or the tenant has too many open streams.";
+}
 
 /// The query.
 #[derive(Debug, Default, Deserialize)]
@@ -42,37 +64,9 @@ struct Options {
     _token: serde::de::IgnoredAny,
 }
 
-endpoint! {
-    OF_TENANT: get "/v1/events" for NAMED.with_query_token() => of_tenant,
-    "stream_all_events" in "events": "Stream the events of all agentables of the tenant as server-sent events.",
-    params(
-        ("types" = Option<String>, Query, description = "Patterns of topics, with commas between: `run.*,question.asked`. All by default."),
-        ("user_id" = Option<UserId>, Query, description = "Only events of this user's agentables."),
-        ("after" = Option<String>, Query, description = "The `id` of the last event the client has. By default the stream begins with what happens next."),
-        ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
-        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it."),
-    ),
-    200 "CloudEvents. An event may come twice, with the same `id` in its data. The `id` of the frame is where the stream can be resumed." [houston_protocol::cloud_event::CloudEvent, content_type = "text/event-stream"],
-    429 "`too_many_streams`: the process or the tenant has too many open streams.",
-}
-
 async fn of_tenant(ctx: Ctx, headers: HeaderMap, Query(options): Query<Options>) -> Result<Response> {
     let user = ctx.caller.list_of(id("user_id", options.user_id.as_deref())?)?;
     open(&ctx, user, "/v1/events", &headers, &options).await
-}
-
-endpoint! {
-    OF_USER: get "/v1/users/{id}/events" for USER.with_query_token() => of_user,
-    "stream_user_events" in "events": "Stream the events of all agentables of a user as server-sent events.",
-    params(
-        OfUser,
-        ("types" = Option<String>, Query, description = "Patterns of topics, with commas between: `run.*,question.asked`. All by default."),
-        ("after" = Option<String>, Query, description = "The `id` of the last event the client has. By default the stream begins with what happens next."),
-        ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
-        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it."),
-    ),
-    200 "CloudEvents, as of `GET /v1/events`: each names its thread." [houston_protocol::cloud_event::CloudEvent, content_type = "text/event-stream"],
-    429 "`too_many_streams`: the process or the tenant has too many open streams.",
 }
 
 async fn of_user(
@@ -101,7 +95,11 @@ async fn open(
     let filter = EventFilter { topics: topics(options.types.as_deref())?, user, kind: None, agentable: None };
     let mut cells = ctx.cells_by_name();
     let names: Vec<CellName> = cells.iter().map(|(name, _)| name.clone()).collect();
-    let given = given(headers, options.after.as_deref())?.map(|given| given.named(&names));
+    let parse = |text: &str| match text.parse::<Positions>() {
+        Ok(given) => Ok(given.named(&names)),
+        Err(NoPositions) => Err(unusable("it is not the `id` of a frame")),
+    };
+    let given = given(headers, options.after.as_deref()).map(parse).transpose()?;
     if let Some(user) = user {
         let of_user = ctx.with_shard(shard(user));
         cells.retain(|(_, cell)| Arc::ptr_eq(cell, &of_user));
@@ -178,13 +176,6 @@ fn topics(types: Option<&str>) -> Result<Vec<TopicPattern>> {
         pattern.parse().map_err(|error| ApiError::parameter("types", format!("`{pattern:.100}`: {error}")))
     };
     patterns.into_iter().map(parse).collect()
-}
-
-/// The client's position: from `Last-Event-ID`, which is newer, or from `after`.
-fn given(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Positions>> {
-    let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?")).filter(|id| !id.is_empty());
-    let parse = |text: &str| text.parse().map_err(|_| unusable("it is not the `id` of a frame"));
-    last.or(after).map(parse).transpose()
 }
 
 fn unusable(why: &str) -> ApiError {

@@ -1,7 +1,6 @@
 //! `POST /v1/{kinds}`: creates an agentable of a kind that users may create, a goal or a kind of `jobs/agents`; with its
 //! user and its first message, if the request has them, in one transaction.
 
-use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::id::{UserId, shard};
 use houston_domain::run::RunStatus;
@@ -10,7 +9,7 @@ use houston_protocol::user::CreateUser;
 use houston_store::Error;
 use houston_store::agentable::NewAgentable;
 use houston_store::creation::{Creation, NewUser};
-use houston_store::idempotency::{Created, IdempotencyKey};
+use houston_store::idempotency::IdempotencyKey;
 use houston_store::message::NewPost;
 use houston_store::rate::Whose;
 use houston_store::serving::ServedBy;
@@ -18,7 +17,6 @@ use houston_store::user::User;
 use rust_decimal::Decimal;
 use serde_json::Value;
 
-use crate::request::agentable_path::KindPath;
 use crate::request::body;
 use crate::request::prelude::*;
 use crate::request::rates::ask;
@@ -27,7 +25,15 @@ use crate::resources::agentables::{check_description, check_serving, tools};
 use crate::resources::messages::{accepted, check_content, check_metadata};
 use crate::resources::users::{new_user, own_agentables};
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE];
+endpoints! {
+    post "/v1/{kinds}" for NAMED => create,
+    "create_agentable" in "agentables": "Create an agentable, with its user and its first message if they are given.",
+    params(("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"), Keyed),
+    body [CreateAgentable],
+    201 "The new agentable." [AgentableResponse],
+    409 "`not_creatable`: agentables of this kind are created by agents or with their user. `already_exists`: the user was created meanwhile by another request.",
+    429 "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.";
+}
 
 /// The title of the new agentable; empty if the kind generates titles and none is given.
 ///
@@ -41,25 +47,13 @@ fn title<'t>(kind: &AgentType, given: Option<&'t str>) -> Result<&'t str> {
     }
 }
 
-endpoint! {
-    CREATE: post "/v1/{kinds}" for NAMED => create,
-    "create_agentable" in "agentables": "Create an agentable, with its user and its first message if they are given.",
-    params(("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"), Keyed),
-    body [CreateAgentable],
-    201 "The new agentable." [AgentableResponse],
-    409 "`not_creatable`: agentables of this kind are created by agents or with their user. `already_exists`: the user was created meanwhile by another request.",
-    429 "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.",
-}
-
 pub(crate) async fn create(
     ctx: Ctx,
     KindPath(kind): KindPath,
     request: body::Creation<CreateAgentable>,
 ) -> Result<Response> {
     let body::Creation { value: body, key } = request;
-    if !kind.user_creatable() {
-        return Err(ApiError::NotCreatable { kind: kind.kind, made_with_user: kind.made_with_user });
-    }
+    check_creatable(&kind)?;
     body.message.as_ref().map_or(Ok(()), |first| check_message(&kind, first))?;
     let title = title(&kind, body.title.as_deref())?;
     check_description(&body.description)?;
@@ -85,27 +79,44 @@ pub(crate) async fn create(
         post.traceparent.clone_from(&posting.traceparent);
         post
     });
-    let new = New {
-        kind: &kind,
-        title,
-        description: &body.description,
-        tools: body.tools.as_deref(),
-        served_by,
-        created_at: ctx.now(),
+    let created_at = ctx.now();
+    // Creates the agentable under a new id.
+    let create = async |owner: &Owner, message: Option<&NewPost>| {
+        let (user, new_user) = match owner {
+            Owner::Existing(id) => (*id, None),
+            Owner::New(user) => (user.id, Some(user)),
+        };
+        let path = AgentablePath::new(&kind, ctx.state.ids.beside(user));
+        let agentable = NewAgentable {
+            id: path.id,
+            user,
+            kind: &kind.kind,
+            title,
+            description: &body.description,
+            status: kind.initial_status(),
+            tools: body.tools.as_deref(),
+            created_at,
+        };
+        let own = new_user.map_or_else(Vec::new, |user| own_agentables(&ctx, user));
+        let user = new_user.map(|user| NewUser { user, own: &own });
+        let creation = Creation { user, agentable: Some(&agentable), served_by, message };
+        let response = stored_body(&response(&ctx, &agentable, &path, served_by, message));
+        let done = ctx.store().create(&creation, (key, &response)).await?;
+        Ok::<_, Error>((path, done))
     };
-    let mut made = new.create(&ctx, &owner, message.as_ref(), key).await;
+    let mut made = create(&owner, message.as_ref()).await;
     if let (Err(Error::Exists { .. }), Owner::New(user)) = (&made, &owner) {
         // Another request has created the user meanwhile.
         owner = owner_of(&ctx, user.clone()).await?;
         if let Some(message) = &mut message {
             (message.id, message.run) = (ctx.state.ids.beside(owner.id()), ctx.state.ids.beside(owner.id()));
         }
-        made = new.create(&ctx, &owner, message.as_ref(), key).await;
+        made = create(&owner, message.as_ref()).await;
     }
     let (path, done) = made.map_err(ApiError::taken("external_id"))?;
     let (stored, replayed) = unless_key_reused(done)?;
     if let (false, Some(message)) = (replayed, message) {
-        ctx.publish_events(path.id, message.events(&message.opened(NewPost::FIRST_SEQ, new.created_at)));
+        ctx.publish_events(path.id, message.events(&message.opened(NewPost::FIRST_SEQ, created_at)));
         ctx.count_run(path.urgency);
         posting.end(message.id, message.run);
         ctx.send_hint(path.id, path.urgency);
@@ -113,52 +124,13 @@ pub(crate) async fn create(
     created((stored, replayed), &format!("/v1/{}s", kind.kind))
 }
 
-/// The agentable to be created, without its user.
-struct New<'a> {
-    kind: &'a AgentType,
-    title: &'a str,
-    description: &'a str,
-    tools: Option<&'a [String]>,
-    served_by: ServedBy,
-    created_at: DateTime<Utc>,
-}
-
-impl New<'_> {
-    /// Creates the agentable under a new id.
-    async fn create(
-        &self,
-        ctx: &Ctx,
-        owner: &Owner,
-        message: Option<&NewPost>,
-        key: Option<IdempotencyKey<'_>>,
-    ) -> Result<(AgentablePath, Created<Value>), Error> {
-        let user = owner.id();
-        let path = AgentablePath::new(self.kind, ctx.state.ids.beside(user));
-        let new_user = match owner {
-            Owner::Existing(_) => None,
-            Owner::New(user) => Some(user),
-        };
-        let agentable = NewAgentable {
-            id: path.id,
-            user,
-            kind: &self.kind.kind,
-            title: self.title,
-            description: self.description,
-            status: self.kind.initial_status(),
-            tools: self.tools,
-            created_at: self.created_at,
-        };
-        let own = new_user.map_or_else(Vec::new, |user| own_agentables(ctx, user));
-        let creation = Creation {
-            user: new_user.map(|user| NewUser { user, own: &own }),
-            agentable: Some(&agentable),
-            served_by: self.served_by,
-            message,
-        };
-        let response = stored_body(&response(ctx, &agentable, &path, self.served_by, message));
-        let done = ctx.store().create(&creation, (key, &response)).await?;
-        Ok((path, done))
+/// # Errors
+/// [`ApiError::NotCreatable`] when users may not create agentables of the kind.
+pub(crate) fn check_creatable(kind: &AgentType) -> Result<()> {
+    if kind.user_creatable() {
+        return Ok(());
     }
+    Err(ApiError::NotCreatable { kind: kind.kind.clone(), made_with_user: kind.made_with_user })
 }
 
 /// # Errors

@@ -5,12 +5,21 @@
 use houston_domain::id::ResultId;
 use houston_domain::tool_result::{ResultPart, part};
 use houston_protocol::session::ResultPartResponse;
-use serde::Deserialize;
 
 use crate::request::agentable_path::{Owner, path_value};
 use crate::request::prelude::*;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
+endpoints! {
+    get "/v1/{kinds}/{id}/results/{result_id}" for AGENTABLE.unshown() => get,
+    "get_result" in "sessions": "Read a part of a large tool result.",
+    params(
+        OfAgentable,
+        ("result_id" = ResultId, Path, description = "Id of the result, as the history names it."),
+        ("offset" = Option<u64>, Query, description = "Offset of the part in bytes; 0 by default."),
+        ("limit" = Option<u32>, Query, minimum = 4, maximum = 262144, description = "Maximum length of the part in bytes; 16 KiB by default."),
+    ),
+    200 "The part." [ResultPartResponse];
+}
 
 /// Default length of a part, in bytes.
 const DEFAULT_BYTES: usize = 16 * 1024;
@@ -38,18 +47,6 @@ impl Range {
         let offset = number("offset", &self.offset, 0, 0..=usize::MAX / 2)?;
         Ok((offset, number("limit", &self.limit, DEFAULT_BYTES, 4..=MAX_BYTES)?))
     }
-}
-
-endpoint! {
-    GET: get "/v1/{kinds}/{id}/results/{result_id}" for AGENTABLE.unshown() => get,
-    "get_result" in "sessions": "Read a part of a large tool result.",
-    params(
-        OfAgentable,
-        ("result_id" = ResultId, Path, description = "Id of the result, as the history names it."),
-        ("offset" = Option<u64>, Query, description = "Offset of the part in bytes; 0 by default."),
-        ("limit" = Option<u32>, Query, minimum = 4, maximum = 262144, description = "Maximum length of the part in bytes; 16 KiB by default."),
-    ),
-    200 "The part." [ResultPartResponse],
 }
 
 async fn get(

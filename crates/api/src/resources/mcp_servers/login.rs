@@ -2,7 +2,6 @@
 //! has no key: its login is found by the `state`, which works once and is not logged.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
@@ -16,7 +15,6 @@ use houston_store::Error;
 use houston_store::mcp_account::{AccountOf, BegunLogin};
 use houston_store::mcp_server::{McpServer, ServerOwner};
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::Deserialize;
 
 use super::{ServerPath, foreign_of};
 use crate::admission;

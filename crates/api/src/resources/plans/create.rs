@@ -12,19 +12,16 @@ use houston_store::plan::{NewPlan, StoredPlan};
 use serde_json::{Map, Value};
 
 use super::{invalid, response, try_expressions};
-use crate::request::checks::check_storable_value;
 use crate::request::prelude::*;
 use crate::request::request_trace::Posting;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE];
-
-endpoint! {
-    CREATE: post "/v1/{kinds}/{id}/plans" for AGENTABLE => create,
+endpoints! {
+    post "/v1/{kinds}/{id}/plans" for AGENTABLE => create,
     "create_plan" in "plans": "Make a plan for an agentable, without any model. When it ends, the agentable is reported.",
     params(OfAgentable, Keyed),
     body [CreatePlan],
     201 "The plan." [houston_protocol::plan::PlanResponse],
-    409 "`full`: the agentable has the maximum number of plans that have not ended. `archived`: it is archived. `not_creatable`: agentables of this kind have no plans.",
+    409 "`full`: the agentable has the maximum number of plans that have not ended. `archived`: it is archived. `not_creatable`: agentables of this kind have no plans.";
 }
 
 pub(crate) async fn create(

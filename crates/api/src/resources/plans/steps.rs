@@ -9,17 +9,32 @@ use houston_protocol::problem::ProblemCode;
 use houston_store::plan::{PlanStep, StepsChange};
 use serde_json::Value;
 
-use crate::request::page::HexText;
 use crate::request::prelude::*;
 use crate::resources::plans::{PlanPath, StepPath, listed, refused, tell};
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, RETRY, SKIP];
-
-endpoint! {
-    LIST: get "/v1/plans/{id}/steps" for ROW => list,
+endpoints! {
+    get "/v1/plans/{id}/steps" for ROW => list,
     "list_plan_steps" in "plans": "List the steps of a plan in the order of its document, those of loops for each turn so far.",
     params(("id" = AgentableId, Path, description = "Id of the plan."), Paged),
-    200 "A page of steps, with up to 16 KiB of each result." [Page<houston_protocol::plan::PlanStepResponse>],
+    200 "A page of steps, with up to 16 KiB of each result." [Page<houston_protocol::plan::PlanStepResponse>];
+
+    post "/v1/plans/{id}/steps/{path}/retry" for ROW => retry,
+    "retry_plan_step" in "plans": "Repeat a step that failed or was cancelled, with the steps that were skipped because of it; or do not wait for its next attempt.",
+    params(
+        ("id" = AgentableId, Path, description = "Id of the plan."),
+        ("path" = String, Path, description = "Path of the step.", example = "each[2].read"),
+    ),
+    200 "The plan." [PlanResponse],
+    409 "`invalid_state`: the plan has ended. `invalid_step_status`: the step did not fail.";
+
+    post "/v1/plans/{id}/steps/{path}/skip" for ROW => skip,
+    "skip_plan_step" in "plans": "Skip a step that does not run and has no result: the plan goes on as if it were not needed.",
+    params(
+        ("id" = AgentableId, Path, description = "Id of the plan."),
+        ("path" = String, Path, description = "Path of the step.", example = "each[2].read"),
+    ),
+    200 "The plan." [PlanResponse],
+    409 "`invalid_state`: the plan has ended. `invalid_step_status`: the step runs, or has a result.";
 }
 
 async fn list(ctx: Ctx, PlanPath(id): PlanPath, query: PageQuery) -> Result<impl IntoResponse> {
@@ -38,31 +53,9 @@ async fn list(ctx: Ctx, PlanPath(id): PlanPath, query: PageQuery) -> Result<impl
     Ok(Json(Page::of(List::PlanSteps, limit, page, position, |line| line.response(MAX_RESULT))))
 }
 
-endpoint! {
-    RETRY: post "/v1/plans/{id}/steps/{path}/retry" for ROW => retry,
-    "retry_plan_step" in "plans": "Repeat a step that failed or was cancelled, with the steps that were skipped because of it; or do not wait for its next attempt.",
-    params(
-        ("id" = AgentableId, Path, description = "Id of the plan."),
-        ("path" = String, Path, description = "Path of the step.", example = "each[2].read"),
-    ),
-    200 "The plan." [PlanResponse],
-    409 "`invalid_state`: the plan has ended. `invalid_step_status`: the step did not fail.",
-}
-
 async fn retry(ctx: Ctx, plan: PlanPath, StepPath(path): StepPath) -> Result<Json<PlanResponse>> {
     let now = ctx.now();
     change(&ctx, plan, |document, states| repeat(document, states, &path, now)).await
-}
-
-endpoint! {
-    SKIP: post "/v1/plans/{id}/steps/{path}/skip" for ROW => skip,
-    "skip_plan_step" in "plans": "Skip a step that does not run and has no result: the plan goes on as if it were not needed.",
-    params(
-        ("id" = AgentableId, Path, description = "Id of the plan."),
-        ("path" = String, Path, description = "Path of the step.", example = "each[2].read"),
-    ),
-    200 "The plan." [PlanResponse],
-    409 "`invalid_state`: the plan has ended. `invalid_step_status`: the step runs, or has a result.",
 }
 
 async fn skip(ctx: Ctx, plan: PlanPath, StepPath(path): StepPath) -> Result<Json<PlanResponse>> {

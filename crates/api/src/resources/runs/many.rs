@@ -1,8 +1,6 @@
 //! `/v1/runs`: the runs of all agentables of the tenant, newest first; and `POST /v1/runs/cancel` and `POST /v1/runs/retry`, which
 //! change many runs at once, by their ids or by a filter. With `dry_run` they only say how many it would be.
 
-use std::sync::Arc;
-
 use houston_domain::id::{AgentableId, RunId, shard};
 use houston_domain::run::{ListedRun, RunFilter, RunStatus};
 use houston_domain::scope::Scope;
@@ -10,21 +8,17 @@ use houston_protocol::page::Page;
 use houston_protocol::run_list::{ChangeRuns, ChangedRunsResponse, SkippedRun};
 use houston_store::run_list::RunPage;
 use houston_store::run_retry::{DOUBLE_TEXTING, Retry};
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::caller::Caller;
-use crate::request::missing_cells::across;
 use crate::request::prelude::*;
 use crate::request::query::{check_parameter, clamped, id, time};
 use crate::resources::messages::{new_post, store_offering};
 use crate::resources::plans::create::make_again;
 use crate::resources::runs::response;
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CANCEL, RETRY];
-
-endpoint! {
-    LIST: get "/v1/runs" for TENANT.all(Scope::Operate) => list,
+endpoints! {
+    get "/v1/runs" for TENANT.all(Scope::Operate) => list,
     "list_all_runs" in "runs": "List the runs of the tenant, newest first.",
     description = "A page reads at most 20,000 runs of the installation. One with fewer runs than `limit`, or none, has `has_more` if \
                    there may be older ones. Titles and texts of errors are for keys with the scope `read` besides `operate`.",
@@ -39,7 +33,21 @@ endpoint! {
         ("until" = Option<houston_protocol::time::Time>, Query, description = "Only runs that were accepted before."),
         Paged,
     ),
-    200 "A page of runs." [Page<houston_protocol::run_list::ListedRunResponse>],
+    200 "A page of runs." [Page<houston_protocol::run_list::ListedRunResponse>];
+
+    post "/v1/runs/cancel" for TENANT.all(Scope::Operate) => cancel,
+    "cancel_runs" in "runs": "Cancel many runs, by ids or by a filter.",
+    description = "With `dry_run` nothing is changed: `matched` says how many runs match. Needs the scope `post` besides `operate`.",
+    body [ChangeRuns],
+    200 "What was requested." [ChangedRunsResponse];
+
+    post "/v1/runs/retry" for TENANT.all(Scope::Operate) => retry,
+    "retry_runs" in "runs": "Try many runs again, by ids or by a filter.",
+    description = "A run that waits for its next attempt gets it now. For a failed run, or one that was given up, what its user wrote \
+                   last is posted again, once, and opens a new run, unless its agentable has run since. With `dry_run` nothing is \
+                   changed: `matched` says how many runs match. Needs the scope `post` besides `operate`.",
+    body [ChangeRuns],
+    200 "What was done." [ChangedRunsResponse];
 }
 
 async fn list(ctx: Ctx, Query(query): Query<FilterQuery>) -> Result<impl IntoResponse> {
@@ -178,29 +186,11 @@ impl Change {
     }
 }
 
-endpoint! {
-    CANCEL: post "/v1/runs/cancel" for TENANT.all(Scope::Operate) => cancel,
-    "cancel_runs" in "runs": "Cancel many runs, by ids or by a filter.",
-    description = "With `dry_run` nothing is changed: `matched` says how many runs match. Needs the scope `post` besides `operate`.",
-    body [ChangeRuns],
-    200 "What was requested." [ChangedRunsResponse],
-}
-
 async fn cancel(
     ctx: Ctx,
     Creation { value: request, .. }: Creation<ChangeRuns>,
 ) -> Result<impl IntoResponse> {
     change(&ctx, Change::Cancel, request).await.map(Json)
-}
-
-endpoint! {
-    RETRY: post "/v1/runs/retry" for TENANT.all(Scope::Operate) => retry,
-    "retry_runs" in "runs": "Try many runs again, by ids or by a filter.",
-    description = "A run that waits for its next attempt gets it now. For a failed run, or one that was given up, what its user wrote \
-                   last is posted again, once, and opens a new run, unless its agentable has run since. With `dry_run` nothing is \
-                   changed: `matched` says how many runs match. Needs the scope `post` besides `operate`.",
-    body [ChangeRuns],
-    200 "What was done." [ChangedRunsResponse],
 }
 
 async fn retry(ctx: Ctx, Creation { value: request, .. }: Creation<ChangeRuns>) -> Result<impl IntoResponse> {

@@ -4,7 +4,6 @@
 pub(crate) mod many;
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -22,7 +21,6 @@ use houston_queue::{Received, Subscription};
 use houston_store::Error;
 use houston_store::awaited::RunProgress;
 use houston_store::cost::StoredModelCall;
-use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::admission;
@@ -33,7 +31,45 @@ use crate::state::documents::{DocumentBody, DocumentPermit};
 use crate::state::streams::StreamRegistration;
 use crate::wiring::{ExplainError, ExplainTopic};
 
-pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, CALLS, TRACE, CANCEL];
+endpoints! {
+    get "/v1/runs/{id}" for ROW => get,
+    "get_run" in "runs": "Get a run; with `wait`, once it has ended or waits for a person.",
+    params(
+        ("id" = RunId, Path, description = "Id of the run."),
+        ("wait" = Option<u8>, Query, minimum = 0, maximum = 60, description = "Seconds to wait until the run has ended or waits for a person; then it is returned as it is. 0 by default."),
+    ),
+    200 "The run." [houston_protocol::run::RunResponse],
+    429 "`too_many_streams`: the process or the tenant has too many open streams and waiting requests.";
+
+    get "/v1/runs/{id}/model_calls" for ROW.unshown() => calls,
+    "list_model_calls" in "runs": "List the model calls of a run with usage and cost.",
+    params(("id" = RunId, Path, description = "Id of the run.")),
+    200 "The model calls." [ModelCallsResponse];
+
+    get "/v1/runs/{id}/trace" for ROW.unshown() => trace,
+    "get_run_trace" in "runs": "Get the trace of a run: what it was given, what it did, what was answered.",
+    description = "Lines of JSON: a header, events, messages, answers, tool calls with their responses, and a footer with a \
+                   digest. `houston replay` replays them. Texts that look like keys are redacted.",
+    params(
+        ("id" = RunId, Path, description = "Id of the run."),
+        ("contents" = Option<bool>, Query, description = "`false`: what happened when, without what messages, models and tools say, and \
+                                                         without what came before the run. Of a long run it is a hundredth of the \
+                                                         whole; it cannot be replayed."),
+        ("since" = Option<houston_protocol::time::Time>, Query, description = "Only lines of what was committed then or later, without messages of the \
+                                                         thread and what came before the run. Only their texts are read. It cannot \
+                                                         be replayed."),
+        ("until" = Option<houston_protocol::time::Time>, Query, description = "As `since`: only lines of what was committed until then, or then."),
+    ),
+    200 "The trace, `houston.trace` version 1." [String, content_type = "application/jsonl"],
+    410 "`event_log_expired`: events of the run were deleted by age.",
+    413 "`too_large`: the trace is larger than `server.conversation.max_bytes`.";
+
+    post "/v1/runs/{id}/cancel" for ROW => cancel,
+    "cancel_run" in "runs": "Cancel a run.",
+    params(("id" = RunId, Path, description = "Id of the run.")),
+    202 "The cancellation was requested, now or before." [houston_protocol::run::RunResponse],
+    409 "`invalid_state`: the run has ended with another status.";
+}
 
 /// The run as it is answered: how many digits its cost was computed with says nothing.
 pub(crate) fn response(run: Run) -> Run {
@@ -47,17 +83,6 @@ const MAX_WAIT_S: u64 = 60;
 #[serde(deny_unknown_fields)]
 struct GetOptions {
     wait: Option<String>,
-}
-
-endpoint! {
-    GET: get "/v1/runs/{id}" for ROW => get,
-    "get_run" in "runs": "Get a run; with `wait`, once it has ended or waits for a person.",
-    params(
-        ("id" = RunId, Path, description = "Id of the run."),
-        ("wait" = Option<u8>, Query, minimum = 0, maximum = 60, description = "Seconds to wait until the run has ended or waits for a person; then it is returned as it is. 0 by default."),
-    ),
-    200 "The run." [houston_protocol::run::RunResponse],
-    429 "`too_many_streams`: the process or the tenant has too many open streams and waiting requests.",
 }
 
 async fn get(
@@ -197,14 +222,6 @@ fn may_end_a_wait(event: &Event) -> bool {
     matches!(event, Event::RunFinished { .. } | Event::RunWaiting { .. } | Event::QuestionAsked(_))
 }
 
-endpoint! {
-    CANCEL: post "/v1/runs/{id}/cancel" for ROW => cancel,
-    "cancel_run" in "runs": "Cancel a run.",
-    params(("id" = RunId, Path, description = "Id of the run.")),
-    202 "The cancellation was requested, now or before." [houston_protocol::run::RunResponse],
-    409 "`invalid_state`: the run has ended with another status.",
-}
-
 pub(crate) async fn cancel(ctx: Ctx, Id(id): Id<RunId>) -> Result<impl IntoResponse> {
     let is_asked = ctx.cancel_run(id).await?;
     let run = ctx.store().run(id).await?;
@@ -226,13 +243,6 @@ fn call_response(StoredModelCall { call, at }: StoredModelCall) -> ModelCallResp
         estimated: call.estimated,
         created_at: Time(at),
     }
-}
-
-endpoint! {
-    CALLS: get "/v1/runs/{id}/model_calls" for ROW.unshown() => calls,
-    "list_model_calls" in "runs": "List the model calls of a run with usage and cost.",
-    params(("id" = RunId, Path, description = "Id of the run.")),
-    200 "The model calls." [ModelCallsResponse],
 }
 
 async fn calls(ctx: Ctx, Id(id): Id<RunId>) -> Result<impl IntoResponse> {
@@ -264,26 +274,6 @@ impl TraceOptions {
 
 fn yes() -> bool {
     true
-}
-
-endpoint! {
-    TRACE: get "/v1/runs/{id}/trace" for ROW.unshown() => trace,
-    "get_run_trace" in "runs": "Get the trace of a run: what it was given, what it did, what was answered.",
-    description = "Lines of JSON: a header, events, messages, answers, tool calls with their responses, and a footer with a \
-                   digest. `houston replay` replays them. Texts that look like keys are redacted.",
-    params(
-        ("id" = RunId, Path, description = "Id of the run."),
-        ("contents" = Option<bool>, Query, description = "`false`: what happened when, without what messages, models and tools say, and \
-                                                         without what came before the run. Of a long run it is a hundredth of the \
-                                                         whole; it cannot be replayed."),
-        ("since" = Option<houston_protocol::time::Time>, Query, description = "Only lines of what was committed then or later, without messages of the \
-                                                         thread and what came before the run. Only their texts are read. It cannot \
-                                                         be replayed."),
-        ("until" = Option<houston_protocol::time::Time>, Query, description = "As `since`: only lines of what was committed until then, or then."),
-    ),
-    200 "The trace, `houston.trace` version 1." [String, content_type = "application/jsonl"],
-    410 "`event_log_expired`: events of the run were deleted by age.",
-    413 "`too_large`: the trace is larger than `server.conversation.max_bytes`.",
 }
 
 async fn trace(

@@ -79,7 +79,7 @@ fn is_unknown(result: &Result<PublicKey, ApiError>) -> bool {
 #[tokio::test]
 async fn keys_are_read_once_a_minute_and_outlive_their_issuer() {
     let server = Server::start(Some(set("a"))).await;
-    let (sets, url) = (KeySets::default(), server.url.as_str());
+    let (sets, url) = (Issuers::default(), server.url.as_str());
     for _ in 0..3 {
         sets.key(url, named("a")).await.unwrap();
         assert!(is_unknown(&sets.key(url, named("b")).await));
@@ -111,7 +111,7 @@ async fn what_is_no_key_set_is_refused() {
     let long = http("200 OK", &format!("{{\"keys\": [], \"more\": \"{}\"}}", "a".repeat(MAX_BYTES)));
     for answer in [redirect, long, http("200 OK", "<html>"), http("404 Not Found", "{\"keys\": []}")] {
         let server = Server::start(Some(answer.clone())).await;
-        let refused = KeySets::default().key(&server.url, named("a")).await;
+        let refused = Issuers::default().key(&server.url, named("a")).await;
         assert!(matches!(refused, Err(ApiError::NoIssuerKeys)), "{answer}");
     }
 }
@@ -119,7 +119,7 @@ async fn what_is_no_key_set_is_refused() {
 #[tokio::test]
 async fn an_issuer_that_does_not_answer_keeps_no_other_waiting() {
     let (silent, other) = (Server::start(None).await, Server::start(Some(set("a"))).await);
-    let sets = KeySets::default();
+    let sets = Issuers::default();
     let (first, second) = (sets.key(&silent.url, named("a")), sets.key(&other.url, named("a")));
     tokio::select! {
         biased;
