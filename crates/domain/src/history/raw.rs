@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// A block as its provider sent it, to be sent back byte for byte to that provider and to no other.
@@ -50,16 +51,7 @@ impl RawBlock {
 /// Reads a raw block; a value of an unrecognised shape is read as `None`, because a history must stay
 /// readable.
 pub(super) fn recognised<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawBlock>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Stored {
-        Recognised(RawBlock),
-        Unrecognised(serde::de::IgnoredAny),
-    }
-    Ok(match Option::<Stored>::deserialize(deserializer)? {
-        Some(Stored::Recognised(raw)) => Some(raw),
-        Some(Stored::Unrecognised(_)) | None => None,
-    })
+    Ok(RawBlock::deserialize(Value::deserialize(deserializer)?).ok())
 }
 
 // Which raw blocks may be sent to a provider.
