@@ -64,17 +64,16 @@ pub fn resolve(
 ) -> Result<Resolved, Failure> {
     let given =
         Given { input, now, paused: false, cancelled: false, deadline: now, may_replan: false, at_once: 0 };
-    let mut place = Place { scope: outermost(&given), origins: Origins::new() };
-    let found = place.find(&document.steps, states, "", path);
+    let (mut scope, mut origins) = (outermost(&given), Origins::new());
+    let found = place(document, states, path, &mut scope, &mut origins);
     let step = found.ok_or_else(|| invalid("path", format!("there is no step `{path}`")))?;
-    let Place { scope, origins } = &place;
     let prompt = |field: &str, source: &str| {
-        expression::prompt(source, scope, origins).map_err(|error| invalid(field, error.to_string()))
+        expression::prompt(source, &scope, &origins).map_err(|error| invalid(field, error.to_string()))
     };
     match &step.action {
         Action::Tool { tool, args } => {
             let args = Value::Object(args.clone());
-            match expression::value(&args, scope).map_err(|error| invalid("args", error.to_string()))? {
+            match expression::value(&args, &scope).map_err(|error| invalid("args", error.to_string()))? {
                 Value::Object(args) => Ok(Resolved::Tool { name: tool.clone(), args }),
                 _ => Err(invalid("args", "is not an object".to_owned())),
             }
@@ -87,12 +86,12 @@ pub fn resolve(
         Action::Task { instructions, tools, context, schema } => {
             let mut instructions = prompt("instructions", instructions)?;
             for id in context {
-                instructions.push_str(&format!("\n\n{}", shared(id, scope, context.len())?));
+                instructions.push_str(&format!("\n\n{}", shared(id, &scope, context.len())?));
             }
             Ok(Resolved::Task { instructions, tools: tools.clone(), schema: schema.clone() })
         }
         Action::Input { question, schema, default, .. } => Ok(Resolved::Input {
-            question: expression::render(question, scope, false)
+            question: expression::render(question, &scope, false)
                 .map_err(|error| invalid("question", error.to_string()))?,
             schema: schema.clone(),
             default: default.clone(),
@@ -102,17 +101,44 @@ pub fn resolve(
     }
 }
 
-/// The step of a path in a document, as in `each[2].read`. The number of a turn is not looked at.
-pub fn step<'d>(document: &'d Document, path: &str) -> Option<&'d Step> {
-    let mut steps: Vec<&[Step]> = vec![&document.steps];
-    let mut found = None;
-    for part in path.split('.') {
-        let id = part.split('[').next().unwrap_or(part);
-        let step = steps.iter().flat_map(|steps| steps.iter()).find(|step| step.id == id)?;
-        steps = step.lists();
-        found = Some(step);
+/// A step on the way to another, with its list.
+pub(super) struct Place<'d> {
+    /// With what the paths of its list begin.
+    pub(super) prefix: String,
+    pub(super) list: &'d [Step],
+    pub(super) step: &'d Step,
+    /// The turn of it that the way goes through.
+    pub(super) turn: Option<usize>,
+}
+
+impl Place<'_> {
+    pub(super) fn path(&self) -> String {
+        format!("{}{}", self.prefix, self.step.id)
     }
-    found
+}
+
+/// The containers of the step of a path, as in `each[2].read`, the outermost first, and the step itself.
+pub(super) fn trail<'d>(document: &'d Document, path: &str) -> Option<Vec<Place<'d>>> {
+    let mut lists: Vec<&[Step]> = vec![&document.steps];
+    let (mut prefix, mut trail) = (String::new(), Vec::new());
+    for part in path.split('.') {
+        let (id, turn) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
+            Some((id, turn)) => (id, Some(turn.parse().ok()?)),
+            None => (part, None),
+        };
+        let of_list = |list: &&'d [Step]| Some((*list, list.iter().find(|step| step.id == id)?));
+        let (list, step) = lists.iter().find_map(of_list)?;
+        trail.push(Place { prefix: prefix.clone(), list, step, turn });
+        prefix = format!("{prefix}{part}.");
+        lists = step.lists();
+    }
+    // A turn is not a step.
+    trail.last()?.turn.is_none().then_some(trail)
+}
+
+/// The step of a path in a document, as in `each[2].read`. The number of a turn is not compared with those there are.
+pub fn step<'d>(document: &'d Document, path: &str) -> Option<&'d Step> {
+    trail(document, path)?.pop().map(|place| place.step)
 }
 
 fn invalid(field: &str, message: String) -> Failure {
@@ -132,38 +158,31 @@ fn shared(id: &str, scope: &Value, of: usize) -> Result<String, Failure> {
     Ok(format!("<result step=\"{id}\">{}</result>", escape(&text)))
 }
 
-/// What a step can read, and the steps that it comes from.
-struct Place {
-    scope: Value,
-    origins: Origins,
-}
-
-impl Place {
-    fn find<'d>(&mut self, steps: &'d [Step], states: &States, prefix: &str, path: &str) -> Option<&'d Step> {
-        let part = path.strip_prefix(prefix)?.split('.').next()?;
-        let (id, turn) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
-            Some((id, turn)) => (id, Some(turn.parse::<usize>().ok()?)),
-            None => (part, None),
-        };
-        let step = steps.iter().find(|step| step.id == id)?;
-        let here = format!("{prefix}{part}");
-        self.scope = visible(&step.after, prefix, &self.scope, states);
-        self.origins.extend(step.after.iter().map(|id| (id.clone(), id.clone())));
-        if here == path {
-            return turn.is_none().then_some(step);
+/// The step of a path. Adds what it can read, and the steps that it comes from.
+fn place<'d>(
+    document: &'d Document,
+    states: &States,
+    path: &str,
+    scope: &mut Value,
+    origins: &mut Origins,
+) -> Option<&'d Step> {
+    let trail = trail(document, path)?;
+    for (nth, place) in trail.iter().enumerate() {
+        let (step, here) = (place.step, place.path());
+        *scope = visible(&step.after, &place.prefix, scope, states);
+        origins.extend(step.after.iter().map(|id| (id.clone(), id.clone())));
+        match (&step.action, place.turn) {
+            (Action::Loop { name, .. }, Some(turn)) => {
+                let item = states.get(&here)?.turns.get(turn)?;
+                scope.as_object_mut()?.insert(name.clone(), cut(item, &here, MAX_RESULT));
+                origins.insert(name.clone(), step.id.clone());
+            }
+            (Action::Loop { .. }, None) if nth + 1 < trail.len() => return None,
+            (_, Some(_)) => return None,
+            _ => {}
         }
-        if let Action::Loop { name, .. } = &step.action {
-            let item = states.get(&format!("{prefix}{id}"))?.turns.get(turn?)?;
-            self.scope.as_object_mut()?.insert(name.clone(), cut(item, &format!("{prefix}{id}"), MAX_RESULT));
-            self.origins.insert(name.clone(), id.to_owned());
-        } else if turn.is_some() {
-            return None;
-        }
-        let inner = format!("{here}.");
-        let next = path.strip_prefix(inner.as_str())?.split(['.', '[']).next()?;
-        let list = step.lists().into_iter().find(|list| list.iter().any(|child| child.id == next))?;
-        self.find(list, states, &inner, path)
     }
+    trail.last().map(|place| place.step)
 }
 
 /// Maximum size of a result in a scope, as JSON in bytes. A longer one is cut; `read_plan` returns all of it.
