@@ -7,7 +7,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::parse;
 use super::parse::Reader;
 use crate::autonomy::Autonomy;
 use crate::question::schema;
@@ -185,16 +184,7 @@ impl Document {
         }
         let value: Value = serde_json::from_str(json)
             .map_err(|error| vec![Problem::new("", format!("is not JSON: {error}"))])?;
-        let mut reader = Reader::new(offer);
-        let document = reader.document(&value);
-        let mut problems = reader.problems;
-        match document {
-            Some(mut document) if problems.is_empty() => {
-                parse::check_dependencies(&mut document, &mut problems);
-                if problems.is_empty() { Ok(document) } else { Err(problems) }
-            }
-            _ => Err(problems),
-        }
+        Reader::new(offer).read(&value)
     }
 }
 

@@ -112,7 +112,7 @@ impl Frontier {
 }
 
 /// The places of the steps that this one waits for, in order.
-fn places_after(step: &Step, places: &HashMap<&str, usize>) -> Vec<usize> {
+pub(super) fn places_after(step: &Step, places: &HashMap<&str, usize>) -> Vec<usize> {
     let mut after: Vec<usize> = step.after.iter().filter_map(|id| places.get(id.as_str()).copied()).collect();
     after.sort_unstable();
     after.dedup();
@@ -131,7 +131,7 @@ pub(super) struct Machine<'m, 'g> {
 }
 
 /// The places of steps in their list.
-fn by_id(steps: &[Step]) -> HashMap<&str, usize> {
+pub(super) fn by_id(steps: &[Step]) -> HashMap<&str, usize> {
     steps.iter().enumerate().map(|(place, step)| (step.id.as_str(), place)).collect()
 }
 
