@@ -402,16 +402,7 @@ impl Conversation {
         self.compressions.iter().for_each(|compression| collect_ids(&compression.summary, &mut named));
         named
     }
-}
 
-/// Adds the result ids that occur in `text` to `named`.
-fn collect_ids(text: &str, named: &mut BTreeSet<ResultId>) {
-    let length = ResultId::PREFIX.len() + "_".len() + 32;
-    let matches = text.match_indices(ResultId::PREFIX);
-    named.extend(matches.filter_map(|(at, _)| text.get(at..at + length)?.parse::<ResultId>().ok()));
-}
-
-impl Conversation {
     /// The SHA-256 of everything in the document but its seal and its digests; independent of the order of fields in its JSON.
     pub fn digest(&self) -> [u8; 32] {
         let Self {
@@ -447,6 +438,13 @@ impl Conversation {
         feed(&mut hash, files);
         hash.finalize().into()
     }
+}
+
+/// Adds the result ids that occur in `text` to `named`.
+fn collect_ids(text: &str, named: &mut BTreeSet<ResultId>) {
+    let length = ResultId::PREFIX.len() + "_".len() + 32;
+    let matches = text.match_indices(ResultId::PREFIX);
+    named.extend(matches.filter_map(|(at, _)| text.get(at..at + length)?.parse::<ResultId>().ok()));
 }
 
 /// Hashes a list: its length, and each item with the length of its text. One item at a time is in memory.

@@ -35,9 +35,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::agent::Reply;
-use crate::agent::RunPolicy;
 use crate::agent::limits::Limits;
+use crate::agent::{Reply, RunPolicy};
 use crate::event::Event;
 use crate::history::{Block, Entry};
 use crate::id::RunId;

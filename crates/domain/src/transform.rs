@@ -113,16 +113,8 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 fn from_base64(text: &str) -> Result<String, String> {
     let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     // Both alphabets are read: the one of URLs after a replacement.
-    let text: String = text
-        .chars()
-        .filter(|c| !c.is_whitespace())
-        .map(|c| match c {
-            '+' => '-',
-            '/' => '_',
-            c => c,
-        })
-        .collect();
-    let bytes = GeneralPurpose::new(&URL_SAFE, config).decode(text);
+    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let bytes = GeneralPurpose::new(&URL_SAFE, config).decode(text.replace('+', "-").replace('/', "_"));
     readable(bytes.map_err(|error| format!("`text` is not Base64: {error}"))?)
 }
 
@@ -241,9 +233,8 @@ fn format_json(text: &str) -> Result<String, String> {
 fn get_json(pointer: &str, text: &str) -> Result<String, String> {
     let document = parse(text)?;
     if !pointer.is_empty() && !pointer.starts_with('/') {
-        return Err(format!(
-            "`pattern` is `{pointer}`, but a JSON pointer begins with `/`, as /items/0/name"
-        ));
+        let rule = "a JSON pointer begins with `/`, as /items/0/name";
+        return Err(format!("`pattern` is `{pointer}`, but {rule}"));
     }
     let mut found = vec![&document];
     for key in pointer.split('/').skip(1) {

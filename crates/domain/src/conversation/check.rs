@@ -421,9 +421,7 @@ impl Conversation {
         }
         Ok(())
     }
-}
 
-impl Conversation {
     /// Checks that the files can be those of one workspace.
     fn check_files(&self) -> Checked {
         let (mut files, mut folders) = (BTreeSet::new(), BTreeSet::new());

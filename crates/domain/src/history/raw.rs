@@ -178,10 +178,8 @@ fn check_type(json: &str, types: &[&str], is_responses: bool) -> Result<(), Stri
     let kind = fields.0.iter().find(|(name, _)| name == "type").map(|(_, kind)| *kind);
     let kind: String = kind.and_then(|kind| serde_json::from_str(kind.get()).ok()).unwrap_or_default();
     if !types.contains(&kind.as_str()) {
-        return Err(format!(
-            "a block of type `{kind}` cannot be sent back; allowed types: {}",
-            types.join(", ")
-        ));
+        let allowed = types.join(", ");
+        return Err(format!("a block of type `{kind}` cannot be sent back; allowed types: {allowed}"));
     }
     for (name, value) in fields.0 {
         match (&*name, value.get()) {
@@ -199,9 +197,9 @@ fn check_fields(json: &str, names: &[&str]) -> Result<(), String> {
     let fields: Fields<'_> = read(json)?;
     for (name, value) in fields.0 {
         if !names.contains(&&*name) {
+            let allowed = names.join(", ");
             return Err(format!(
-                "a block with the field `{name}` cannot be sent back; allowed fields: {}",
-                names.join(", ")
+                "a block with the field `{name}` cannot be sent back; allowed fields: {allowed}"
             ));
         }
         content(value, false)?;

@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 
 use super::checkpoint::Past;
 use super::{Line, Trace, plan};
-use crate::agent::AgentRun;
-use crate::agent::Next;
+use crate::agent::{AgentRun, Next};
 use crate::event::Event;
 use crate::history::{Block, Entry};
 use crate::id::QuestionId;
