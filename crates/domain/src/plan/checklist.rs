@@ -227,21 +227,13 @@ impl Shown {
             let Some(step) = find(document, &old.id) else { continue };
             let new = line(step, &old.id, old.depth, states, heading);
             done = done + usize::from(new.is_done()) - usize::from(old.is_done());
-            let members =
-                |line: &Line| (line.detail.is_some(), line.retry_at.is_some(), line.question_id.is_some());
-            if members(old) == members(&new) {
-                let fields = [
-                    ("status", json!(old.status), json!(new.status)),
-                    ("detail", json!(old.detail), json!(new.detail)),
-                    ("retry_at", json!(old.retry_at), json!(new.retry_at)),
-                    ("question_id", json!(old.question_id), json!(new.question_id)),
-                ];
-                for (name, _, value) in fields.into_iter().filter(|(_, old, new)| old != new) {
-                    replace(format!("/steps/{at}/{name}"), value);
+            match (json!(old), json!(new)) {
+                (Value::Object(before), Value::Object(after)) if before.keys().eq(after.keys()) => {
+                    let changed = after.into_iter().filter(|(name, value)| before.get(name) != Some(value));
+                    changed.for_each(|(name, value)| replace(format!("/steps/{at}/{name}"), value));
                 }
-            } else {
                 // A member that is not there cannot be replaced.
-                replace(format!("/steps/{at}"), json!(new));
+                (_, after) => replace(format!("/steps/{at}"), after),
             }
             *old = new;
         }

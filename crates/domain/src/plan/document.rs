@@ -2,7 +2,6 @@
 //! plans are made of.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -177,10 +176,8 @@ impl Document {
     /// Every problem found, at most 20.
     pub fn parse(json: &str, offer: Offer<'_>) -> Result<Self, Vec<Problem>> {
         if json.len() > MAX_BYTES {
-            return Err(vec![Problem::new(
-                "",
-                format!("has {} bytes, at most {MAX_BYTES} are allowed", json.len()),
-            )]);
+            let reason = format!("has {} bytes, at most {MAX_BYTES} are allowed", json.len());
+            return Err(vec![Problem::new("", reason)]);
         }
         let value: Value = serde_json::from_str(json)
             .map_err(|error| vec![Problem::new("", format!("is not JSON: {error}"))])?;
@@ -216,7 +213,9 @@ settings! {
 }
 
 /// Something wrong in a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+// The pointer of the whole document is empty.
+#[error("{}{message}", if .pointer.is_empty() { String::new() } else { format!("{}: ", .pointer) })]
 pub struct Problem {
     /// JSON pointer to the value.
     pub pointer: String,
@@ -227,16 +226,6 @@ pub struct Problem {
 impl Problem {
     pub(super) fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), message: message.into() }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The pointer of the whole document is empty.
-        match self.pointer.as_str() {
-            "" => f.write_str(&self.message),
-            pointer => write!(f, "{pointer}: {}", self.message),
-        }
     }
 }
 

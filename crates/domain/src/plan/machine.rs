@@ -9,8 +9,7 @@ use serde_json::{Map, Value, json};
 use super::by_hand::SKIPPED_BY_HAND;
 use super::document::{Action, Document, Join, MAX_STEPS, OnError, Step};
 use super::expression;
-use super::resolve::step as find;
-use super::resolve::visible;
+use super::resolve::{step as find, visible};
 use super::state::{Advance, Failure, Given, State, States, Status, fail, is_moving, status};
 
 /// How steps of a container have ended.

@@ -227,7 +227,8 @@ impl<'o> Reader<'o> {
 
     fn read_fields<T: DeserializeOwned>(&mut self, fields: Map<String, Value>, pointer: &str) -> Option<T> {
         let read = serde_json::from_value(Value::Object(fields));
-        read.map_err(|error| self.wrong(pointer, error.to_string().chars().take(300).collect::<String>())).ok()
+        read.map_err(|error| self.wrong(pointer, error.to_string().chars().take(300).collect::<String>()))
+            .ok()
     }
 
     fn common(&mut self, common: &Common, pointer: &str) {

@@ -1,6 +1,8 @@
 //! What a started step executes: its templates rendered in the scope of its place, which has the input, the time, and
 //! results, none of them longer than [`MAX_RESULT`].
 
+use std::fmt::Display;
+
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
 
@@ -10,48 +12,8 @@ use super::state::{Failure, Given, States};
 use crate::frame::escape;
 use crate::storable::size;
 
-/// What a step executes.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Resolved {
-    /// Call of a tool.
-    Tool {
-        /// The tool.
-        name: String,
-        /// With their templates rendered.
-        args: Map<String, Value>,
-    },
-    /// One call of a model.
-    Llm {
-        /// The rendered prompt.
-        prompt: String,
-        /// What the answer has to match.
-        schema: Option<Value>,
-        /// `None`: the role's.
-        max_output_tokens: Option<u32>,
-    },
-    /// An executor.
-    Task {
-        /// The rendered instructions, with the results of the steps in `context` behind them.
-        instructions: String,
-        /// Tools that it may use; empty: those of its kind.
-        tools: Vec<String>,
-        /// What the answer has to match.
-        schema: Option<Value>,
-    },
-    /// A question to a person.
-    Input {
-        /// The rendered question.
-        question: String,
-        /// What the answer has to match; `None`: any.
-        schema: Option<Value>,
-        /// The answer if there is none in time.
-        default: Option<Value>,
-        /// When the question expires.
-        expires: Option<DateTime<Utc>>,
-    },
-}
-
-/// What the step of this path executes.
+/// What the step of this path executes: its action with the templates rendered. The instructions of an executor have the results
+/// of the steps in `context` behind them.
 ///
 /// # Errors
 /// There is no such step, it is a container, or one of its templates cannot be rendered (`VALIDATION_ERROR`: the step fails).
@@ -61,44 +23,43 @@ pub fn resolve(
     input: &Value,
     now: DateTime<Utc>,
     path: &str,
-) -> Result<Resolved, Failure> {
+) -> Result<Action, Failure> {
     let given =
         Given { input, now, paused: false, cancelled: false, deadline: now, may_replan: false, at_once: 0 };
     let (mut scope, mut origins) = (outermost(&given), Origins::new());
     let found = place(document, states, path, &mut scope, &mut origins);
-    let step = found.ok_or_else(|| invalid("path", format!("there is no step `{path}`")))?;
+    let step = found.ok_or_else(|| invalid("path", format_args!("there is no step `{path}`")))?;
     let prompt = |field: &str, source: &str| {
-        expression::prompt(source, &scope, &origins).map_err(|error| invalid(field, error.to_string()))
+        expression::prompt(source, &scope, &origins).map_err(|error| invalid(field, error))
     };
-    match &step.action {
-        Action::Tool { tool, args } => {
-            let args = Value::Object(args.clone());
-            match expression::value(&args, &scope).map_err(|error| invalid("args", error.to_string()))? {
-                Value::Object(args) => Ok(Resolved::Tool { name: tool.clone(), args }),
-                _ => Err(invalid("args", "is not an object".to_owned())),
+    let mut action = step.action.clone();
+    match &mut action {
+        Action::Tool { args, .. } => {
+            let rendered = expression::value(&Value::Object(std::mem::take(args)), &scope);
+            match rendered.map_err(|error| invalid("args", error))? {
+                Value::Object(rendered) => *args = rendered,
+                _ => return Err(invalid("args", "is not an object")),
             }
         }
-        Action::Llm { prompt: source, schema, max_output_tokens } => Ok(Resolved::Llm {
-            prompt: prompt("prompt", source)?,
-            schema: schema.clone(),
-            max_output_tokens: *max_output_tokens,
-        }),
-        Action::Task { instructions, tools, context, schema } => {
-            let mut instructions = prompt("instructions", instructions)?;
-            for id in context {
+        Action::Llm { prompt: source, .. } => *source = prompt("prompt", source)?,
+        Action::Task { instructions, context, .. } => {
+            *instructions = prompt("instructions", instructions)?;
+            for id in &*context {
                 instructions.push_str(&format!("\n\n{}", shared(id, &scope, context.len())?));
             }
-            Ok(Resolved::Task { instructions, tools: tools.clone(), schema: schema.clone() })
         }
-        Action::Input { question, schema, default, .. } => Ok(Resolved::Input {
-            question: expression::render(question, &scope, false)
-                .map_err(|error| invalid("question", error.to_string()))?,
-            schema: schema.clone(),
-            default: default.clone(),
-            expires: states.get(path).and_then(|state| state.due),
-        }),
-        _ => Err(invalid("path", format!("`{path}` has steps of its own, it does nothing itself"))),
+        Action::Input { question, .. } => {
+            let rendered = expression::render(question, &scope, false);
+            *question = rendered.map_err(|error| invalid("question", error))?;
+        }
+        _ => {
+            return Err(invalid(
+                "path",
+                format_args!("`{path}` has steps of its own, it does nothing itself"),
+            ));
+        }
     }
+    Ok(action)
 }
 
 /// A step on the way to another, with its list.
@@ -141,7 +102,7 @@ pub fn step<'d>(document: &'d Document, path: &str) -> Option<&'d Step> {
     trail(document, path)?.pop().map(|place| place.step)
 }
 
-fn invalid(field: &str, message: String) -> Failure {
+fn invalid(field: &str, message: impl Display) -> Failure {
     Failure::new("VALIDATION_ERROR", format!("{field}: {message}"))
 }
 
