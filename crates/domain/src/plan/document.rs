@@ -229,10 +229,10 @@ impl Problem {
     }
 }
 
-/// A name that does not exist, those that do, and the most similar one.
 /// Names that an error lists.
 const MAX_NAMES: usize = 50;
 
+/// A name that does not exist, those that do, and the most similar one.
 pub(super) fn unknown(what: &str, given: &str, existing: &[&str]) -> String {
     let given: String = given.chars().take(64).collect();
     let rated = existing.iter().map(|name| (strsim::damerau_levenshtein(&given, name), *name));

@@ -243,14 +243,10 @@ pub(super) fn nested_names(source: &str, is_template: bool) -> BTreeSet<String> 
     variables(source, is_template, true).unwrap_or_default().into_iter().collect()
 }
 
-fn variables(
-    source: &str,
-    is_template: bool,
-    with_fields: bool,
-) -> Result<HashSet<String>, minijinja::Error> {
+fn variables(source: &str, is_template: bool, nested: bool) -> Result<HashSet<String>, minijinja::Error> {
     Ok(match is_template {
-        true => ENVIRONMENT.template_from_named_str("text", source)?.undeclared_variables(with_fields),
-        false => ENVIRONMENT.compile_expression(source)?.undeclared_variables(with_fields),
+        true => ENVIRONMENT.template_from_named_str("text", source)?.undeclared_variables(nested),
+        false => ENVIRONMENT.compile_expression(source)?.undeclared_variables(nested),
     })
 }
 

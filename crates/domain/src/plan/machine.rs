@@ -71,11 +71,6 @@ impl Frontier {
         self.open == 0
     }
 
-    /// The next place to look at.
-    fn next(&self, from: usize) -> Option<usize> {
-        self.ready.range(from..).next().copied()
-    }
-
     /// Takes out what has settled since the last walk.
     pub fn refresh(&mut self, document: &Document, states: &States) {
         for place in self.ready.iter().copied().collect::<Vec<_>>() {
@@ -139,7 +134,7 @@ impl<'m> Machine<'m, '_> {
     pub(super) fn outermost(&mut self, frontier: &mut Frontier, scope: &Value) {
         let steps: &'m [Step] = &self.document.steps;
         let mut from = 0;
-        while let Some(place) = frontier.next(from).filter(|_| self.stop.is_none()) {
+        while let Some(place) = frontier.ready.range(from..).next().copied().filter(|_| self.stop.is_none()) {
             from = place + 1;
             let Some(step) = steps.get(place) else { return };
             let after = frontier.after.get(place).into_iter().flatten().filter_map(|other| steps.get(*other));

@@ -202,7 +202,7 @@ impl<'o> Reader<'o> {
             return None;
         };
         let given = fields.get("type").and_then(Value::as_str).unwrap_or_default();
-        let Some((type_, _, own)) = TYPES.iter().find(|(name, other, _)| [*name, *other].contains(&given))
+        let Some((kind, _, own)) = TYPES.iter().find(|(name, other, _)| [*name, *other].contains(&given))
         else {
             let names = TYPES.map(|(name, ..)| name);
             self.wrong(format_args!("{pointer}/type"), unknown("type of step", given, &names));
@@ -219,7 +219,7 @@ impl<'o> Reader<'o> {
             fields.partition(|(name, _)| FIELDS.contains(&name.as_str()));
         let common: Common = self.read_fields(shared, pointer)?;
         self.common(&common, pointer);
-        let action = self.action(type_, special, pointer, depth)?;
+        let action = self.action(kind, special, pointer, depth)?;
         let title = if common.title.is_empty() { common.id.clone() } else { common.title };
         let Common { id, after, when, retry, timeout_s, on_error, .. } = common;
         Some(Step { id, title, after, when, retry, timeout_s, on_error, action })
@@ -265,14 +265,8 @@ impl<'o> Reader<'o> {
         given.unwrap_or(default).clamp(1, MAX_AT_ONCE)
     }
 
-    fn action(
-        &mut self,
-        type_: &str,
-        own: Map<String, Value>,
-        pointer: &str,
-        depth: usize,
-    ) -> Option<Action> {
-        Some(match type_ {
+    fn action(&mut self, kind: &str, own: Map<String, Value>, pointer: &str, depth: usize) -> Option<Action> {
+        Some(match kind {
             "tool" => {
                 let Tool { tool, args } = self.read_fields(own, pointer)?;
                 self.tool(&tool, format_args!("{pointer}/tool"));

@@ -205,8 +205,7 @@ fn cut(value: &Value, path: &str, most: usize) -> Value {
 }
 
 fn shortened(value: &Value, left: &mut usize, path: &str) -> Value {
-    let rest =
-        |what: String| Value::String(format!("[{what}: read_plan with the path `{path}` returns all]"));
+    let rest = |what: String| format!("[{what}: read_plan with the path `{path}` returns all]");
     match value {
         Value::String(text) => {
             let full = size(value);
@@ -216,19 +215,15 @@ fn shortened(value: &Value, left: &mut usize, path: &str) -> Value {
             }
             let end = text.floor_char_boundary(*left * text.len() / full);
             *left = 0;
-            let kept = &text[..end];
-            format!(
-                "{kept}… [{} more bytes are left out: read_plan with the path `{path}` returns all]",
-                text.len() - end
-            )
-            .into()
+            let more = format!("{} more bytes are left out", text.len() - end);
+            format!("{}… {}", &text[..end], rest(more)).into()
         }
         Value::Array(items) => {
             *left = left.saturating_sub(2);
             let mut kept = Vec::new();
             for (at, item) in items.iter().enumerate() {
                 if *left < 8 {
-                    kept.push(rest(format!("{} more items are left out", items.len() - at)));
+                    kept.push(rest(format!("{} more items are left out", items.len() - at)).into());
                     break;
                 }
                 *left -= 1;
@@ -241,10 +236,8 @@ fn shortened(value: &Value, left: &mut usize, path: &str) -> Value {
             let mut kept = Map::new();
             for (at, (name, field)) in fields.iter().enumerate() {
                 if *left < 8 + name.len() {
-                    kept.insert(
-                        "left_out".to_owned(),
-                        rest(format!("{} more fields are left out", fields.len() - at)),
-                    );
+                    let what = format!("{} more fields are left out", fields.len() - at);
+                    kept.insert("left_out".to_owned(), rest(what).into());
                     break;
                 }
                 *left -= name.len() + 4;
