@@ -18,7 +18,7 @@
 //!   wrote so.
 //!
 //! # Change the format
-//! A field with a default may be added. Any other change needs a new [`Version`].
+//! A field with a default may be added. Any other change needs a new [`VERSION`].
 
 mod check;
 
@@ -45,10 +45,12 @@ pub use self::check::Invalid;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conversation {
-    /// Always [`FORMAT`].
-    pub format: Format,
-    /// The version of the format.
-    pub version: Version,
+    /// Always [`FORMAT`]: with another one it is not deserialized.
+    #[serde(deserialize_with = "known_format")]
+    pub format: String,
+    /// Always [`VERSION`], likewise.
+    #[serde(deserialize_with = "known_version")]
+    pub version: u64,
     /// The kind of the agentable, as in `goal`.
     pub kind: String,
     /// The title: one line; empty if it has none.
@@ -198,49 +200,22 @@ impl Conversation {
 /// The value of the `format` field of every document.
 pub const FORMAT: &str = "houston.conversation";
 
-/// The format name. Deserialization fails for any other name than [`FORMAT`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(into = "&'static str")]
-pub struct Format;
+/// The version of the format.
+pub const VERSION: u64 = 2;
 
-impl From<Format> for &'static str {
-    fn from(_: Format) -> Self {
-        FORMAT
+fn known_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let given = String::deserialize(deserializer)?;
+    if given == FORMAT {
+        return Ok(given);
     }
+    let given: String = given.chars().take(80).collect();
+    Err(serde::de::Error::custom(format!("unknown format `{given}`: only `{FORMAT}` can be imported")))
 }
 
-impl<'de> Deserialize<'de> for Format {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let given = String::deserialize(deserializer)?;
-        if given == FORMAT {
-            return Ok(Self);
-        }
-        let given: String = given.chars().take(80).collect();
-        Err(serde::de::Error::custom(format!("unknown format `{given}`: only `{FORMAT}` can be imported")))
-    }
-}
-
-/// The version of the format. Deserialization fails for any other one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(into = "u32")]
-pub struct Version;
-
-impl From<Version> for u32 {
-    fn from(_: Version) -> Self {
-        2
-    }
-}
-
-impl<'de> Deserialize<'de> for Version {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match u64::deserialize(deserializer)? {
-            2 => Ok(Self),
-            given => {
-                let detail = format!("unknown version {given}: only version 2 can be imported");
-                Err(serde::de::Error::custom(detail))
-            }
-        }
-    }
+fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let given = u64::deserialize(deserializer)?;
+    let detail = || format!("unknown version {given}: only version {VERSION} can be imported");
+    if given == VERSION { Ok(given) } else { Err(serde::de::Error::custom(detail())) }
 }
 
 /// Maximum length of a session's summary, in bytes. Model-written summaries are cut at 4,000 bytes; an extract of what
@@ -427,16 +402,7 @@ impl Conversation {
         self.compressions.iter().for_each(|compression| collect_ids(&compression.summary, &mut named));
         named
     }
-}
 
-/// Adds the result ids that occur in `text` to `named`.
-fn collect_ids(text: &str, named: &mut BTreeSet<ResultId>) {
-    let length = ResultId::PREFIX.len() + "_".len() + 32;
-    let matches = text.match_indices(ResultId::PREFIX);
-    named.extend(matches.filter_map(|(at, _)| text.get(at..at + length)?.parse::<ResultId>().ok()));
-}
-
-impl Conversation {
     /// The SHA-256 of everything in the document but its seal and its digests; independent of the order of fields in its JSON.
     pub fn digest(&self) -> [u8; 32] {
         let Self {
@@ -472,6 +438,13 @@ impl Conversation {
         feed(&mut hash, files);
         hash.finalize().into()
     }
+}
+
+/// Adds the result ids that occur in `text` to `named`.
+fn collect_ids(text: &str, named: &mut BTreeSet<ResultId>) {
+    let length = ResultId::PREFIX.len() + "_".len() + 32;
+    let matches = text.match_indices(ResultId::PREFIX);
+    named.extend(matches.filter_map(|(at, _)| text.get(at..at + length)?.parse::<ResultId>().ok()));
 }
 
 /// Hashes a list: its length, and each item with the length of its text. One item at a time is in memory.

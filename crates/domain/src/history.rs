@@ -5,7 +5,7 @@
 
 mod raw;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -145,15 +145,11 @@ impl Entry {
 
     /// All its text blocks, joined by blank lines.
     pub fn text(&self) -> String {
-        let texts: Vec<&str> = self
-            .content
-            .iter()
-            .filter_map(|block| match block {
-                Block::Text { text, .. } => Some(text.as_str()),
-                _ => None,
-            })
-            .collect();
-        texts.join("\n\n")
+        let texts = self.content.iter().filter_map(|block| match block {
+            Block::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n\n")
     }
 }
 
@@ -165,62 +161,33 @@ fn tool_uses(content: &[Block]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Why a provider would refuse a history.
+/// Why a provider would refuse a history: the index of the faulty entry, from 0, and the id of the call if it is about one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The first entry is one of the model.
     #[error("the history begins with the model")]
     BeginsWithAssistant,
     /// Two entries of the model in a row.
-    #[error("entry {index}: two entries of the model in a row")]
-    AssistantTwice {
-        /// Index of the entry, from 0.
-        index: usize,
-    },
+    #[error("entry {0}: two entries of the model in a row")]
+    AssistantTwice(usize),
     /// An entry without a block.
-    #[error("entry {index} is empty")]
-    Empty {
-        /// Index of the entry, from 0.
-        index: usize,
-    },
+    #[error("entry {0} is empty")]
+    Empty(usize),
     /// A tool call without a result in the next user turn.
-    #[error("entry {index}: tool call `{id}` has no result in the next user turn")]
-    Unanswered {
-        /// Index of the entry, from 0.
-        index: usize,
-        /// The id of the call.
-        id: String,
-    },
+    #[error("entry {0}: tool call `{1}` has no result in the next user turn")]
+    Unanswered(usize, String),
     /// A result without an open call, or a second one for the same call.
-    #[error("entry {index}: result for `{id}` answers no open tool call")]
-    Stray {
-        /// Index of the entry, from 0.
-        index: usize,
-        /// The id of the call it refers to.
-        id: String,
-    },
+    #[error("entry {0}: result for `{1}` answers no open tool call")]
+    Stray(usize, String),
     /// Another block precedes the results with which the user turn must begin.
-    #[error("entry {index}: tool results must come first in their turn")]
-    ResultsNotFirst {
-        /// Index of the entry, from 0.
-        index: usize,
-    },
+    #[error("entry {0}: tool results must come first in their turn")]
+    ResultsNotFirst(usize),
     /// A block that is not allowed in an entry of this role.
-    #[error("entry {index}: a {role} entry may not hold this block", role = role.as_str())]
-    WrongRole {
-        /// Index of the entry, from 0.
-        index: usize,
-        /// The role of the entry.
-        role: Role,
-    },
+    #[error("entry {0}: a {1} entry may not hold this block")]
+    WrongRole(usize, Role),
     /// The same call id twice in one entry.
-    #[error("entry {index}: tool call id `{id}` is used twice")]
-    DuplicateCall {
-        /// Index of the entry, from 0.
-        index: usize,
-        /// The id.
-        id: String,
-    },
+    #[error("entry {0}: tool call id `{1}` is used twice")]
+    DuplicateCall(usize, String),
 }
 
 impl Fault {
@@ -228,13 +195,13 @@ impl Fault {
     pub fn index(&self) -> usize {
         match self {
             Self::BeginsWithAssistant => 0,
-            Self::AssistantTwice { index }
-            | Self::Empty { index }
-            | Self::Unanswered { index, .. }
-            | Self::Stray { index, .. }
-            | Self::ResultsNotFirst { index }
-            | Self::WrongRole { index, .. }
-            | Self::DuplicateCall { index, .. } => *index,
+            Self::AssistantTwice(index)
+            | Self::Empty(index)
+            | Self::Unanswered(index, _)
+            | Self::Stray(index, _)
+            | Self::ResultsNotFirst(index)
+            | Self::WrongRole(index, _)
+            | Self::DuplicateCall(index, _) => *index,
         }
     }
 }
@@ -265,7 +232,7 @@ pub fn validate_complete<T: EntryView>(entries: &[T]) -> Result<(), Fault> {
     validate(entries)?;
     let complete = complete(entries);
     match entries.get(complete).and_then(|entry| open_call(entry, &entries[complete + 1..])) {
-        Some(id) => Err(Fault::Unanswered { index: complete, id: id.to_owned() }),
+        Some(id) => Err(Fault::Unanswered(complete, id.to_owned())),
         None => Ok(()),
     }
 }
@@ -279,40 +246,27 @@ pub fn complete<T: EntryView>(entries: &[T]) -> usize {
 
 /// The first call of `asking` that no entry of `after` answers.
 fn open_call<'e, T: EntryView>(asking: &'e T, after: &[T]) -> Option<&'e str> {
-    let answered: HashSet<&str> = after
-        .iter()
-        .flat_map(EntryView::content)
-        .filter_map(|block| match block {
-            Block::ToolResult { tool_use_id, .. } => Some(tool_use_id.as_str()),
-            _ => None,
-        })
-        .collect();
+    let answers = after.iter().flat_map(EntryView::content).filter_map(|block| match block {
+        Block::ToolResult { tool_use_id, .. } => Some(tool_use_id.as_str()),
+        _ => None,
+    });
+    let answered: HashSet<&str> = answers.collect();
     tool_uses(asking.content()).find(|id| !answered.contains(id))
 }
 
 /// Calls without a result. A lookup takes little time, because clients import histories with many calls.
 #[derive(Default)]
 struct OpenCalls<'e> {
-    /// In order, by their position.
-    calls: BTreeMap<usize, &'e str>,
-    positions: HashMap<&'e str, usize>,
+    /// The blocks that ask for them.
+    asking: &'e [Block],
+    ids: HashSet<&'e str>,
 }
 
 impl<'e> OpenCalls<'e> {
-    fn of(calls: impl Iterator<Item = &'e str>) -> Self {
-        let calls: BTreeMap<usize, &str> = calls.enumerate().collect();
-        let positions = calls.iter().map(|(at, id)| (*id, *at)).collect();
-        Self { calls, positions }
-    }
-
-    /// The first open call.
+    /// The first open call. Looked for only if there is one: then the history is refused.
     fn first(&self) -> Option<&'e str> {
-        self.calls.first_key_value().map(|(_, id)| *id)
-    }
-
-    /// Closes a call; false if it is not open.
-    fn answer(&mut self, id: &str) -> bool {
-        self.positions.remove(id).is_some_and(|at| self.calls.remove(&at).is_some())
+        let mut asking = tool_uses(self.asking);
+        if self.ids.is_empty() { None } else { asking.find(|id| self.ids.contains(id)) }
     }
 }
 
@@ -326,17 +280,17 @@ pub fn validate<T: EntryView>(entries: &[T]) -> Result<(), Fault> {
     let mut previous = None;
     for (index, entry) in entries.iter().enumerate() {
         if entry.content().is_empty() {
-            return Err(Fault::Empty { index });
+            return Err(Fault::Empty(index));
         }
         match entry.role() {
             Role::Assistant => {
                 match previous {
                     None => return Err(Fault::BeginsWithAssistant),
-                    Some(Role::Assistant) => return Err(Fault::AssistantTwice { index }),
+                    Some(Role::Assistant) => return Err(Fault::AssistantTwice(index)),
                     Some(Role::User) => {}
                 }
                 if let Some(id) = open.first() {
-                    return Err(Fault::Unanswered { index: index - 1, id: id.to_owned() });
+                    return Err(Fault::Unanswered(index - 1, id.to_owned()));
                 }
                 open = assistant_calls(index, entry)?;
             }
@@ -349,17 +303,17 @@ pub fn validate<T: EntryView>(entries: &[T]) -> Result<(), Fault> {
 
 /// The calls that an assistant entry opens.
 fn assistant_calls<T: EntryView>(index: usize, entry: &T) -> Result<OpenCalls<'_>, Fault> {
-    let mut seen = HashSet::new();
-    for block in entry.content() {
+    let mut calls = OpenCalls { asking: entry.content(), ids: HashSet::new() };
+    for block in calls.asking {
         match block {
-            Block::ToolResult { .. } => return Err(Fault::WrongRole { index, role: entry.role() }),
-            Block::ToolUse { id, .. } if !seen.insert(id.as_str()) => {
-                return Err(Fault::DuplicateCall { index, id: id.clone() });
+            Block::ToolResult { .. } => return Err(Fault::WrongRole(index, entry.role())),
+            Block::ToolUse { id, .. } if !calls.ids.insert(id) => {
+                return Err(Fault::DuplicateCall(index, id.clone()));
             }
             _ => {}
         }
     }
-    Ok(OpenCalls::of(tool_uses(entry.content())))
+    Ok(calls)
 }
 
 /// Closes the open calls that a user entry answers.
@@ -369,19 +323,19 @@ fn answer<T: EntryView>(index: usize, entry: &T, open: &mut OpenCalls<'_>) -> Re
         match block {
             Block::ToolResult { tool_use_id, .. } => {
                 if other_seen {
-                    return Err(Fault::ResultsNotFirst { index });
+                    return Err(Fault::ResultsNotFirst(index));
                 }
-                if !open.answer(tool_use_id) {
-                    return Err(Fault::Stray { index, id: tool_use_id.clone() });
+                if !open.ids.remove(tool_use_id.as_str()) {
+                    return Err(Fault::Stray(index, tool_use_id.clone()));
                 }
             }
             Block::Text { .. } => {
                 if let Some(id) = open.first() {
-                    return Err(Fault::Unanswered { index, id: id.to_owned() });
+                    return Err(Fault::Unanswered(index, id.to_owned()));
                 }
                 other_seen = true;
             }
-            _ => return Err(Fault::WrongRole { index, role: entry.role() }),
+            _ => return Err(Fault::WrongRole(index, entry.role())),
         }
     }
     Ok(())
@@ -421,21 +375,15 @@ mod tests {
         let asks = || Entry::assistant(vec![call("a"), call("b")]);
         let cases: Vec<(Vec<Entry>, Fault)> = vec![
             (vec![Entry::assistant(vec![Block::text("x")])], Fault::BeginsWithAssistant),
-            (vec![hi(), Entry::assistant(vec![])], Fault::Empty { index: 1 }),
-            (vec![hi(), asks(), hi()], Fault::Unanswered { index: 2, id: "a".into() }),
+            (vec![hi(), Entry::assistant(vec![])], Fault::Empty(1)),
+            (vec![hi(), asks(), hi()], Fault::Unanswered(2, "a".into())),
             (
                 vec![hi(), asks(), Entry::user(vec![result("a")]), Entry::assistant(vec![Block::text("x")])],
-                Fault::Unanswered { index: 2, id: "b".into() },
+                Fault::Unanswered(2, "b".into()),
             ),
-            (
-                vec![hi(), asks(), Entry::user(vec![result("a"), result("a")])],
-                Fault::Stray { index: 2, id: "a".into() },
-            ),
-            (
-                vec![hi(), Entry::assistant(vec![call("a"), call("a")])],
-                Fault::DuplicateCall { index: 1, id: "a".into() },
-            ),
-            (vec![hi(), asks(), asks()], Fault::AssistantTwice { index: 2 }),
+            (vec![hi(), asks(), Entry::user(vec![result("a"), result("a")])], Fault::Stray(2, "a".into())),
+            (vec![hi(), Entry::assistant(vec![call("a"), call("a")])], Fault::DuplicateCall(1, "a".into())),
+            (vec![hi(), asks(), asks()], Fault::AssistantTwice(2)),
         ];
         for (history, fault) in cases {
             assert_eq!(validate(&history), Err(fault));

@@ -218,9 +218,7 @@ impl NewQuestion {
         };
         answer.ok()
     }
-}
 
-impl NewQuestion {
     /// The answer that refuses: to reject or cancel the call, to stop the run, `false`, or else the default value. `None`: the
     /// question has no such answer.
     pub fn refusal(&self) -> Option<Value> {

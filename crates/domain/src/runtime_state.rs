@@ -159,25 +159,23 @@ impl RuntimeState {
 
     /// What the state means and what to do about it: one sentence each, the most important first.
     pub fn diagnosis(&self) -> Vec<String> {
-        let mut diagnosis = Vec::new();
         let Some(run) = self.run.filter(|run| run.open) else {
-            diagnosis.push(match self.run {
+            return vec![match self.run {
                 None => "It has never run: its first run starts when a message arrives.".to_owned(),
-                Some(run) => format!("It is idle: its last run ended with status `{}`.", run.status.as_str()),
-            });
-            return diagnosis;
+                Some(run) => format!("It is idle: its last run ended with status `{}`.", run.status),
+            }];
         };
+        let mut diagnosis = Vec::new();
         if run.cancel_requested {
             diagnosis.push(
                 "The run is to be cancelled: the worker that holds it, or claims it next, ends it."
                     .to_owned(),
             );
         }
-        if self.holder.is_some() {
-            diagnosis.push(self.held_diagnosis());
-        } else {
-            diagnosis.push(self.waiting_diagnosis(run));
-        }
+        diagnosis.push(match self.holder {
+            Some(_) => self.held_diagnosis(),
+            None => self.waiting_diagnosis(run),
+        });
         if self.deaths > 0 {
             let deaths = self.deaths;
             diagnosis.push(format!(
@@ -208,29 +206,24 @@ impl RuntimeState {
     }
 
     fn waiting_diagnosis(&self, run: LatestRun) -> String {
+        let seconds_to = |at: DateTime<Utc>| (at - self.at).num_seconds();
         match self.next_attempt_at {
             until if run.status == RunStatus::Waiting && !self.wake && until.is_none_or(|at| at > self.at) => {
-                let until = until.map_or_else(String::new, |at| {
-                    format!(", at the latest in {} s", (at - self.at).num_seconds())
-                });
+                let until =
+                    until.map_or_else(String::new, |at| format!(", at the latest in {} s", seconds_to(at)));
                 format!(
                     "It waits for something from outside: an answer to a question, or a message. It goes on then{until}."
                 )
             }
             // Attempts that met an open circuit breaker do not count as failed.
-            Some(next) if next > self.at && self.failed_attempts == 0 => {
-                let seconds = (next - self.at).num_seconds();
-                format!(
-                    "It goes on in {seconds} s: the tokens of its user are used up, its model is not called for a while, or its \
-                     worker may be dead; `houston why` says which."
-                )
-            }
+            Some(next) if next > self.at && self.failed_attempts == 0 => format!(
+                "It goes on in {} s: the tokens of its user are used up, its model is not called for a while, or its \
+                 worker may be dead; `houston why` says which.",
+                seconds_to(next)
+            ),
             Some(next) if next > self.at => {
-                let seconds = (next - self.at).num_seconds();
-                format!(
-                    "It failed {} times and is retried in {seconds} s: see its last error.",
-                    self.failed_attempts
-                )
+                let (times, seconds) = (self.failed_attempts, seconds_to(next));
+                format!("It failed {times} times and is retried in {seconds} s: see its last error.")
             }
             _ if !self.workers_alive => {
                 "It waits for a worker, but no worker is alive: start one with `houston work`.".to_owned()

@@ -13,8 +13,7 @@ use crate::model::Usage;
 use crate::plan::PlanChanges;
 use crate::question::QuestionChanges;
 use crate::run::RunStatus;
-use crate::tool_call::PausedCall;
-use crate::tool_call::{EffectClass, ToolResponse};
+use crate::tool_call::{EffectClass, PausedCall, ToolResponse};
 
 pub mod decision;
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
-use self::form::{Schema, add_text, listed_texts, properties, properties_mut, require, texts};
+use self::form::{Schema, add_text, listed_texts, once, properties, properties_mut, require, texts};
 use crate::storable::size;
 
 /// The most bytes of JSON of a schema as it is written outside, with its definitions.
@@ -180,22 +180,20 @@ impl<'a> Reader<'a> {
                 "additionalProperties" | "unevaluatedProperties" => {
                     let others = match value {
                         Value::Bool(_) => value.clone(),
-                        Value::Object(_) => Value::Object(self.schema(value, depth + 1)),
+                        Value::Object(_) => self.inner(value, depth),
                         _ => continue,
                     };
                     let is_any = others.as_object().is_some_and(Map::is_empty);
-                    schema
-                        .insert("additionalProperties".to_owned(), if is_any { true.into() } else { others });
+                    let others = if is_any { true.into() } else { others };
+                    schema.insert("additionalProperties".to_owned(), others);
                 }
                 "patternProperties" => {
                     let Some(named) = value.as_object().filter(|named| !named.is_empty()) else { continue };
-                    let read = |(pattern, value): (&String, &'a Value)| {
-                        (pattern.clone(), Value::Object(self.schema(value, depth + 1)))
-                    };
-                    schema.insert(key.clone(), Value::Object(named.iter().map(read).collect()));
+                    let named = named.iter().map(|(name, value)| (name.clone(), self.inner(value, depth)));
+                    schema.insert(key.clone(), Value::Object(named.collect()));
                 }
                 "propertyNames" | "contains" | "not" if value.is_object() => {
-                    schema.insert(key.clone(), Value::Object(self.schema(value, depth + 1)));
+                    schema.insert(key.clone(), self.inner(value, depth));
                 }
                 _ => {}
             }
@@ -222,35 +220,32 @@ impl<'a> Reader<'a> {
         schema
     }
 
+    /// A schema in one of this depth, as a value.
+    fn inner(&mut self, value: &'a Value, depth: usize) -> Value {
+        Value::Object(self.schema(value, depth + 1))
+    }
+
     fn properties(&mut self, value: &'a Value, schema: &mut Schema, depth: usize) {
-        let mut properties = Schema::new();
-        let mut required = Vec::new();
-        match value {
-            Value::Object(named) => {
-                for (name, value) in named {
-                    // Of the object, written one level too deep.
-                    if name == "required" && value.is_array() {
-                        required.extend(form::texts(Some(value)));
-                        continue;
-                    }
-                    // Of draft 3.
-                    if value.get("required") == Some(&Value::Bool(true)) {
-                        required.push(name.clone());
-                    }
-                    properties.insert(name.clone(), Value::Object(self.schema(value, depth + 1)));
-                }
-            }
+        let named: Vec<(&str, &Value)> = match value {
+            Value::Object(named) => named.iter().map(|(name, value)| (name.as_str(), value)).collect(),
             // PHP writes an empty object as a list; some list their arguments.
             Value::Array(listed) => {
-                for value in listed {
-                    let Some(name) = value.get("name").and_then(Value::as_str) else { continue };
-                    if value.get("required") == Some(&Value::Bool(true)) {
-                        required.push(name.to_owned());
-                    }
-                    properties.insert(name.to_owned(), Value::Object(self.schema(value, depth + 1)));
-                }
+                listed.iter().filter_map(|value| Some((value.get("name")?.as_str()?, value))).collect()
             }
             _ => return,
+        };
+        let (mut properties, mut required) = (Schema::new(), Vec::new());
+        for (name, value) in named {
+            // Of the object, written one level too deep.
+            if name == "required" && value.is_array() {
+                required.extend(form::texts(Some(value)));
+                continue;
+            }
+            // Of draft 3.
+            if value.get("required") == Some(&Value::Bool(true)) {
+                required.push(name.to_owned());
+            }
+            properties.insert(name.to_owned(), self.inner(value, depth));
         }
         schema.insert("properties".to_owned(), Value::Object(properties));
         form::require(schema, required);
@@ -261,11 +256,11 @@ impl<'a> Reader<'a> {
             Value::Array(listed) if listed.is_empty() => {}
             // Before draft 2020-12 a tuple was `items` with a list.
             Value::Array(listed) => {
-                let listed = listed.iter().map(|value| Value::Object(self.schema(value, depth + 1)));
+                let listed = listed.iter().map(|value| self.inner(value, depth));
                 schema.insert("prefixItems".to_owned(), listed.collect());
             }
             Value::Object(_) | Value::String(_) if key == "items" => {
-                schema.insert("items".to_owned(), Value::Object(self.schema(value, depth + 1)));
+                schema.insert("items".to_owned(), self.inner(value, depth));
             }
             _ => {}
         }
@@ -401,35 +396,23 @@ fn both_properties(mut named: Schema, others: Schema) -> Schema {
 
 /// The types that both allow. If there are none, the first are kept: a value that cannot be is of no use to a model.
 fn both_types(first: &Value, second: &Value) -> Value {
-    let mut common: Vec<&str> = Vec::new();
-    for (one, other) in
-        listed_texts(first).flat_map(|one| listed_texts(second).map(move |other| (one, other)))
-    {
-        let both = match (one, other) {
-            (one, other) if one == other => one,
-            ("integer", "number") | ("number", "integer") => "integer",
-            _ => continue,
-        };
-        if !common.contains(&both) {
-            common.push(both);
-        }
-    }
-    form::one_or_several(&common).unwrap_or_else(|| first.clone())
+    let pairs = listed_texts(first).flat_map(|one| listed_texts(second).map(move |other| (one, other)));
+    let common = pairs.filter_map(|pair| match pair {
+        (one, other) if one == other => Some(one),
+        ("integer", "number") | ("number", "integer") => Some("integer"),
+        _ => None,
+    });
+    form::one_or_several(common).unwrap_or_else(|| first.clone())
 }
 
 /// A schema for what matches `schema` and one of `branches`.
 fn alternatives(schema: Schema, keyword: &str, branches: Vec<Schema>) -> Schema {
-    let mut distinct: Vec<Schema> = Vec::new();
-    for branch in branches.into_iter().filter(|branch| *branch != form::never()) {
-        let nested = if branch.len() == 1 { branch.get("anyOf").map(list) } else { None };
-        let nested = nested.map(|nested| nested.into_iter().filter_map(object).collect());
-        for branch in nested.unwrap_or_else(|| vec![branch]) {
-            if !distinct.contains(&branch) {
-                distinct.push(branch);
-            }
-        }
-    }
-    match distinct.as_slice() {
+    let possible = branches.into_iter().filter(|branch| *branch != form::never());
+    let flat = possible.flat_map(|branch| match branch.get("anyOf").filter(|_| branch.len() == 1) {
+        Some(nested) => list(nested).into_iter().filter_map(object).collect(),
+        None => vec![branch],
+    });
+    match once(flat).as_slice() {
         [] => schema,
         [one] => all_of(schema, one.clone()),
         // One of two rules with alternatives is enough.
@@ -516,13 +499,7 @@ fn add_properties(schema: &mut Schema, other: &Schema) {
 
 /// A schema for what matches one of several.
 fn any_of(schemas: &[&Schema]) -> Schema {
-    let mut distinct: Vec<&Schema> = Vec::new();
-    for schema in schemas.iter().filter(|schema| !schema.is_empty()) {
-        if !distinct.contains(schema) {
-            distinct.push(schema);
-        }
-    }
-    match distinct.as_slice() {
+    match once(schemas.iter().copied().filter(|schema| !schema.is_empty())).as_slice() {
         [] => Schema::new(),
         [one] => (*one).clone(),
         several => choices(several).unwrap_or_else(|| {
@@ -561,19 +538,16 @@ fn choices(schemas: &[&Schema]) -> Option<Schema> {
 /// Which properties belong together, if the alternatives require different ones.
 fn described(schema: &Schema, branches: &[Schema], required: &[String]) -> String {
     let needed: HashSet<String> = texts(schema.get("required")).chain(required.iter().cloned()).collect();
-    let mut sets: Vec<String> = Vec::new();
-    for branch in branches {
+    let set = |branch: &Schema| {
         let fixed = |name: &String| properties(branch)?.get(name)?.get("const").cloned();
         let names = texts(branch.get("required")).filter_map(|name| match fixed(&name) {
             Some(value) => Some(format!("`{name}` = {value}")),
             None if needed.contains(&name) => None,
             None => Some(format!("`{name}`")),
         });
-        let set = names.collect::<Vec<_>>().join(" with ");
-        if !set.is_empty() && !sets.contains(&set) {
-            sets.push(set);
-        }
-    }
+        names.collect::<Vec<_>>().join(" with ")
+    };
+    let sets = once(branches.iter().map(set).filter(|set| !set.is_empty()));
     if sets.len() < 2 || sets.len() > MAX_DESCRIBED {
         return String::new();
     }

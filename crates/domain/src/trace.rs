@@ -35,9 +35,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::agent::Reply;
-use crate::agent::RunPolicy;
 use crate::agent::limits::Limits;
+use crate::agent::{Reply, RunPolicy};
 use crate::event::Event;
 use crate::history::{Block, Entry};
 use crate::id::RunId;
@@ -299,14 +298,12 @@ fn wrong(line: usize, reason: impl Into<String>) -> InvalidTrace {
     InvalidTrace { line, reason: reason.into() }
 }
 
-/// What the parser says, without its own count of lines, and not longer than people read.
-fn of_json(line: usize, error: &serde_json::Error) -> InvalidTrace {
+/// What the parser says behind `before`, without its own count of lines, and not longer than people read.
+fn of_json(line: usize, before: &str, error: &serde_json::Error) -> InvalidTrace {
     let text = error.to_string().replace(" at line 1 column ", " at column ");
-    let mut reason: String = text.chars().take(MAX_REASON).collect();
-    if reason.len() < text.len() {
-        reason.push('…');
-    }
-    wrong(line, reason)
+    let reason: String = text.chars().take(MAX_REASON).collect();
+    let more = if reason.len() < text.len() { "…" } else { "" };
+    wrong(line, format!("{before}{reason}{more}"))
 }
 
 impl Trace {
@@ -355,10 +352,8 @@ impl Trace {
     fn of_body(body: &str) -> Result<Self, InvalidTrace> {
         let mut lines = body.lines().enumerate();
         let first = lines.next().map_or("", |(_, line)| line);
-        let header: Tagged<Header> = serde_json::from_str(first).map_err(|error| {
-            let InvalidTrace { line, reason } = of_json(1, &error);
-            wrong(line, format!("no header: {reason}"))
-        })?;
+        let header: Tagged<Header> =
+            serde_json::from_str(first).map_err(|error| of_json(1, "no header: ", &error))?;
         let Tagged { kind, value: header } = header;
         if kind != "header" || header.format != FORMAT || header.version != VERSION {
             let given: String = format!("{} {}", header.format, header.version).chars().take(80).collect();
@@ -368,7 +363,7 @@ impl Trace {
             return Err(wrong(1, format!("limits.max_duration_s is at most {MAX_DURATION_S}")));
         }
         let lines = lines.map(|(at, text)| {
-            let line: Line = serde_json::from_str(text).map_err(|error| of_json(at + 1, &error))?;
+            let line: Line = serde_json::from_str(text).map_err(|error| of_json(at + 1, "", &error))?;
             match line.at().is_none_or(is_usual) {
                 true => Ok(line),
                 false => Err(wrong(at + 1, "`at` is not between the years 1970 and 9999")),
@@ -397,10 +392,7 @@ fn check_footer(
     parsed: Result<Tagged<Footer>, serde_json::Error>,
     count: usize,
 ) -> Result<(), InvalidTrace> {
-    let footer = parsed.map_err(|error| {
-        let InvalidTrace { line, reason } = of_json(count, &error);
-        wrong(line, format!("the footer is missing or cut off: {reason}"))
-    })?;
+    let footer = parsed.map_err(|error| of_json(count, "the footer is missing or cut off: ", &error))?;
     let Tagged { kind, value: Footer { lines, sha256: digest } } = footer;
     if kind == "footer" && lines == count && digest == hex::encode(Sha256::digest(body)) {
         return Ok(());

@@ -96,7 +96,9 @@ pub fn transform(
         Operation::JsonGet => {
             get_json(needed("a JSON pointer, such as /items/0/name or /items/*/name")?, text)
         }
-        Operation::JsonFormat => format_json(text),
+        Operation::JsonFormat => {
+            serde_json::to_string_pretty(&parse(text)?).map_err(|error| error.to_string())
+        }
         Operation::CsvToJson => csv_to_json(text).map(|rows| serde_json::Value::from(rows).to_string()),
     }?;
     match result.len() {
@@ -113,16 +115,8 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 fn from_base64(text: &str) -> Result<String, String> {
     let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     // Both alphabets are read: the one of URLs after a replacement.
-    let text: String = text
-        .chars()
-        .filter(|c| !c.is_whitespace())
-        .map(|c| match c {
-            '+' => '-',
-            '/' => '_',
-            c => c,
-        })
-        .collect();
-    let bytes = GeneralPurpose::new(&URL_SAFE, config).decode(text);
+    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let bytes = GeneralPurpose::new(&URL_SAFE, config).decode(text.replace('+', "-").replace('/', "_"));
     readable(bytes.map_err(|error| format!("`text` is not Base64: {error}"))?)
 }
 
@@ -133,21 +127,17 @@ fn from_hex(text: &str) -> Result<String, String> {
     readable(bytes.map_err(|_| "`text` is not hexadecimal: pairs of 0-9 and a-f are allowed")?)
 }
 
-fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
 fn from_url(text: &str) -> Result<String, String> {
+    const WRONG: &str = "`text` has a `%` without two hexadecimal digits";
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
         rest = match (*first, after) {
             (b'%', [high, low, after @ ..]) => {
-                let byte = digit(*high).zip(digit(*low)).map(|(high, low)| (high << 4) | low);
-                bytes.push(byte.ok_or("`text` has a `%` without two hexadecimal digits")?);
+                bytes.extend(hex::decode([*high, *low]).map_err(|_| WRONG)?);
                 after
             }
-            (b'%', _) => return Err("`text` has a `%` without two hexadecimal digits".to_owned()),
+            (b'%', _) => return Err(WRONG.to_owned()),
             (byte, after) => {
                 bytes.push(if byte == b'+' { b' ' } else { byte });
                 after
@@ -233,17 +223,12 @@ fn parse(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("`text` is not JSON: {error}"))
 }
 
-fn format_json(text: &str) -> Result<String, String> {
-    serde_json::to_string_pretty(&parse(text)?).map_err(|error| error.to_string())
-}
-
 /// The value at a JSON pointer; with `*` for any key or index, the list of all values.
 fn get_json(pointer: &str, text: &str) -> Result<String, String> {
     let document = parse(text)?;
     if !pointer.is_empty() && !pointer.starts_with('/') {
-        return Err(format!(
-            "`pattern` is `{pointer}`, but a JSON pointer begins with `/`, as /items/0/name"
-        ));
+        let rule = "a JSON pointer begins with `/`, as /items/0/name";
+        return Err(format!("`pattern` is `{pointer}`, but {rule}"));
     }
     let mut found = vec![&document];
     for key in pointer.split('/').skip(1) {

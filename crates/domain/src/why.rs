@@ -70,8 +70,8 @@ pub struct Reason {
     pub cause: Cause,
     /// What is so.
     pub text: String,
-    /// What to do; `None`: nothing, but wait.
-    pub todo: Option<String>,
+    /// What to do.
+    pub todo: String,
     /// The question to be answered.
     pub question: Option<QuestionId>,
     /// When it passes by itself.
@@ -79,8 +79,8 @@ pub struct Reason {
 }
 
 impl Reason {
-    fn new(cause: Cause, text: impl Into<String>, todo: Option<&str>) -> Self {
-        Self { cause, text: text.into(), todo: todo.map(str::to_owned), question: None, until: None }
+    fn new(cause: Cause, text: impl Into<String>, todo: &str) -> Self {
+        Self { cause, text: text.into(), todo: todo.to_owned(), question: None, until: None }
     }
 
     fn until(self, until: Option<DateTime<Utc>>) -> Self {
@@ -92,19 +92,16 @@ impl Facts {
     /// All reasons that hold, the one that decides first.
     pub fn reasons(&self) -> Vec<Reason> {
         let open = self.state.run.filter(|run| run.open);
-        let mut reasons = match open {
-            None => vec![self.ended()],
-            Some(run) => self.open(run),
-        };
+        let mut reasons = open.map_or_else(|| vec![self.ended()], |run| self.open(run));
         if self.is_archived {
             let todo = "POST …/unarchive, if it should be used again.";
-            reasons.insert(0, Reason::new(Cause::Archived, "It is archived.", Some(todo)));
+            reasons.insert(0, Reason::new(Cause::Archived, "It is archived.", todo));
         }
         if self.state.deaths > 0 {
             let text = format!("{} workers died while they ran it, since its last step.", self.state.deaths);
             let todo = "Look at the logs of those workers: a tool or a message may kill them. After three deaths it is tried in a process of its \
                         own, and given up if that dies, too.";
-            reasons.push(Reason::new(Cause::Suspect, text, Some(todo)));
+            reasons.push(Reason::new(Cause::Suspect, text, todo));
         }
         let explained = self.health.reasons(&reasons);
         reasons.extend(explained);
@@ -117,17 +114,13 @@ impl Facts {
         if !status.is_terminal() || self.state.run.is_none_or(|newest| newest.id == run) {
             return self.reasons();
         }
-        vec![ended(
-            "This run",
-            status,
-            error,
-            "Newer runs came after it: post its message again, if it is still wanted.",
-        )]
+        let todo = "Newer runs came after it: post its message again, if it is still wanted.";
+        vec![ended("This run", status, error, todo)]
     }
 
     fn ended(&self) -> Reason {
         let Some(run) = self.state.run else {
-            return Reason::new(Cause::Idle, "It has never run.", Some("Post a message."));
+            return Reason::new(Cause::Idle, "It has never run.", "Post a message.");
         };
         let todo = match run.status {
             RunStatus::Failed | RunStatus::DeadLettered if !self.has_retry => {
@@ -155,17 +148,13 @@ impl Facts {
         if run.cancel_requested {
             let text = "It is to be cancelled: the worker that holds it, or claims it next, ends it.";
             let todo = "Wait some seconds; `houston monitor --now` ends a run that hangs.";
-            reasons.push(Reason::new(Cause::Cancelling, text, Some(todo)));
+            reasons.push(Reason::new(Cause::Cancelling, text, todo));
         }
-        if self.state.holder.is_some() {
-            reasons.extend(self.held());
-            return reasons;
-        }
-        if run.status == RunStatus::Waiting && !self.state.wake {
-            reasons.extend(self.waiting());
-            return reasons;
-        }
-        reasons.extend(self.not_claimed(run));
+        reasons.extend(match run.status {
+            _ if self.state.holder.is_some() => self.held(),
+            RunStatus::Waiting if !self.state.wake => self.waiting(),
+            _ => self.not_claimed(run),
+        });
         reasons
     }
 
@@ -174,15 +163,14 @@ impl Facts {
             let Some(unclaimed) = self.unclaimed_lane() else {
                 let text = "The worker that holds it is dead: another takes it over within seconds.";
                 let todo = "`houston monitor --now` does it at once.";
-                return vec![Reason::new(Cause::HolderDead, text, Some(todo))];
+                return vec![Reason::new(Cause::HolderDead, text, todo)];
             };
             let (text, todo) =
                 ("The worker that holds it is dead.", "Another takes it over once one claims runs.");
-            return vec![Reason::new(Cause::HolderDead, text, Some(todo)), unclaimed];
+            return vec![Reason::new(Cause::HolderDead, text, todo), unclaimed];
         }
-        let holder = self.state.holder.as_ref();
-        if let Some((holder, silent)) =
-            holder.and_then(|holder| Some((holder, holder.silent_s(self.state.at)?)))
+        if let Some(holder) = &self.state.holder
+            && let Some(silent) = holder.silent_s(self.state.at)
         {
             let text = format!(
                 "The worker that holds it has not been heard of for {silent} s: it may be dead. Another takes the run over \
@@ -192,17 +180,17 @@ impl Facts {
                 0 | 1 => "If no other worker runs, start one: `houston work`.",
                 _ => "Wait for the end of its lease.",
             };
-            return vec![Reason::new(Cause::HolderDead, text, Some(todo)).until(holder.alive_until)];
+            return vec![Reason::new(Cause::HolderDead, text, todo).until(holder.alive_until)];
         }
         let quiet = self.state.last_event_at.map_or(0, |last| (self.state.at - last).num_seconds());
         if quiet < QUIET_S {
             let todo = "`houston trace run_…` shows its steps so far.";
-            return vec![Reason::new(Cause::Running, "A worker runs it.", Some(todo))];
+            return vec![Reason::new(Cause::Running, "A worker runs it.", todo)];
         }
         let text = format!(
             "A worker runs it, but has committed nothing for {quiet} s: a model or a tool takes long."
         );
-        vec![Reason::new(Cause::Quiet, text, Some("Wait for its time limit, or cancel the run."))]
+        vec![Reason::new(Cause::Quiet, text, "Wait for its time limit, or cancel the run.")]
     }
 
     /// What a run waits for that has let go.
@@ -210,7 +198,7 @@ impl Facts {
         let mut reasons: Vec<Reason> = Vec::new();
         if self.is_paused {
             let todo = "`POST /v1/plans/{id}/resume`.";
-            reasons.push(Reason::new(Cause::Paused, "The plan is paused.", Some(todo)));
+            reasons.push(Reason::new(Cause::Paused, "The plan is paused.", todo));
         }
         reasons.extend(self.questions.iter().map(|question| {
             let (cause, todo) = match question.kind {
@@ -219,18 +207,18 @@ impl Facts {
                 QuestionKind::Input => (Cause::Question, "Answer it: `POST /v1/questions/{id}/answer`."),
             };
             let text = format!("It waits for an answer of a person: {}", question.text);
-            let reason = Reason::new(cause, text, Some(todo)).until(question.expires_at);
+            let reason = Reason::new(cause, text, todo).until(question.expires_at);
             Reason { question: Some(question.id), ..reason }
         }));
         if self.open_tasks > 0 {
             let text = format!("It waits for tasks or plans that have not ended: {}.", self.open_tasks);
             let todo = "Ask the same of each: `GET …/tasks`, then `houston why task_…`.";
-            reasons.push(Reason::new(Cause::Tasks, text, Some(todo)));
+            reasons.push(Reason::new(Cause::Tasks, text, todo));
         }
         if self.open_steps > 0 {
             let text = format!("Agents work on steps of the plan: {}.", self.open_steps);
             let todo = "`houston plan show plan_…` has the steps; ask the same of their agents.";
-            reasons.push(Reason::new(Cause::Tasks, text, Some(todo)));
+            reasons.push(Reason::new(Cause::Tasks, text, todo));
         }
         if reasons.is_empty() {
             let until = self.state.next_attempt_at;
@@ -238,41 +226,33 @@ impl Facts {
                 Some(_) => "It waits for a message, and goes on by itself at a time.",
                 None => "It waits for a message.",
             };
-            reasons.push(Reason::new(Cause::Waiting, text, Some("Post a message, or wait.")).until(until));
+            reasons.push(Reason::new(Cause::Waiting, text, "Post a message, or wait.").until(until));
         }
         reasons
     }
 
     /// Why no worker has claimed it.
     fn not_claimed(&self, run: LatestRun) -> Vec<Reason> {
-        let mut reasons = Vec::new();
-        let state = &self.state;
-        let waited = (state.at - state.waiting_since.unwrap_or(run.queued_at)).num_seconds().max(0);
-        reasons
-            .extend(state.next_attempt_at.filter(|next| *next > state.at).map(|next| self.later(run, next)));
-        let is_due = reasons.is_empty();
-        match self.unclaimed_lane() {
-            Some(unclaimed) => reasons.push(unclaimed),
-            None if is_due => reasons.push(self.due(waited)),
-            None => {}
-        }
-        reasons
+        let next = self.state.next_attempt_at.filter(|next| *next > self.state.at);
+        let (later, unclaimed) = (next.map(|next| self.later(run, next)), self.unclaimed_lane());
+        let due = (later.is_none() && unclaimed.is_none()).then(|| self.due(run));
+        [later, unclaimed, due].into_iter().flatten().collect()
     }
 
     /// Why no worker claims any run of its lane, if so.
     fn unclaimed_lane(&self) -> Option<Reason> {
         if self.is_lane_paused {
             let todo = "`POST /v1/queues/{lane}/resume`, or `houston queues resume <lane>`.";
-            return Some(Reason::new(Cause::LanePaused, "An operator has paused its lane.", Some(todo)));
+            return Some(Reason::new(Cause::LanePaused, "An operator has paused its lane.", todo));
         }
         if self.claiming_workers > 0 {
             return None;
         }
         Some(if self.draining_workers > 0 {
             let todo = "Start another one: `houston work`.";
-            Reason::new(Cause::Draining, "All living workers drain.", Some(todo))
+            Reason::new(Cause::Draining, "All living workers drain.", todo)
         } else {
-            Reason::new(Cause::NoWorker, "No worker is alive.", Some("Start one: `houston work`."))
+            Reason::new(Cause::NoWorker, "No worker is alive.", "Start one: `houston work`.")
         })
     }
 
@@ -286,7 +266,7 @@ impl Facts {
                 None => "Wait: it is taken over within half a minute.",
                 Some(_) => "Another takes it over once one claims runs.",
             };
-            Reason::new(Cause::HolderDead, text, Some(todo))
+            Reason::new(Cause::HolderDead, text, todo)
         } else if run.status == RunStatus::Retrying || failed > 0 {
             let error = self.error_of(run);
             let why = described(error);
@@ -297,44 +277,46 @@ impl Facts {
                 );
                 let todo = "Look at the provider's status and at the key (`houston doctor`); a second model in \
                             jobs/models.toml takes over meanwhile.";
-                Reason::new(Cause::BreakerOpen, text, Some(todo))
+                Reason::new(Cause::BreakerOpen, text, todo)
             } else {
                 let text = format!("Attempt {failed} failed{why}");
-                Reason::new(Cause::Retry, text, Some("`POST /v1/runs/retry` tries it at once."))
+                Reason::new(Cause::Retry, text, "`POST /v1/runs/retry` tries it at once.")
             }
         } else {
             let text = "The tokens of its user are used up: it begins when its turn comes.";
             let todo = "`tokens.quota` of jobs/rates.toml is the limit.";
-            Reason::new(Cause::RateLimit, text, Some(todo))
+            Reason::new(Cause::RateLimit, text, todo)
         };
         reason.until(Some(next))
     }
 
     /// Why one that is due has not been claimed, though workers live.
-    fn due(&self, waited: i64) -> Reason {
+    fn due(&self, run: LatestRun) -> Reason {
+        let waiting_since = self.state.waiting_since.unwrap_or(run.queued_at);
+        let waited = (self.state.at - waiting_since).num_seconds().max(0);
         if !self.state.wake {
             let text = "Its run is open, but no sweep would find it.";
-            return Reason::new(Cause::Forgotten, text, Some("`houston monitor --now` wakes it."));
+            return Reason::new(Cause::Forgotten, text, "`houston monitor --now` wakes it.");
         }
         if self.held_of_user >= self.max_running {
             let text = format!("Its user has {} runs at once, as many as may be.", self.held_of_user);
             let todo = "It is next when one of them ends; `fairness.max_running` of jobs/orchestrator.toml is the limit.";
-            return Reason::new(Cause::Fairness, text, Some(todo));
+            return Reason::new(Cause::Fairness, text, todo);
         }
         if waited < SWEPT_S && self.health.redis_is_away(self.state.at) {
             let text = "Redis is away or takes no writes, so hints are not delivered: workers look into Postgres each \
                         second, and take it if a slot is free.";
             let todo = "Start Redis again, empty if need be, or make room in it; `houston doctor` says what it refuses.";
-            return Reason::new(Cause::RedisAway, text, Some(todo));
+            return Reason::new(Cause::RedisAway, text, todo);
         }
         if waited < SWEPT_S {
             let text = format!("It has waited for a worker for {waited} s: a hint may be on its way.");
             let todo = "Wait: the sweep finds it within some seconds, should its hint be lost.";
-            return Reason::new(Cause::Queued, text, Some(todo));
+            return Reason::new(Cause::Queued, text, todo);
         }
         let text = format!("It has waited for a worker for {waited} s: all slots are in use.");
         let todo = "`GET /v1/queues` says how much waits; start more workers, or give them more slots (`worker.slots`).";
-        Reason::new(Cause::SlotsFull, text, Some(todo))
+        Reason::new(Cause::SlotsFull, text, todo)
     }
 }
 
@@ -346,7 +328,7 @@ fn ended(which: &str, status: RunStatus, error: Option<(&str, &str)>, todo: &str
         RunStatus::Cancelled => (Cause::Cancelled, format!("{which} was cancelled.")),
         status => (Cause::Idle, format!("{which} ended as `{}`.", status.as_str())),
     };
-    Reason::new(cause, text, Some(todo))
+    Reason::new(cause, text, todo)
 }
 
 /// The error in a sentence, after what happened.
@@ -531,13 +513,13 @@ impl HealthFacts {
         let mut reasons: Vec<Reason> = EXPLANATIONS
             .iter()
             .filter(|of| holds(of.causes) && failed(of.check, of.least))
-            .map(|of| Reason::new(Cause::Health, of.text, Some(of.todo)))
+            .map(|of| Reason::new(Cause::Health, of.text, of.todo))
             .collect();
         if let Some(since) = self.silent_since.filter(|_| holds(MONITORED)) {
             let since = since.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
             let text = format!("The health monitor has not run since {since}: what it mends stays as it is.");
             let todo = "`houston monitor --now` runs it; the workers should, so read their logs.";
-            reasons.push(Reason::new(Cause::Health, text, Some(todo)));
+            reasons.push(Reason::new(Cause::Health, text, todo));
         }
         reasons
     }

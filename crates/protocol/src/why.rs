@@ -72,7 +72,7 @@ impl From<Reason> for WhyReason {
         Self {
             cause: reason.cause.as_str().to_owned(),
             text: reason.text,
-            todo: reason.todo,
+            todo: Some(reason.todo),
             question_id: reason.question,
             until: reason.until.map(Time),
         }

@@ -1,6 +1,7 @@
 //! Validation of a conversation document: whether it can be stored and continued; if not, which part is wrong and why.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use chrono::{DateTime, Datelike, Utc};
 use serde_json::{Map, Value};
@@ -33,8 +34,8 @@ fn invalid(pointer: impl Into<String>, detail: impl Into<String>) -> Checked {
 }
 
 /// Nothing if it `holds`, else the error.
-fn require(holds: bool, pointer: impl Into<String>, detail: &str) -> Checked {
-    if holds { Ok(()) } else { invalid(pointer, detail) }
+fn require(holds: bool, pointer: impl Into<String>, detail: impl Display) -> Checked {
+    if holds { Ok(()) } else { invalid(pointer, detail.to_string()) }
 }
 
 impl Conversation {
@@ -111,13 +112,10 @@ impl Conversation {
             }
         }
         let (present, exported) = (self.history.len(), digests.len());
-        if present == exported {
-            return Ok(());
-        }
-        let detail = format!(
+        let detail = format_args!(
             "{exported} entries were exported, but the history has {present}: entries were removed or added"
         );
-        invalid(format!("/history/{}", present.min(exported)), detail)
+        require(present == exported, format!("/history/{}", present.min(exported)), detail)
     }
 
     fn check_knowledge(&self) -> Checked {
@@ -141,9 +139,8 @@ impl Conversation {
 
 fn check_metadata(pointer: &str, metadata: &Map<String, Value>) -> Checked {
     let bytes = serde_json::to_vec(metadata).map_or(0, |json| json.len());
-    if bytes > MAX_METADATA_BYTES {
-        return invalid(pointer, format!("has {bytes} bytes; at most {MAX_METADATA_BYTES} are allowed"));
-    }
+    let detail = format_args!("has {bytes} bytes; at most {MAX_METADATA_BYTES} are allowed");
+    require(bytes <= MAX_METADATA_BYTES, pointer, detail)?;
     storable(pointer, &Value::Object(metadata.clone()))
 }
 
@@ -186,17 +183,14 @@ fn check_raw(pointer: &str, role: Role, raw: &RawBlock) -> Checked {
 }
 
 fn check_count(pointer: &str, count: usize, most: u32) -> Checked {
-    if count <= most as usize {
-        return Ok(());
-    }
-    invalid(pointer, format!("has {count} items; at most {most} are allowed"))
+    let detail = format_args!("has {count} items; at most {most} are allowed");
+    require(count <= most as usize, pointer, detail)
 }
 
 fn line(pointer: &str, line: &str, most_chars: usize) -> Checked {
     require(!line.trim().is_empty(), pointer, "must not be empty")?;
-    if line.chars().count() > most_chars {
-        return invalid(pointer, format!("must have at most {most_chars} characters"));
-    }
+    let detail = format_args!("must have at most {most_chars} characters");
+    require(line.chars().count() <= most_chars, pointer, detail)?;
     text(pointer, line, usize::MAX)
 }
 
@@ -207,17 +201,15 @@ fn non_blank_text(pointer: &str, content: &str, most_bytes: usize) -> Checked {
 }
 
 fn text(pointer: &str, text: &str, most_bytes: usize) -> Checked {
-    if text.len() > most_bytes {
-        return invalid(pointer, format!("has {} bytes; at most {most_bytes} are allowed", text.len()));
-    }
+    let detail = format_args!("has {} bytes; at most {most_bytes} are allowed", text.len());
+    require(text.len() <= most_bytes, pointer, detail)?;
     require(!text.contains('\0'), pointer, UNSTORABLE)
 }
 
 /// Checks that Postgres can store every character, all but U+0000, and that the value can be read again.
 fn storable(pointer: &str, value: &Value) -> Checked {
-    if !is_shallow(value, MAX_LEVELS + BLOCK_LEVELS) {
-        return invalid(pointer, format!("must have at most {MAX_LEVELS} lists and objects in each other"));
-    }
+    let detail = format_args!("must have at most {MAX_LEVELS} lists and objects in each other");
+    require(is_shallow(value, MAX_LEVELS + BLOCK_LEVELS), pointer, detail)?;
     require(is_storable(value), pointer, UNSTORABLE)
 }
 
@@ -233,6 +225,9 @@ fn time(pointer: &str, time: DateTime<Utc>) -> Checked {
 
 /// Maximum length of a model's name, in characters.
 const MAX_NAME_CHARS: usize = 1_000;
+
+/// The most tokens that Postgres can store.
+const MAX_TOKENS: u64 = i64::MAX.unsigned_abs();
 
 impl Conversation {
     /// Checks that the sessions cover the beginning of the history without gaps, and that each is a valid history by
@@ -266,32 +261,23 @@ impl Conversation {
         for (index, compression) in self.compressions.iter().enumerate() {
             let at = |field: &str| format!("/compressions/{index}/{field}");
             let through = compression.through_position;
-            if through == 0 || through > count {
-                let detail =
-                    format!("is {through}, but must be a position of the history, from 1 to {count}");
-                return invalid(at("through_position"), detail);
-            }
+            let detail =
+                format_args!("is {through}, but must be a position of the history, from 1 to {count}");
+            require((1..=count).contains(&through), at("through_position"), detail)?;
             let ends_session =
                 self.sessions.binary_search_by_key(&through, |session| session.last_position).is_ok();
-            let next = self.history.get(through).filter(|_| !ends_session);
-            if next.is_some_and(|next| {
-                next.content.iter().any(|block| matches!(block, Block::ToolResult { .. }))
-            }) {
-                let detail =
-                    format!("is {through}, between a tool call and its result: neither can be sent alone");
-                return invalid(at("through_position"), detail);
-            }
+            let mut next = self.history.get(through).filter(|_| !ends_session).into_iter();
+            let splits =
+                next.any(|next| next.content.iter().any(|of| matches!(of, Block::ToolResult { .. })));
+            let detail =
+                format_args!("is {through}, between a tool call and its result: neither can be sent alone");
+            require(!splits, at("through_position"), detail)?;
             non_blank_text(&at("summary"), &compression.summary, usize::MAX)?;
-            for (field, entries) in
-                [("entries_before", compression.entries_before), ("entries_after", compression.entries_after)]
-            {
-                check_at_most(&at(field), entries.into(), i32::MAX.unsigned_abs().into())?;
-            }
-            for (field, tokens) in
-                [("tokens_before", compression.tokens_before), ("tokens_after", compression.tokens_after)]
-            {
-                check_at_most(&at(field), tokens, i64::MAX.unsigned_abs())?;
-            }
+            let most_entries = i32::MAX.unsigned_abs().into();
+            check_at_most(&at("entries_before"), compression.entries_before.into(), most_entries)?;
+            check_at_most(&at("entries_after"), compression.entries_after.into(), most_entries)?;
+            check_at_most(&at("tokens_before"), compression.tokens_before, MAX_TOKENS)?;
+            check_at_most(&at("tokens_after"), compression.tokens_after, MAX_TOKENS)?;
             let model = compression.model.as_deref();
             model.map_or(Ok(()), |model| line(&at("model"), model, MAX_NAME_CHARS))?;
             time(&at("created_at"), compression.created_at)?;
@@ -307,19 +293,12 @@ impl Conversation {
         let (named, mut seen) = (self.referenced_results(), BTreeSet::new());
         for (index, result) in self.results.iter().enumerate() {
             let at = |field: &str| format!("/results/{index}/{field}");
-            if !named.contains(&result.id) {
-                let detail = format!(
-                    "is {}, but no entry and no summary refers to it: leave the result out",
-                    result.id
-                );
-                return invalid(at("id"), detail);
-            }
-            if !seen.insert(result.id) {
-                return invalid(
-                    at("id"),
-                    format!("is {}, which is the id of another result already", result.id),
-                );
-            }
+            let id = result.id;
+            let detail =
+                format_args!("is {id}, but no entry and no summary refers to it: leave the result out");
+            require(named.contains(&id), at("id"), detail)?;
+            let detail = format_args!("is {id}, which is the id of another result already");
+            require(seen.insert(id), at("id"), detail)?;
             text(&at("call_id"), &result.call_id, usize::MAX)?;
             text(&at("tool"), &result.tool, usize::MAX)?;
             text(&at("content"), &result.content, usize::MAX)?;
@@ -338,52 +317,33 @@ fn check_range(
     let ClosedSession { first_position: first, last_position: last, .. } = *session;
     let next = before.map_or(1, |before| before.last_position + 1);
     if first != next {
-        let detail = match before {
-            None => format!("is {first}, but must be 1: the first session begins with the first entry"),
-            Some(before) if first < next => format!(
-                "is {first}, but must be {next}: the session before it ends with {}, and no entry belongs to two sessions",
-                before.last_position
-            ),
-            Some(_) => {
-                format!("is {first}, but must be {next}: the entries from {next} on belong to no session")
+        let why = match before.map(|before| before.last_position) {
+            None => "the first session begins with the first entry".to_owned(),
+            Some(end) if first < next => {
+                format!("the session before it ends with {end}, and no entry belongs to two sessions")
             }
+            Some(_) => format!("the entries from {next} on belong to no session"),
         };
-        return invalid(at("first_position"), detail);
+        return invalid(at("first_position"), format!("is {first}, but must be {next}: {why}"));
     }
-    if last < first {
-        return invalid(
-            at("last_position"),
-            format!("is {last}, but must not be less than `first_position`, which is {first}"),
-        );
-    }
-    if last > entries {
-        return invalid(
-            at("last_position"),
-            format!("is {last}, but the history has only {entries} entries"),
-        );
-    }
-    Ok(())
+    let less = format_args!("is {last}, but must not be less than `first_position`, which is {first}");
+    require(last >= first, at("last_position"), less)?;
+    let more = format_args!("is {last}, but the history has only {entries} entries");
+    require(last <= entries, at("last_position"), more)
 }
 
 /// The error for a session that is not a valid history by itself, although the whole history is valid.
 fn not_alone(at: &impl Fn(&str) -> String, session: &ClosedSession, fault: &Fault) -> Checked {
     let ClosedSession { first_position: first, last_position: last, .. } = session;
-    match fault {
-        Fault::Unanswered { id, .. } => invalid(
-            at("last_position"),
-            format!(
-                "is {last}, but the result of the tool call `{id}` comes after it: include it in the session"
-            ),
-        ),
-        Fault::BeginsWithAssistant => invalid(
-            at("first_position"),
-            format!("is {first}, an answer: a session must begin with a message of the user"),
-        ),
-        fault => invalid(
-            at("first_position"),
-            format!("is {first}, but the session is not a valid history by itself: {fault}"),
-        ),
+    if let Fault::Unanswered(_, id) = fault {
+        let why = format!("the result of the tool call `{id}` comes after it: include it in the session");
+        return invalid(at("last_position"), format!("is {last}, but {why}"));
     }
+    let detail = match fault {
+        Fault::BeginsWithAssistant => "an answer: a session must begin with a message of the user".to_owned(),
+        fault => format!("but the session is not a valid history by itself: {fault}"),
+    };
+    invalid(at("first_position"), format!("is {first}, {detail}"))
 }
 
 fn check_summary(at: &impl Fn(&str) -> String, session: &ClosedSession, entries: &[HistoryEntry]) -> Checked {
@@ -403,13 +363,10 @@ fn check_summary(at: &impl Fn(&str) -> String, session: &ClosedSession, entries:
     let blocks = entries.iter().flat_map(|entry| &entry.content);
     let countable =
         blocks.filter(|block| matches!(block, Block::Text { .. } | Block::ToolUse { .. })).count();
-    if usize::try_from(messages).map_or(true, |messages| messages > countable) {
-        let detail = format!(
-            "is {messages}, but its entries have only {countable} texts and tool calls that can be messages"
-        );
-        return invalid(at("message_count"), detail);
-    }
-    check_at_most(&at("token_count"), tokens, i64::MAX.unsigned_abs())
+    let can_be = usize::try_from(messages).is_ok_and(|messages| messages <= countable);
+    let why = format!("its entries have only {countable} texts and tool calls that can be messages");
+    require(can_be, at("message_count"), format_args!("is {messages}, but {why}"))?;
+    check_at_most(&at("token_count"), tokens, MAX_TOKENS)
 }
 
 fn check_times(
@@ -464,9 +421,7 @@ impl Conversation {
         }
         Ok(())
     }
-}
 
-impl Conversation {
     /// Checks that the files can be those of one workspace.
     fn check_files(&self) -> Checked {
         let (mut files, mut folders) = (BTreeSet::new(), BTreeSet::new());
@@ -477,9 +432,7 @@ impl Conversation {
                 Ok(path) => path,
                 Err(error) => return invalid(at("/path"), error.to_string()),
             };
-            if path.as_str() != file.path {
-                return invalid(at("/path"), format!("must be written `{path}`"));
-            }
+            require(path.as_str() == file.path, at("/path"), format_args!("must be written `{path}`"))?;
             require(files.insert(file.path.as_str()), at("/path"), "is the path of an earlier file, too")?;
             text(&at("/content"), &file.content, MAX_FILE_BYTES)?;
             time(&at("/created_at"), file.created_at)?;
@@ -500,11 +453,8 @@ impl Conversation {
         check_count("/files", self.files.len(), limits.max_files)?;
         let bytes: u64 =
             self.files.iter().map(|file| u64::try_from(file.content.len()).unwrap_or(u64::MAX)).sum();
-        if bytes > limits.max_bytes {
-            let detail = format!("have {bytes} bytes; at most {} are allowed", limits.max_bytes);
-            return invalid("/files", detail);
-        }
-        Ok(())
+        let detail = format_args!("have {bytes} bytes; at most {} are allowed", limits.max_bytes);
+        require(bytes <= limits.max_bytes, "/files", detail)
     }
 }
 

@@ -13,7 +13,6 @@
 //! one more. Reading takes one away again, so what was exported is imported unchanged.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use serde_json::{Map, Value};
 
@@ -25,7 +24,8 @@ const MAX_FAULTS: usize = 20;
 const FORMULA: [char; 10] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '＠'];
 
 /// What is wrong with a CSV text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}{}: {reason}", .column.iter().map(|name| format!(", column `{name}`")).collect::<String>())]
 pub struct CsvFault {
     /// The line in which the record begins, from 1.
     pub line: u64,
@@ -33,16 +33,6 @@ pub struct CsvFault {
     pub column: Option<String>,
     /// What is wrong and what is allowed, as a clause.
     pub reason: String,
-}
-
-impl fmt::Display for CsvFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, column, reason } = self;
-        match column {
-            Some(column) => write!(f, "line {line}, column `{column}`: {reason}"),
-            None => write!(f, "line {line}: {reason}"),
-        }
-    }
 }
 
 impl CsvFault {
@@ -75,14 +65,11 @@ impl Fields {
             Err(error) => return Err(vec![unreadable(&error)]),
         };
         let most = usize::try_from(max).unwrap_or(usize::MAX);
+        let too_many = format!("a table may have at most {max} records");
         let (mut records, mut faults) = (Vec::new(), Vec::new());
         for row in reader.byte_records() {
             let read = match row {
-                Ok(row) if records.len() >= most => Err(vec![CsvFault::of(
-                    line_of(&row),
-                    None,
-                    format!("a table may have at most {max} records"),
-                )]),
+                Ok(row) if records.len() >= most => Err(vec![CsvFault::of(line_of(&row), None, &*too_many)]),
                 Ok(row) => self.read_row(&columns, &row),
                 Err(error) => Err(vec![unreadable(&error)]),
             };
@@ -90,10 +77,7 @@ impl Fields {
                 Ok(record) => records.push(record),
                 Err(more) => faults.extend(more),
             }
-            if records.len() >= most && !faults.is_empty() {
-                break;
-            }
-            if faults.len() >= MAX_FAULTS {
+            if faults.len() >= MAX_FAULTS || (records.len() >= most && !faults.is_empty()) {
                 break;
             }
         }
@@ -117,15 +101,10 @@ impl Fields {
                 Err(fault) => faults.push(CsvFault::of(1, Some(name.trim()), fault.reason)),
             }
         }
-        let missing = self.all().iter().filter(|field| field.required);
-        for field in missing.filter(|field| !columns.iter().any(|column| column.name == field.name)) {
-            if faults.is_empty() {
-                faults.push(CsvFault::of(
-                    1,
-                    Some(&field.name),
-                    "is missing, and each record must have a value",
-                ));
-            }
+        let has = |name: &str| columns.iter().any(|column| column.name == name);
+        let missing = self.all().iter().find(|field| field.required && !has(&field.name));
+        if let Some(field) = missing.filter(|_| faults.is_empty()) {
+            faults.push(CsvFault::of(1, Some(&field.name), "is missing, and each record must have a value"));
         }
         faults.truncate(MAX_FAULTS);
         if faults.is_empty() { Ok(columns) } else { Err(faults) }

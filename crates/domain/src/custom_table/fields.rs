@@ -1,7 +1,5 @@
 //! [`Fields`]: the description of a table, which checks its records; one [`Field`] of it checks one value.
 
-use std::fmt;
-
 use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Utc};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
@@ -19,7 +17,8 @@ use crate::names::names;
 pub struct Fields(Vec<Field>);
 
 /// What is wrong with a field, or with a value of one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{reason}", if .field.is_empty() { String::new() } else { format!("`{}` ", .field) })]
 pub struct Fault {
     /// The name of the field; empty: the fault concerns the whole record or table.
     pub field: String,
@@ -39,16 +38,6 @@ pub enum Part {
 impl Fault {
     pub(super) fn of(field: &str, reason: impl Into<String>) -> Self {
         Self { field: field.to_owned(), reason: reason.into() }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.field.is_empty() {
-            f.write_str(&self.reason)
-        } else {
-            write!(f, "`{}` {}", self.field, self.reason)
-        }
     }
 }
 
@@ -83,10 +72,7 @@ impl Fields {
                 add(format!("needs `enum`: a list of 1 to {MAX_OPTIONS} allowed values"));
             }
             if !is_enum && !field.options.is_empty() {
-                add(format!(
-                    "has `enum`, which only a field of the type `enum` has, not `{}`",
-                    field.kind.as_str()
-                ));
+                add(format!("has `enum`, which only a field of the type `enum` has, not `{}`", field.kind));
             }
             let is_bad =
                 |text: &String| text.trim().is_empty() || text.len() > MAX_ITEM_BYTES || text.contains('\0');
@@ -150,14 +136,14 @@ impl Fields {
         zone: Option<Tz>,
         part: Part,
     ) -> Result<Map<String, Value>, Vec<Fault>> {
+        let required =
+            |field: &Field| Fault::of(&field.name, format!("is required: give {}", field.allowed()));
         let (mut stored, mut faults) = (Map::new(), Vec::new());
         for (name, value) in values {
             match self.named(name) {
                 Err(fault) => faults.push(fault),
                 Ok(field) if value.is_null() => match part {
-                    Part::Changes if field.required => {
-                        faults.push(Fault::of(name, format!("is required: give {}", field.allowed())));
-                    }
+                    Part::Changes if field.required => faults.push(required(field)),
                     Part::Changes => drop(stored.insert(name.clone(), Value::Null)),
                     Part::Whole => {}
                 },
@@ -170,12 +156,7 @@ impl Fields {
         let is_missing = |field: &&Field| {
             part == Part::Whole && field.required && values.get(&field.name).is_none_or(Value::is_null)
         };
-        faults.extend(
-            self.0
-                .iter()
-                .filter(is_missing)
-                .map(|field| Fault::of(&field.name, format!("is required: give {}", field.allowed()))),
-        );
+        faults.extend(self.0.iter().filter(is_missing).map(required));
         if faults.is_empty() && stored.is_empty() {
             let names: Vec<String> = self.0.iter().map(|field| field.name.clone()).collect();
             faults.push(Fault::of("", format!("give a value for at least one of {}", quoted(&names))));

@@ -107,18 +107,8 @@ impl CustomTable {
         created_at: impl Into<Time>,
     ) -> Self {
         let (schema, created_at) = (fields.schema(), created_at.into());
-        Self {
-            id,
-            user,
-            name,
-            description,
-            fields,
-            schema,
-            records: 0,
-            bytes: 0,
-            untrusted: false,
-            created_at,
-        }
+        let (records, bytes, untrusted) = (0, 0, false);
+        Self { id, user, name, description, fields, schema, records, bytes, untrusted, created_at }
     }
 }
 

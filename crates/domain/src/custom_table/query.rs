@@ -98,46 +98,37 @@ pub fn conditions(
                 continue;
             }
         };
-        for Wanted { test, value } in tests(field, value) {
-            match test.and_then(|test| Ok((test, operand(field, test, value, zone)?))) {
+        for wanted in tests(field, value) {
+            match wanted.and_then(|(test, value)| Ok((test, operand(field, test, value, zone)?))) {
                 Ok((test, value)) => all.push(Condition { field: name.clone(), test, value }),
                 Err(reason) => faults.push(Fault::of(name, reason)),
             }
         }
     }
     if all.len() > MAX_CONDITIONS {
-        faults.push(Fault::of(
-            "",
-            format!("at most {MAX_CONDITIONS} conditions are allowed, not {}", all.len()),
-        ));
+        let reason = format!("at most {MAX_CONDITIONS} conditions are allowed, not {}", all.len());
+        faults.push(Fault::of("", reason));
     }
     if faults.is_empty() { Ok(all) } else { Err(faults) }
 }
 
-/// A test of one field; an error says which ones there are.
-struct Wanted<'v> {
-    test: Result<Test, String>,
-    value: &'v Value,
-}
-
-/// The tests of one field with their values.
-fn tests<'v>(field: &Field, value: &'v Value) -> Vec<Wanted<'v>> {
-    const TRUE: &Value = &Value::Bool(true);
-    let one = |test, value| vec![Wanted { test: Ok(test), value }];
-    match value {
+/// The tests of one field with their values; an error says which tests there are.
+fn tests<'v>(field: &Field, value: &'v Value) -> Vec<Result<(Test, &'v Value), String>> {
+    let of_list = field.kind == FieldType::List;
+    vec![Ok(match value {
         Value::Object(tests) => {
-            let test = |name: &String| {
-                let names: Vec<&str> = Test::ALL.iter().map(|test| test.as_str()).collect();
-                let unknown = || format!("has no test `{name}`; there are: {}", names.join(", "));
-                Test::from_name(name).ok_or_else(unknown)
+            let test = |(name, value): (&String, &'v Value)| {
+                let names = || Test::ALL.map(Test::as_str).join(", ");
+                let unknown = || format!("has no test `{name}`; there are: {}", names());
+                Ok((Test::from_name(name).ok_or_else(unknown)?, value))
             };
-            tests.iter().map(|(name, value)| Wanted { test: test(name), value }).collect()
+            return tests.iter().map(test).collect();
         }
-        Value::Null => one(Test::Empty, TRUE),
-        value if field.kind == FieldType::List && !value.is_array() => one(Test::Contains, value),
-        value if value.is_array() && field.kind != FieldType::List => one(Test::In, value),
-        value => one(Test::Eq, value),
-    }
+        Value::Null => (Test::Empty, &Value::Bool(true)),
+        value if of_list && !value.is_array() => (Test::Contains, value),
+        value if value.is_array() && !of_list => (Test::In, value),
+        value => (Test::Eq, value),
+    })]
 }
 
 /// The value of a test, as values of the field are stored.
@@ -213,14 +204,11 @@ impl Aggregate {
             (Function::Count, _) => {}
             (_, None) => return Err(Fault::of("", format!("`{name}` needs a field"))),
             (Function::Sum | Function::Avg, Some(kind)) if !kind.is_number() => {
-                let reason = format!("has the type {}; `{name}` needs a number or an integer", kind.as_str());
+                let reason = format!("has the type {kind}; `{name}` needs a number or an integer");
                 return Err(Fault::of(field_name, reason));
             }
             (_, Some(kind)) if !kind.is_ordered() => {
-                return Err(Fault::of(
-                    field_name,
-                    format!("has the type {}, which has no `{name}`", kind.as_str()),
-                ));
+                return Err(Fault::of(field_name, format!("has the type {kind}, which has no `{name}`")));
             }
             _ => {}
         }

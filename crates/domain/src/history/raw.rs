@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// A block as its provider sent it, to be sent back byte for byte to that provider and to no other.
@@ -50,16 +51,7 @@ impl RawBlock {
 /// Reads a raw block; a value of an unrecognised shape is read as `None`, because a history must stay
 /// readable.
 pub(super) fn recognised<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawBlock>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Stored {
-        Recognised(RawBlock),
-        Unrecognised(serde::de::IgnoredAny),
-    }
-    Ok(match Option::<Stored>::deserialize(deserializer)? {
-        Some(Stored::Recognised(raw)) => Some(raw),
-        Some(Stored::Unrecognised(_)) | None => None,
-    })
+    Ok(RawBlock::deserialize(Value::deserialize(deserializer)?).ok())
 }
 
 // Which raw blocks may be sent to a provider.
@@ -186,10 +178,8 @@ fn check_type(json: &str, types: &[&str], is_responses: bool) -> Result<(), Stri
     let kind = fields.0.iter().find(|(name, _)| name == "type").map(|(_, kind)| *kind);
     let kind: String = kind.and_then(|kind| serde_json::from_str(kind.get()).ok()).unwrap_or_default();
     if !types.contains(&kind.as_str()) {
-        return Err(format!(
-            "a block of type `{kind}` cannot be sent back; allowed types: {}",
-            types.join(", ")
-        ));
+        let allowed = types.join(", ");
+        return Err(format!("a block of type `{kind}` cannot be sent back; allowed types: {allowed}"));
     }
     for (name, value) in fields.0 {
         match (&*name, value.get()) {
@@ -207,9 +197,9 @@ fn check_fields(json: &str, names: &[&str]) -> Result<(), String> {
     let fields: Fields<'_> = read(json)?;
     for (name, value) in fields.0 {
         if !names.contains(&&*name) {
+            let allowed = names.join(", ");
             return Err(format!(
-                "a block with the field `{name}` cannot be sent back; allowed fields: {}",
-                names.join(", ")
+                "a block with the field `{name}` cannot be sent back; allowed fields: {allowed}"
             ));
         }
         content(value, false)?;

@@ -3,14 +3,20 @@
 //! What had been skipped or failed because of the step gets another chance: the steps that depend on it, and the containers that
 //! it is in. This is the only way in which a settled step changes.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 
-use super::document::{Document, Step};
+use super::document::Document;
 use super::patch::was_left_out;
+use super::resolve::{self, Place};
 use super::state::{Failure, State, States, Status};
 
 /// Code of a step that a person has skipped: what depends on it goes on.
 pub const SKIPPED_BY_HAND: &str = "by_hand";
+
+/// The states that change, by path.
+type Changed = BTreeMap<String, State>;
 
 /// Why a step cannot be repeated or skipped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,13 +39,11 @@ pub fn repeat(
     states: &States,
     path: &str,
     now: DateTime<Utc>,
-) -> Result<States, ByHandError> {
+) -> Result<Changed, ByHandError> {
     let trail = trail(document, states, path)?;
     let state = states.get(path).cloned().unwrap_or_default();
     match (state.status, trail.last()) {
-        (Status::Retrying, _) => {
-            Ok(States::from_iter([(path.to_owned(), State { due: Some(now), ..state })]))
-        }
+        (Status::Retrying, _) => Ok(Changed::from([(path.to_owned(), State { due: Some(now), ..state })])),
         (Status::Failed | Status::Cancelled, Some(place)) if place.step.action.is_container() => {
             let reason = format!("`{path}` has steps of its own: repeat the one that failed");
             Err(ByHandError::Status(reason))
@@ -58,7 +62,7 @@ pub fn repeat(
 ///
 /// # Errors
 /// There is no such step, or it runs, or has succeeded or been skipped.
-pub fn skip(document: &Document, states: &States, path: &str) -> Result<States, ByHandError> {
+pub fn skip(document: &Document, states: &States, path: &str) -> Result<Changed, ByHandError> {
     let trail = trail(document, states, path)?;
     let state = states.get(path).cloned().unwrap_or_default();
     match state.status {
@@ -78,56 +82,33 @@ pub fn skip(document: &Document, states: &States, path: &str) -> Result<States, 
     }
 }
 
-/// A step on the way to another, with its list.
-struct Place<'d> {
-    path: String,
-    prefix: String,
-    list: &'d [Step],
-    step: &'d Step,
-}
-
-/// The containers of a step, the outermost first, and the step itself.
+/// The containers of a step, the outermost first, and the step itself. Turns on the way to it must exist.
 fn trail<'d>(document: &'d Document, states: &States, path: &str) -> Result<Vec<Place<'d>>, ByHandError> {
-    let mut lists: Vec<&'d [Step]> = vec![&document.steps];
-    let (mut prefix, mut chain) = (String::new(), Vec::new());
-    for part in path.split('.') {
-        let (id, turn) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
-            Some((id, turn)) => (id, Some(turn.parse::<usize>().map_err(|_| ByHandError::Unknown)?)),
-            None => (part, None),
-        };
-        let found = lists.iter().find_map(|list| Some((*list, list.iter().find(|step| step.id == id)?)));
-        let (list, step) = found.ok_or(ByHandError::Unknown)?;
-        let here = format!("{prefix}{id}");
-        if turn.is_some_and(|turn| states.get(&here).is_none_or(|state| state.turns.len() <= turn)) {
-            return Err(ByHandError::Unknown);
-        }
-        chain.push(Place { path: here, prefix: prefix.clone(), list, step });
-        prefix.push_str(part);
-        prefix.push('.');
-        lists = step.lists();
-    }
-    // A turn is not a step.
-    if path.ends_with(']') { Err(ByHandError::Unknown) } else { Ok(chain) }
+    let has_begun = |place: &Place<'_>| {
+        place.turn.is_none_or(|turn| states.get(&place.path()).is_some_and(|state| turn < state.turns.len()))
+    };
+    let found = resolve::trail(document, path).filter(|trail| trail.iter().all(has_begun));
+    found.ok_or(ByHandError::Unknown)
 }
 
 /// The step gets the state, and what settled because of it is open again.
-fn reopened(trail: &[Place<'_>], states: &States, path: &str, state: State) -> Result<States, ByHandError> {
-    let mut changed = States::from_iter([(path.to_owned(), state)]);
+fn reopened(trail: &[Place<'_>], states: &States, path: &str, state: State) -> Result<Changed, ByHandError> {
+    let mut changed = Changed::from([(path.to_owned(), state)]);
     for place in trail.iter().rev() {
-        let container = states.get(&place.path).filter(|_| place.path != path);
+        let here = place.path();
+        let container = states.get(&here).filter(|_| here != path);
         match container.map(|state| (state.status, state)) {
             None | Some((Status::Pending | Status::Running, _)) => {}
             Some((Status::Failed, state)) => {
                 let running = State { status: Status::Running, error: None, ..state.clone() };
-                *changed.of(&place.path) = running;
+                changed.insert(here, running);
             }
             Some((other, _)) => {
-                let reason = format!("`{}`, which contains it, is {other}", place.path);
-                return Err(ByHandError::Status(reason));
+                return Err(ByHandError::Status(format!("`{here}`, which contains it, is {other}")));
             }
         }
         for id in waiting(place, states) {
-            *changed.of(&format!("{}{id}", place.prefix)) = State::default();
+            changed.insert(format!("{}{id}", place.prefix), State::default());
         }
     }
     Ok(changed)
@@ -188,7 +169,7 @@ mod tests {
         (document, states)
     }
 
-    fn statuses(states: &States) -> Vec<(&str, Status)> {
+    fn statuses(states: &Changed) -> Vec<(&str, Status)> {
         states.iter().map(|(path, state)| (path.as_str(), state.status)).collect()
     }
 

@@ -136,11 +136,8 @@ fn line(step: &Step, path: &str, depth: usize, states: &States, heading: Heading
     let is = |wanted: Status| waits.iter().any(|(_, state)| state.status == wanted && state.due.is_some());
     if !is(Status::Running) && (is(Status::Asking) || is(Status::Retrying)) {
         line.status = LineStatus::Waiting;
-        line.retry_at = waits
-            .iter()
-            .filter(|(_, state)| state.status == Status::Retrying)
-            .filter_map(|(_, state)| state.due)
-            .min();
+        let retrying = waits.iter().filter(|(_, state)| state.status == Status::Retrying);
+        line.retry_at = retrying.filter_map(|(_, state)| state.due).min();
         line.question_id = waits.iter().find_map(|(path, _)| heading.questions.get(*path)).cloned();
     }
     line
@@ -161,11 +158,10 @@ fn detail(step: &Step, path: &str, state: &State, states: &States) -> Option<Str
     let error = state.error.as_ref();
     let detail = match (state.status, &step.action) {
         (Status::Running | Status::Succeeded, Action::Loop { test, max, steps, .. }) => {
-            let is_done = |turn: &usize| {
-                let settled =
-                    |step: &Step| status(states, &format!("{path}[{turn}].{}", step.id)).is_settled();
-                steps.iter().all(settled)
+            let is_settled = |step: &Step, turn: &usize| {
+                status(states, &format!("{path}[{turn}].{}", step.id)).is_settled()
             };
+            let is_done = |turn: &usize| steps.iter().all(|step| is_settled(step, turn));
             let all = state.turns.len();
             let of = if test.is_some() && state.status == Status::Running { *max } else { all };
             format!("{} of {of}", (0..all).filter(is_done).count())
@@ -231,21 +227,13 @@ impl Shown {
             let Some(step) = find(document, &old.id) else { continue };
             let new = line(step, &old.id, old.depth, states, heading);
             done = done + usize::from(new.is_done()) - usize::from(old.is_done());
-            let members =
-                |line: &Line| (line.detail.is_some(), line.retry_at.is_some(), line.question_id.is_some());
-            if members(old) == members(&new) {
-                let fields = [
-                    ("status", json!(old.status), json!(new.status)),
-                    ("detail", json!(old.detail), json!(new.detail)),
-                    ("retry_at", json!(old.retry_at), json!(new.retry_at)),
-                    ("question_id", json!(old.question_id), json!(new.question_id)),
-                ];
-                for (name, _, value) in fields.into_iter().filter(|(_, old, new)| old != new) {
-                    replace(format!("/steps/{at}/{name}"), value);
+            match (json!(old), json!(new)) {
+                (Value::Object(before), Value::Object(after)) if before.keys().eq(after.keys()) => {
+                    let changed = after.into_iter().filter(|(name, value)| before.get(name) != Some(value));
+                    changed.for_each(|(name, value)| replace(format!("/steps/{at}/{name}"), value));
                 }
-            } else {
                 // A member that is not there cannot be replaced.
-                replace(format!("/steps/{at}"), json!(new));
+                (_, after) => replace(format!("/steps/{at}"), after),
             }
             *old = new;
         }
@@ -337,17 +325,16 @@ pub fn ended(list: &Checklist, states: &States, end: &End, untrusted: bool) -> S
             attribute(&line.title),
             line.status.as_str()
         );
-        let result = states
-            .get(&line.id)
-            .map(|state| &state.result)
-            .filter(|result| is_work(&line.kind) && !result.is_null());
-        let (kept, is_cut) = result.map_or((String::new(), false), |result| begin(result, RESULT.min(left)));
+        let (kept, is_cut) = match states.get(&line.id) {
+            Some(State { result, .. }) if is_work(&line.kind) && !result.is_null() => {
+                begin(result, RESULT.min(left))
+            }
+            _ => (String::new(), false),
+        };
         left -= kept.chars().count().min(left);
-        let detail = line
-            .detail
-            .as_deref()
-            .filter(|_| matches!(line.status, LineStatus::Failed | LineStatus::Skipped));
-        if let Some(detail) = detail {
+        if let Some(detail) = &line.detail
+            && matches!(line.status, LineStatus::Failed | LineStatus::Skipped)
+        {
             text += &format!(" reason=\"{}\"", attribute(detail));
         }
         text += if is_cut { " cut=\"true\">" } else { ">" };

@@ -25,10 +25,7 @@ pub fn deadline(
     after: Option<DateTime<Utc>>,
     now: DateTime<Utc>,
 ) -> DateTime<Utc> {
-    let left = match before {
-        Some(until) => deadline - until,
-        None => deadline - now,
-    };
+    let left = deadline - before.unwrap_or(now);
     match (before, after) {
         (None, None) => deadline,
         (Some(before), Some(after)) if before == after => deadline,

@@ -2,12 +2,10 @@
 //! plans are made of.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::parse;
 use super::parse::Reader;
 use crate::autonomy::Autonomy;
 use crate::question::schema;
@@ -178,23 +176,12 @@ impl Document {
     /// Every problem found, at most 20.
     pub fn parse(json: &str, offer: Offer<'_>) -> Result<Self, Vec<Problem>> {
         if json.len() > MAX_BYTES {
-            return Err(vec![Problem::new(
-                "",
-                format!("has {} bytes, at most {MAX_BYTES} are allowed", json.len()),
-            )]);
+            let reason = format!("has {} bytes, at most {MAX_BYTES} are allowed", json.len());
+            return Err(vec![Problem::new("", reason)]);
         }
         let value: Value = serde_json::from_str(json)
             .map_err(|error| vec![Problem::new("", format!("is not JSON: {error}"))])?;
-        let mut reader = Reader::new(offer);
-        let document = reader.document(&value);
-        let mut problems = reader.problems;
-        match document {
-            Some(mut document) if problems.is_empty() => {
-                parse::check_dependencies(&mut document, &mut problems);
-                if problems.is_empty() { Ok(document) } else { Err(problems) }
-            }
-            _ => Err(problems),
-        }
+        Reader::new(offer).read(&value)
     }
 }
 
@@ -226,7 +213,9 @@ settings! {
 }
 
 /// Something wrong in a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+// The pointer of the whole document is empty.
+#[error("{}{message}", if .pointer.is_empty() { String::new() } else { format!("{}: ", .pointer) })]
 pub struct Problem {
     /// JSON pointer to the value.
     pub pointer: String,
@@ -240,20 +229,10 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The pointer of the whole document is empty.
-        match self.pointer.as_str() {
-            "" => f.write_str(&self.message),
-            pointer => write!(f, "{pointer}: {}", self.message),
-        }
-    }
-}
-
-/// A name that does not exist, those that do, and the most similar one.
 /// Names that an error lists.
 const MAX_NAMES: usize = 50;
 
+/// A name that does not exist, those that do, and the most similar one.
 pub(super) fn unknown(what: &str, given: &str, existing: &[&str]) -> String {
     let given: String = given.chars().take(64).collect();
     let rated = existing.iter().map(|name| (strsim::damerau_levenshtein(&given, name), *name));

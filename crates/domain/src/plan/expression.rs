@@ -1,7 +1,7 @@
 //! Conditions and templates: minijinja with fuel and without includes, macros and loaders. No other module calls minijinja.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{Error as IoError, Write};
 use std::sync::LazyLock;
 
@@ -230,16 +230,9 @@ fn nested(argument: &Value, context: &Value, depth: usize) -> Result<Value, Expr
 /// The names that an expression or template takes from its context.
 pub(crate) fn names(source: &str, is_template: bool) -> Result<BTreeSet<String>, ExpressionError> {
     limited(source, if is_template { TEMPLATE } else { EXPRESSION })?;
-    let compiles = |source: &str| match is_template {
-        true => {
-            let template = ENVIRONMENT.template_from_named_str("text", source).map_err(wrong)?;
-            Ok(template.undeclared_variables(false))
-        }
-        false => Ok(ENVIRONMENT.compile_expression(source).map_err(wrong)?.undeclared_variables(false)),
-    };
-    let mut found = compiles(source)?;
+    let mut found = variables(source, is_template, false).map_err(wrong)?;
     if source.contains(':') {
-        found.extend(compiles(&without_slices(source, is_template))?);
+        found.extend(variables(&without_slices(source, is_template), is_template, false).map_err(wrong)?);
     }
     Ok(found.into_iter().filter(|name| !ENVIRONMENT.globals().any(|(global, _)| global == name)).collect())
 }
@@ -247,13 +240,14 @@ pub(crate) fn names(source: &str, is_template: bool) -> Result<BTreeSet<String>,
 /// The names that an expression or template takes from its context, with the fields that it reads of them: `event.data.n`.
 /// Empty if it cannot be compiled.
 pub(super) fn nested_names(source: &str, is_template: bool) -> BTreeSet<String> {
-    let names = match is_template {
-        true => ENVIRONMENT
-            .template_from_named_str("text", source)
-            .map(|template| template.undeclared_variables(true)),
-        false => ENVIRONMENT.compile_expression(source).map(|compiled| compiled.undeclared_variables(true)),
-    };
-    names.unwrap_or_default().into_iter().collect()
+    variables(source, is_template, true).unwrap_or_default().into_iter().collect()
+}
+
+fn variables(source: &str, is_template: bool, nested: bool) -> Result<HashSet<String>, minijinja::Error> {
+    Ok(match is_template {
+        true => ENVIRONMENT.template_from_named_str("text", source)?.undeclared_variables(nested),
+        false => ENVIRONMENT.compile_expression(source)?.undeclared_variables(nested),
+    })
 }
 
 /// Refuses to grow beyond so many bytes.
@@ -287,8 +281,8 @@ pub(super) type Origins = BTreeMap<String, String>;
 
 /// A part of a template.
 enum Part {
+    /// A text or a comment.
     Text,
-    Comment,
     Insertion,
     Statement,
 }
@@ -371,7 +365,7 @@ fn parts(source: &str) -> Vec<(Part, &str)> {
         let (part, (block, after)) = match from.as_bytes().get(1) {
             Some(b'{') => (Part::Insertion, split(from, "}}")),
             Some(b'%') => (Part::Statement, split(from, "%}")),
-            Some(_) => (Part::Comment, from.split_at(from.find("#}").map_or(from.len(), |end| end + 2))),
+            Some(_) => (Part::Text, from.split_at(from.find("#}").map_or(from.len(), |end| end + 2))),
             None => break,
         };
         parts.push((part, block));
@@ -416,8 +410,7 @@ fn statement(block: &str, origins: &mut Origins, raw: bool) -> bool {
         && let Some(step) = found(value, origins)
     {
         let names = identifiers(names.trim_start_matches(word));
-        let new: Vec<(String, String)> = names.map(|name| (name.to_owned(), step.clone())).collect();
-        origins.extend(new);
+        origins.extend(names.map(|name| (name.to_owned(), step.clone())));
     }
     raw
 }

@@ -9,8 +9,7 @@ use serde_json::{Map, Value, json};
 use super::by_hand::SKIPPED_BY_HAND;
 use super::document::{Action, Document, Join, MAX_STEPS, OnError, Step};
 use super::expression;
-use super::resolve::step as find;
-use super::resolve::visible;
+use super::resolve::{step as find, visible};
 use super::state::{Advance, Failure, Given, State, States, Status, fail, is_moving, status};
 
 /// How steps of a container have ended.
@@ -45,27 +44,19 @@ impl Frontier {
         let places = by_id(steps);
         let after: Vec<_> = steps.iter().map(|step| places_after(step, &places)).collect();
         let mut waiting = vec![Vec::new(); steps.len()];
-        for (place, other) in
-            after.iter().enumerate().flat_map(|(place, after)| after.iter().map(move |of| (place, *of)))
-        {
-            if let Some(waiting) = waiting.get_mut(other) {
-                waiting.push(place);
-            }
+        for (place, after) in after.iter().enumerate() {
+            after.iter().for_each(|other| waiting[*other].push(place));
         }
         let now: Vec<Status> = steps.iter().map(|step| status(states, &step.id)).collect();
-        let of = |place: usize| now.get(place).copied().unwrap_or_default();
-        let waits: Vec<_> = after
-            .iter()
-            .map(|after| after.iter().filter(|other| !of(**other).is_settled()).count())
-            .collect();
-        let is_in_vain = |other: &usize| of(*other).is_settled() && of(*other) != Status::Succeeded;
+        let is_open = |place: &usize| !now[*place].is_settled();
+        let waits: Vec<_> =
+            after.iter().map(|after| after.iter().filter(|other| is_open(other)).count()).collect();
+        let is_in_vain = |other: &usize| !is_open(other) && now[*other] != Status::Succeeded;
         // What waits for a step that was repeated by hand may have begun long ago.
         let is_looked_at = |place: &usize| {
-            of(*place) != Status::Pending
-                || waits.get(*place) == Some(&0)
-                || after.get(*place).is_some_and(|after| after.iter().any(is_in_vain))
+            now[*place] != Status::Pending || waits[*place] == 0 || after[*place].iter().any(is_in_vain)
         };
-        let open: Vec<usize> = (0..steps.len()).filter(|place| !of(*place).is_settled()).collect();
+        let open: Vec<usize> = (0..steps.len()).filter(is_open).collect();
         let ready = open.iter().copied().filter(is_looked_at).collect();
         Self { ready, after, waiting, waits, open: open.len() }
     }
@@ -78,11 +69,6 @@ impl Frontier {
 
     pub(super) fn is_done(&self) -> bool {
         self.open == 0
-    }
-
-    /// The next place to look at.
-    fn next(&self, from: usize) -> Option<usize> {
-        self.ready.range(from..).next().copied()
     }
 
     /// Takes out what has settled since the last walk.
@@ -120,7 +106,7 @@ impl Frontier {
 }
 
 /// The places of the steps that this one waits for, in order.
-fn places_after(step: &Step, places: &HashMap<&str, usize>) -> Vec<usize> {
+pub(super) fn places_after(step: &Step, places: &HashMap<&str, usize>) -> Vec<usize> {
     let mut after: Vec<usize> = step.after.iter().filter_map(|id| places.get(id.as_str()).copied()).collect();
     after.sort_unstable();
     after.dedup();
@@ -139,7 +125,7 @@ pub(super) struct Machine<'m, 'g> {
 }
 
 /// The places of steps in their list.
-fn by_id(steps: &[Step]) -> HashMap<&str, usize> {
+pub(super) fn by_id(steps: &[Step]) -> HashMap<&str, usize> {
     steps.iter().enumerate().map(|(place, step)| (step.id.as_str(), place)).collect()
 }
 
@@ -148,7 +134,7 @@ impl<'m> Machine<'m, '_> {
     pub(super) fn outermost(&mut self, frontier: &mut Frontier, scope: &Value) {
         let steps: &'m [Step] = &self.document.steps;
         let mut from = 0;
-        while let Some(place) = frontier.next(from).filter(|_| self.stop.is_none()) {
+        while let Some(place) = frontier.ready.range(from..).next().copied().filter(|_| self.stop.is_none()) {
             from = place + 1;
             let Some(step) = steps.get(place) else { return };
             let after = frontier.after.get(place).into_iter().flatten().filter_map(|other| steps.get(*other));
@@ -279,16 +265,13 @@ impl<'m> Machine<'m, '_> {
         }
         let mut state = self.states.get(path).cloned().unwrap_or_default();
         state.attempt += 1;
-        state.status = Status::Running;
-        let seconds = match &step.action {
-            Action::Input { expires_s, .. } => {
-                state.status = Status::Asking;
-                *expires_s
-            }
-            _ => step.timeout_s.unwrap_or(60),
+        let (status, seconds) = match &step.action {
+            Action::Input { expires_s, .. } => (Status::Asking, *expires_s),
+            _ => (Status::Running, step.timeout_s.unwrap_or(60)),
         };
-        state.due =
-            (!step.action.is_container()).then(|| self.given.now + TimeDelta::seconds(seconds.into()));
+        state.status = status;
+        let due = self.given.now + TimeDelta::seconds(seconds.into());
+        state.due = (!step.action.is_container()).then_some(due);
         match decided(&step.action, scope) {
             Ok(turns) if !self.has_room(step, turns.len()) => return self.too_many(step, path),
             Ok(turns) => state.turns = turns,
@@ -313,19 +296,13 @@ impl<'m> Machine<'m, '_> {
     }
 
     fn too_many(&mut self, step: &Step, path: &str) {
-        self.invalid(
-            step,
-            path,
-            format!("the turns of all loops have more than {MAX_STEPS} steps: limit the list"),
-        );
+        let message = format!("the turns of all loops have more than {MAX_STEPS} steps: limit the list");
+        self.invalid(step, path, message);
     }
 
     fn due(&mut self, step: &Step, path: &str) {
-        let Some(state) =
-            self.states.get(path).filter(|state| state.due.is_some_and(|due| due <= self.given.now))
-        else {
-            return;
-        };
+        let is_due = |state: &&State| state.due.is_some_and(|due| due <= self.given.now);
+        let Some(state) = self.states.get(path).filter(is_due) else { return };
         match (state.status, &step.action) {
             (Status::Retrying, _) => self.begin(step, path, &Value::Null),
             (_, Action::Input { default: Some(default), .. }) => {
@@ -350,10 +327,8 @@ impl<'m> Machine<'m, '_> {
     fn container(&mut self, step: &Step, path: &str, scope: &Value) {
         match &step.action {
             Action::Condition { then, otherwise, .. } => {
-                let is_true = self
-                    .states
-                    .get(path)
-                    .is_some_and(|state| state.turns.first() == Some(&Value::Bool(true)));
+                let turns = self.states.get(path).map(|state| &state.turns[..]);
+                let is_true = matches!(turns, Some([Value::Bool(true), ..]));
                 let (taken, left) = if is_true { (then, otherwise) } else { (otherwise, then) };
                 let prefix = format!("{path}.");
                 for other in left {
@@ -382,19 +357,13 @@ impl<'m> Machine<'m, '_> {
                 Join::Any => any,
                 Join::Settled => true,
             };
-            let result = match join {
-                Join::All if matches!(step.action, Action::Condition { .. }) => last,
-                _ => steps
-                    .iter()
-                    .map(|child| {
-                        let result = self
-                            .states
-                            .get(&format!("{path}.{}", child.id))
-                            .map(|state| state.result.clone());
-                        (child.id.clone(), result.unwrap_or_default())
-                    })
-                    .collect::<Map<_, _>>()
-                    .into(),
+            let of = |child: &Step| {
+                let state = self.states.get(&format!("{path}.{}", child.id));
+                (child.id.clone(), state.map(|state| state.result.clone()).unwrap_or_default())
+            };
+            let result = match step.action {
+                Action::Condition { .. } => last,
+                _ => steps.iter().map(of).collect::<Map<_, _>>().into(),
             };
             self.close(step, path, ok, result);
         }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::document::Problem;
 use super::expression::{ExpressionError, compute, is_plain, nested_names};
+use crate::question::schema::below;
 
 /// What is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,11 +54,9 @@ pub fn evaluate_elsewhere(elsewhere: Elsewhere) {
 /// Answers the request of another process: an [`Evaluation`] as JSON. The answer is its result as JSON: `{"Ok": …}` or
 /// `{"Err": …}`.
 pub fn answer(request: &str) -> String {
-    let wrong = |error: &dyn std::fmt::Display| Err(ExpressionError::Wrong(error.to_string()));
-    let result = match serde_json::from_str::<Evaluation<'static>>(request) {
-        Ok(evaluation) => compute(&evaluation),
-        Err(error) => wrong(&error),
-    };
+    let evaluation = serde_json::from_str::<Evaluation<'static>>(request);
+    let wrong = |error: serde_json::Error| ExpressionError::Wrong(error.to_string());
+    let result = evaluation.map_err(wrong).and_then(|evaluation| compute(&evaluation));
     serde_json::to_string(&result)
         .unwrap_or_else(|_| r#"{"Err":{"wrong":"the result is no JSON"}}"#.to_owned())
 }
@@ -87,13 +86,13 @@ fn metered(document: &Value) -> Vec<Found<'_>> {
     while let Some((pointer, name, value)) = open.pop() {
         match value {
             Value::Array(items) => {
-                open.extend(
-                    items.iter().enumerate().map(|(nth, item)| (format!("{pointer}/{nth}"), "", item)),
-                );
+                let items = items.iter().enumerate();
+                open.extend(items.map(|(nth, item)| (format!("{pointer}/{nth}"), "", item)));
             }
-            Value::Object(fields) => open.extend(fields.iter().map(|(name, field)| {
-                (format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")), name.as_str(), field)
-            })),
+            Value::Object(fields) => {
+                let fields = fields.iter();
+                open.extend(fields.map(|(name, field)| (below(&pointer, name), name.as_str(), field)));
+            }
             Value::String(source) => {
                 let form = match ["{{", "{%", "{#"].iter().any(|mark| source.contains(mark)) {
                     true => Form::Text,

@@ -39,8 +39,8 @@ pub(crate) use expression::{is_plain, names};
 pub use machine::Frontier;
 pub use metered::{Elsewhere, Evaluation, all_plain, answer as answer_evaluation, evaluate_elsewhere, tried};
 pub use patch::{MAX_REPAIRS, MAX_REPLANS, Patched, patch};
-pub use resolve::{MAX_RESULT, Resolved, kept, resolve, step};
-pub use schema::{model_schema, request_schema};
+pub use resolve::{MAX_RESULT, kept, resolve, step};
+pub use schema::model_schema;
 pub(crate) use state::status;
 pub use state::{
     Advance, ChangedStep, End, Failure, Given, Listing, PlanChanges, PlanEnd, State, States, Status, advance,

@@ -126,11 +126,8 @@ fn revive(document: &Document, states: &mut States) {
                 _ => was_left_out(states, id),
             }
         };
-        let next = document
-            .steps
-            .iter()
-            .find(|step| was_left_out(states, &step.id) && !step.after.iter().any(is_lost));
-        let Some(step) = next else { return };
+        let may_begin = |step: &&Step| was_left_out(states, &step.id) && !step.after.iter().any(is_lost);
+        let Some(step) = document.steps.iter().find(may_begin) else { return };
         states.forget(|path| is_inside(path, &step.id));
     }
 }
@@ -150,10 +147,8 @@ fn used_tools(document: &Value) -> Vec<&str> {
             let own = fields.get("tool").and_then(Value::as_str);
             let of_task = fields.get("tools").and_then(Value::as_array).into_iter().flatten();
             let inner = ["steps", "then", "else"].iter().filter_map(|name| fields.get(*name));
-            own.into_iter()
-                .chain(of_task.filter_map(Value::as_str))
-                .chain(inner.flat_map(used_tools))
-                .collect()
+            let of_task = of_task.filter_map(Value::as_str);
+            own.into_iter().chain(of_task).chain(inner.flat_map(used_tools)).collect()
         }
         _ => Vec::new(),
     }
@@ -177,10 +172,8 @@ fn remove(json: &mut Value, old: &Document, states: &States, path: &str) -> Resu
         if status != Status::Pending && !was_left_out(states, &outer) {
             let what =
                 if end == parts.len() { "it".to_owned() } else { format!("`{outer}`, which contains it,") };
-            return Err(format!(
-                "`{path}` cannot be removed: {what} is {}; only steps that have not started can be",
-                status
-            ));
+            let reason = format!("{what} is {status}; only steps that have not started can be");
+            return Err(format!("`{path}` cannot be removed: {reason}"));
         }
     }
     let mut here = json;
@@ -236,10 +229,9 @@ fn check_new(
                 _ => false,
             };
             if waits {
-                problems.push(Problem::new(
-                    &here,
-                    format!("waits for `{id}`, which is {state}, so it would never start: add a step that does its work, and wait for that"),
-                ));
+                let todo = "add a step that does its work, and wait for that";
+                let reason = format!("waits for `{id}`, which is {state}, so it would never start: {todo}");
+                problems.push(Problem::new(&here, reason));
             }
         }
         visit(added, &here, &mut |step, pointer| {
@@ -254,18 +246,14 @@ fn check_new(
             }
             let failed = key(step).and_then(|key| failures.get(&key)).copied().unwrap_or_default();
             if failed >= STALL {
-                problems.push(Problem::new(
-                    pointer,
-                    format!(
-                        "is the same work that failed {failed} times already: do something else, or give up"
-                    ),
-                ));
+                let what = format!("is the same work that failed {failed} times already");
+                problems.push(Problem::new(pointer, format!("{what}: do something else, or give up")));
             }
         });
     }
     if count > offer.steps {
-        problems
-            .push(Problem::new("/add", format!("has {count} steps, at most {} are allowed", offer.steps)));
+        let text = format!("has {count} steps, at most {} are allowed", offer.steps);
+        problems.push(Problem::new("/add", text));
     }
 }
 

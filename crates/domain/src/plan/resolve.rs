@@ -1,6 +1,8 @@
 //! What a started step executes: its templates rendered in the scope of its place, which has the input, the time, and
 //! results, none of them longer than [`MAX_RESULT`].
 
+use std::fmt::Display;
+
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
 
@@ -10,48 +12,8 @@ use super::state::{Failure, Given, States};
 use crate::frame::escape;
 use crate::storable::size;
 
-/// What a step executes.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Resolved {
-    /// Call of a tool.
-    Tool {
-        /// The tool.
-        name: String,
-        /// With their templates rendered.
-        args: Map<String, Value>,
-    },
-    /// One call of a model.
-    Llm {
-        /// The rendered prompt.
-        prompt: String,
-        /// What the answer has to match.
-        schema: Option<Value>,
-        /// `None`: the role's.
-        max_output_tokens: Option<u32>,
-    },
-    /// An executor.
-    Task {
-        /// The rendered instructions, with the results of the steps in `context` behind them.
-        instructions: String,
-        /// Tools that it may use; empty: those of its kind.
-        tools: Vec<String>,
-        /// What the answer has to match.
-        schema: Option<Value>,
-    },
-    /// A question to a person.
-    Input {
-        /// The rendered question.
-        question: String,
-        /// What the answer has to match; `None`: any.
-        schema: Option<Value>,
-        /// The answer if there is none in time.
-        default: Option<Value>,
-        /// When the question expires.
-        expires: Option<DateTime<Utc>>,
-    },
-}
-
-/// What the step of this path executes.
+/// What the step of this path executes: its action with the templates rendered. The instructions of an executor have the results
+/// of the steps in `context` behind them.
 ///
 /// # Errors
 /// There is no such step, it is a container, or one of its templates cannot be rendered (`VALIDATION_ERROR`: the step fails).
@@ -61,61 +23,86 @@ pub fn resolve(
     input: &Value,
     now: DateTime<Utc>,
     path: &str,
-) -> Result<Resolved, Failure> {
+) -> Result<Action, Failure> {
     let given =
         Given { input, now, paused: false, cancelled: false, deadline: now, may_replan: false, at_once: 0 };
-    let mut place = Place { scope: outermost(&given), origins: Origins::new() };
-    let found = place.find(&document.steps, states, "", path);
-    let step = found.ok_or_else(|| invalid("path", format!("there is no step `{path}`")))?;
-    let Place { scope, origins } = &place;
+    let (mut scope, mut origins) = (outermost(&given), Origins::new());
+    let found = place(document, states, path, &mut scope, &mut origins);
+    let step = found.ok_or_else(|| invalid("path", format_args!("there is no step `{path}`")))?;
     let prompt = |field: &str, source: &str| {
-        expression::prompt(source, scope, origins).map_err(|error| invalid(field, error.to_string()))
+        expression::prompt(source, &scope, &origins).map_err(|error| invalid(field, error))
     };
-    match &step.action {
-        Action::Tool { tool, args } => {
-            let args = Value::Object(args.clone());
-            match expression::value(&args, scope).map_err(|error| invalid("args", error.to_string()))? {
-                Value::Object(args) => Ok(Resolved::Tool { name: tool.clone(), args }),
-                _ => Err(invalid("args", "is not an object".to_owned())),
+    let mut action = step.action.clone();
+    match &mut action {
+        Action::Tool { args, .. } => {
+            let rendered = expression::value(&Value::Object(std::mem::take(args)), &scope);
+            match rendered.map_err(|error| invalid("args", error))? {
+                Value::Object(rendered) => *args = rendered,
+                _ => return Err(invalid("args", "is not an object")),
             }
         }
-        Action::Llm { prompt: source, schema, max_output_tokens } => Ok(Resolved::Llm {
-            prompt: prompt("prompt", source)?,
-            schema: schema.clone(),
-            max_output_tokens: *max_output_tokens,
-        }),
-        Action::Task { instructions, tools, context, schema } => {
-            let mut instructions = prompt("instructions", instructions)?;
-            for id in context {
-                instructions.push_str(&format!("\n\n{}", shared(id, scope, context.len())?));
+        Action::Llm { prompt: source, .. } => *source = prompt("prompt", source)?,
+        Action::Task { instructions, context, .. } => {
+            *instructions = prompt("instructions", instructions)?;
+            for id in &*context {
+                instructions.push_str(&format!("\n\n{}", shared(id, &scope, context.len())?));
             }
-            Ok(Resolved::Task { instructions, tools: tools.clone(), schema: schema.clone() })
         }
-        Action::Input { question, schema, default, .. } => Ok(Resolved::Input {
-            question: expression::render(question, scope, false)
-                .map_err(|error| invalid("question", error.to_string()))?,
-            schema: schema.clone(),
-            default: default.clone(),
-            expires: states.get(path).and_then(|state| state.due),
-        }),
-        _ => Err(invalid("path", format!("`{path}` has steps of its own, it does nothing itself"))),
+        Action::Input { question, .. } => {
+            let rendered = expression::render(question, &scope, false);
+            *question = rendered.map_err(|error| invalid("question", error))?;
+        }
+        _ => {
+            return Err(invalid(
+                "path",
+                format_args!("`{path}` has steps of its own, it does nothing itself"),
+            ));
+        }
+    }
+    Ok(action)
+}
+
+/// A step on the way to another, with its list.
+pub(super) struct Place<'d> {
+    /// With what the paths of its list begin.
+    pub(super) prefix: String,
+    pub(super) list: &'d [Step],
+    pub(super) step: &'d Step,
+    /// The turn of it that the way goes through.
+    pub(super) turn: Option<usize>,
+}
+
+impl Place<'_> {
+    pub(super) fn path(&self) -> String {
+        format!("{}{}", self.prefix, self.step.id)
     }
 }
 
-/// The step of a path in a document, as in `each[2].read`. The number of a turn is not looked at.
-pub fn step<'d>(document: &'d Document, path: &str) -> Option<&'d Step> {
-    let mut steps: Vec<&[Step]> = vec![&document.steps];
-    let mut found = None;
+/// The containers of the step of a path, as in `each[2].read`, the outermost first, and the step itself.
+pub(super) fn trail<'d>(document: &'d Document, path: &str) -> Option<Vec<Place<'d>>> {
+    let mut lists: Vec<&[Step]> = vec![&document.steps];
+    let (mut prefix, mut trail) = (String::new(), Vec::new());
     for part in path.split('.') {
-        let id = part.split('[').next().unwrap_or(part);
-        let step = steps.iter().flat_map(|steps| steps.iter()).find(|step| step.id == id)?;
-        steps = step.lists();
-        found = Some(step);
+        let (id, turn) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
+            Some((id, turn)) => (id, Some(turn.parse().ok()?)),
+            None => (part, None),
+        };
+        let of_list = |list: &&'d [Step]| Some((*list, list.iter().find(|step| step.id == id)?));
+        let (list, step) = lists.iter().find_map(of_list)?;
+        trail.push(Place { prefix: prefix.clone(), list, step, turn });
+        prefix = format!("{prefix}{part}.");
+        lists = step.lists();
     }
-    found
+    // A turn is not a step.
+    trail.last()?.turn.is_none().then_some(trail)
 }
 
-fn invalid(field: &str, message: String) -> Failure {
+/// The step of a path in a document, as in `each[2].read`. The number of a turn is not compared with those there are.
+pub fn step<'d>(document: &'d Document, path: &str) -> Option<&'d Step> {
+    trail(document, path)?.pop().map(|place| place.step)
+}
+
+fn invalid(field: &str, message: impl Display) -> Failure {
     Failure::new("VALIDATION_ERROR", format!("{field}: {message}"))
 }
 
@@ -132,38 +119,31 @@ fn shared(id: &str, scope: &Value, of: usize) -> Result<String, Failure> {
     Ok(format!("<result step=\"{id}\">{}</result>", escape(&text)))
 }
 
-/// What a step can read, and the steps that it comes from.
-struct Place {
-    scope: Value,
-    origins: Origins,
-}
-
-impl Place {
-    fn find<'d>(&mut self, steps: &'d [Step], states: &States, prefix: &str, path: &str) -> Option<&'d Step> {
-        let part = path.strip_prefix(prefix)?.split('.').next()?;
-        let (id, turn) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
-            Some((id, turn)) => (id, Some(turn.parse::<usize>().ok()?)),
-            None => (part, None),
-        };
-        let step = steps.iter().find(|step| step.id == id)?;
-        let here = format!("{prefix}{part}");
-        self.scope = visible(&step.after, prefix, &self.scope, states);
-        self.origins.extend(step.after.iter().map(|id| (id.clone(), id.clone())));
-        if here == path {
-            return turn.is_none().then_some(step);
+/// The step of a path. Adds what it can read, and the steps that it comes from.
+fn place<'d>(
+    document: &'d Document,
+    states: &States,
+    path: &str,
+    scope: &mut Value,
+    origins: &mut Origins,
+) -> Option<&'d Step> {
+    let trail = trail(document, path)?;
+    for (nth, place) in trail.iter().enumerate() {
+        let (step, here) = (place.step, place.path());
+        *scope = visible(&step.after, &place.prefix, scope, states);
+        origins.extend(step.after.iter().map(|id| (id.clone(), id.clone())));
+        match (&step.action, place.turn) {
+            (Action::Loop { name, .. }, Some(turn)) => {
+                let item = states.get(&here)?.turns.get(turn)?;
+                scope.as_object_mut()?.insert(name.clone(), cut(item, &here, MAX_RESULT));
+                origins.insert(name.clone(), step.id.clone());
+            }
+            (Action::Loop { .. }, None) if nth + 1 < trail.len() => return None,
+            (_, Some(_)) => return None,
+            _ => {}
         }
-        if let Action::Loop { name, .. } = &step.action {
-            let item = states.get(&format!("{prefix}{id}"))?.turns.get(turn?)?;
-            self.scope.as_object_mut()?.insert(name.clone(), cut(item, &format!("{prefix}{id}"), MAX_RESULT));
-            self.origins.insert(name.clone(), id.to_owned());
-        } else if turn.is_some() {
-            return None;
-        }
-        let inner = format!("{here}.");
-        let next = path.strip_prefix(inner.as_str())?.split(['.', '[']).next()?;
-        let list = step.lists().into_iter().find(|list| list.iter().any(|child| child.id == next))?;
-        self.find(list, states, &inner, path)
     }
+    trail.last().map(|place| place.step)
 }
 
 /// Maximum size of a result in a scope, as JSON in bytes. A longer one is cut; `read_plan` returns all of it.
@@ -225,8 +205,7 @@ fn cut(value: &Value, path: &str, most: usize) -> Value {
 }
 
 fn shortened(value: &Value, left: &mut usize, path: &str) -> Value {
-    let rest =
-        |what: String| Value::String(format!("[{what}: read_plan with the path `{path}` returns all]"));
+    let rest = |what: String| format!("[{what}: read_plan with the path `{path}` returns all]");
     match value {
         Value::String(text) => {
             let full = size(value);
@@ -236,19 +215,15 @@ fn shortened(value: &Value, left: &mut usize, path: &str) -> Value {
             }
             let end = text.floor_char_boundary(*left * text.len() / full);
             *left = 0;
-            let kept = &text[..end];
-            format!(
-                "{kept}… [{} more bytes are left out: read_plan with the path `{path}` returns all]",
-                text.len() - end
-            )
-            .into()
+            let more = format!("{} more bytes are left out", text.len() - end);
+            format!("{}… {}", &text[..end], rest(more)).into()
         }
         Value::Array(items) => {
             *left = left.saturating_sub(2);
             let mut kept = Vec::new();
             for (at, item) in items.iter().enumerate() {
                 if *left < 8 {
-                    kept.push(rest(format!("{} more items are left out", items.len() - at)));
+                    kept.push(rest(format!("{} more items are left out", items.len() - at)).into());
                     break;
                 }
                 *left -= 1;
@@ -261,10 +236,8 @@ fn shortened(value: &Value, left: &mut usize, path: &str) -> Value {
             let mut kept = Map::new();
             for (at, (name, field)) in fields.iter().enumerate() {
                 if *left < 8 + name.len() {
-                    kept.insert(
-                        "left_out".to_owned(),
-                        rest(format!("{} more fields are left out", fields.len() - at)),
-                    );
+                    let what = format!("{} more fields are left out", fields.len() - at);
+                    kept.insert("left_out".to_owned(), rest(what).into());
                     break;
                 }
                 *left -= name.len() + 4;

@@ -1,7 +1,6 @@
 //! The state machine of a plan: which steps start, are skipped or settle, and how the plan ends.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::IntoIter;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -168,15 +167,6 @@ impl Extend<(String, State)> for States {
 impl FromIterator<(String, State)> for States {
     fn from_iter<I: IntoIterator<Item = (String, State)>>(states: I) -> Self {
         Self { now: states.into_iter().collect(), committed: BTreeMap::new() }
-    }
-}
-
-impl IntoIterator for States {
-    type Item = (String, State);
-    type IntoIter = IntoIter<String, State>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.now.into_iter()
     }
 }
 

@@ -43,6 +43,12 @@ pub fn subject(finding: &Finding, trace: &Trace, measured: &Measured, now: DateT
     format!("{PREFIX}{}:{at}", finding.signal.as_str())
 }
 
+/// The signal and where its count starts anew, as the subject of a question says.
+pub fn of_subject(subject: &str) -> Option<(Signal, u64)> {
+    let (signal, at) = subject.strip_prefix(PREFIX)?.split_once(':')?;
+    Some((Signal::from_name(signal)?, at.parse().ok()?))
+}
+
 /// The question's text.
 pub fn question_text(finding: &Finding) -> String {
     format!("{} Go on?", note::seen(finding))
@@ -77,8 +83,7 @@ pub enum PauseState {
 impl Pause {
     /// Reads a question; `None` if it is not about a pause.
     pub fn of(question: &Question) -> Option<Self> {
-        let (signal, at) = question.asked.subject.as_deref()?.strip_prefix(PREFIX)?.split_once(':')?;
-        let (signal, at) = (Signal::from_name(signal)?, at.parse().ok()?);
+        let (signal, at) = of_subject(question.asked.subject.as_deref()?)?;
         let answer = || PauseAnswer::deserialize(question.answer.as_ref()?).ok();
         let state = match question.state {
             QuestionState::Open => PauseState::Open,

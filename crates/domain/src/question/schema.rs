@@ -125,7 +125,7 @@ impl<'s> Check<'s> {
         pointer: &str,
         depth: usize,
     ) -> Result<(), Mismatch> {
-        let at = |name: &str| format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+        let at = |name: &str| below(pointer, name);
         if let Some(Value::Array(required)) = schema.get("required")
             && let Some(name) =
                 required.iter().filter_map(Value::as_str).find(|name| !fields.contains_key(*name))
@@ -208,6 +208,11 @@ fn wrong_alone(schema: &Map<String, Value>, value: &Value) -> Option<String> {
         Value::Array(items) => outside(count(items.len()), "minItems", "maxItems", " items long"),
         _ => None,
     }
+}
+
+/// The JSON Pointer of a field of the object at `pointer`.
+pub fn below(pointer: &str, name: &str) -> String {
+    format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Whether a value has the type that a schema names.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Number, Value, json};
 
-use super::{Unreadable, folded};
+use super::{Unreadable, folded, object};
 use crate::storable::size;
 
 /// The fields of a schema.
@@ -70,28 +70,24 @@ pub(super) fn own(fields: &Map<String, Value>) -> Schema {
                 "title" | "description" | "format" | "pattern" | "contentEncoding" | "contentMediaType",
                 Value::String(_),
             )
-            | ("default" | "const", _) => value.clone(),
-            ("examples", Value::Array(listed)) if !listed.is_empty() => value.clone(),
-            ("example", _) if !fields.contains_key("examples") => json!([value]),
-            ("enum", Value::Array(listed)) if !listed.is_empty() => Value::Array(distinct(listed)),
-            ("minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum", _) => match number(value) {
-                Some(number) => Value::Number(number),
-                None => continue,
-            },
-            ("multipleOf" | "divisibleBy", _) => match number(value).filter(|by| by.as_f64() > Some(0.0)) {
-                Some(number) => Value::Number(number),
-                None => continue,
-            },
-            ("minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties", _) => {
-                match count(value) {
-                    Some(count) => count.into(),
-                    None => continue,
-                }
+            | ("default" | "const", _) => Some(value.clone()),
+            ("examples", Value::Array(listed)) if !listed.is_empty() => Some(value.clone()),
+            ("example", _) if !fields.contains_key("examples") => Some(json!([value])),
+            ("enum", Value::Array(listed)) if !listed.is_empty() => Some(Value::Array(distinct(listed))),
+            ("minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum", _) => {
+                number(value).map(Value::Number)
             }
-            ("uniqueItems", Value::Bool(true)) => value.clone(),
-            ("required", Value::Array(_)) => json!(texts(Some(value)).collect::<Vec<_>>()),
-            _ => continue,
+            ("multipleOf" | "divisibleBy", _) => {
+                number(value).filter(|by| by.as_f64() > Some(0.0)).map(Value::Number)
+            }
+            ("minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties", _) => {
+                count(value).map(Value::from)
+            }
+            ("uniqueItems", Value::Bool(true)) => Some(value.clone()),
+            ("required", Value::Array(_)) => Some(json!(texts(Some(value)).collect::<Vec<_>>())),
+            _ => None,
         };
+        let Some(read) = read else { continue };
         let key = match key.as_str() {
             "example" => "examples",
             "divisibleBy" => "multipleOf",
@@ -147,7 +143,7 @@ pub(super) fn settle(schema: &mut Schema) {
     }
     let Some(required) = schema.shift_remove("required") else { return };
     let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
-    let (mut kept, mut seen) = (Vec::new(), HashSet::new());
+    let mut kept = Vec::new();
     for name in texts(Some(&required)) {
         let known = properties(schema).is_some_and(|named| named.contains_key(&name));
         if !known && is_closed {
@@ -156,12 +152,10 @@ pub(super) fn settle(schema: &mut Schema) {
         if !known && let Some(named) = properties_mut(schema) {
             named.insert(name.clone(), json!({}));
         }
-        if seen.insert(name.clone()) {
-            kept.push(name);
-        }
+        kept.push(Value::String(name));
     }
     if !kept.is_empty() {
-        schema.insert("required".to_owned(), json!(kept));
+        schema.insert("required".to_owned(), distinct(&kept).into());
     }
 }
 
@@ -187,21 +181,15 @@ fn infer_type(schema: &mut Schema) {
 fn types_of_choices(schema: &Schema) -> Option<Value> {
     let one = schema.get("const").map(std::slice::from_ref);
     let choices = one.or_else(|| schema.get("enum")?.as_array().map(Vec::as_slice))?;
-    let mut names: Vec<&str> = Vec::new();
-    for choice in choices {
-        let name = match choice {
-            Value::Null => "null",
-            Value::Bool(_) => "boolean",
-            Value::Number(number) if number.is_f64() => "number",
-            Value::Number(_) => "integer",
-            Value::String(_) => "string",
-            Value::Array(_) | Value::Object(_) => return None,
-        };
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    one_or_several(&names)
+    let name = |choice: &Value| match choice {
+        Value::Null => Some("null"),
+        Value::Bool(_) => Some("boolean"),
+        Value::Number(number) if number.is_f64() => Some("number"),
+        Value::Number(_) => Some("integer"),
+        Value::String(_) => Some("string"),
+        Value::Array(_) | Value::Object(_) => None,
+    };
+    one_or_several(choices.iter().map(name).collect::<Option<Vec<_>>>()?)
 }
 
 /// Choices beside the type of an array are often meant as those of its items.
@@ -247,10 +235,7 @@ pub(super) fn allow_null(schema: &mut Schema) {
 pub(super) fn root(mut schema: Schema) -> Result<Schema, Unreadable> {
     for keyword in ["anyOf", "oneOf"] {
         let Some(Value::Array(branches)) = schema.shift_remove(keyword) else { continue };
-        let read = branches.into_iter().filter_map(|branch| match branch {
-            Value::Object(branch) => Some(root(branch)),
-            _ => None,
-        });
+        let read = branches.into_iter().filter_map(object).map(root);
         let (read, refused): (Vec<_>, Vec<_>) = read.partition(Result::is_ok);
         let objects: Vec<Schema> = read.into_iter().flatten().collect();
         if objects.is_empty()
@@ -280,10 +265,9 @@ pub(super) fn root(mut schema: Schema) -> Result<Schema, Unreadable> {
 /// Adds a rule that has no keyword to the description, as JSON. A long one is left out.
 pub(super) fn describe(schema: &mut Schema, rule: &Value) {
     let rule = rule.to_string();
-    if rule.len() > MAX_RULE_BYTES {
-        return;
+    if rule.len() <= MAX_RULE_BYTES {
+        add_text(schema, &rule);
     }
-    add_text(schema, &rule);
 }
 
 /// Adds a text to the description.
@@ -334,19 +318,23 @@ pub(super) fn listed(value: Option<&Value>) -> impl Iterator<Item = &Value> {
 
 /// The type or the types; `None` if any is allowed.
 fn types(value: Option<&Value>) -> Option<Value> {
-    let mut names: Vec<&str> = Vec::new();
-    for name in listed_texts(value?) {
-        let name = type_named(name)?;
-        if !names.contains(&name) {
-            names.push(name);
+    one_or_several(listed_texts(value?).map(type_named).collect::<Option<Vec<_>>>()?)
+}
+
+/// The items in their order, without those that come again.
+pub(super) fn once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for item in items {
+        if !once.contains(&item) {
+            once.push(item);
         }
     }
-    one_or_several(&names)
+    once
 }
 
 /// One name as a text, several as a list.
-pub(super) fn one_or_several(names: &[&str]) -> Option<Value> {
-    match names {
+pub(super) fn one_or_several<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<Value> {
+    match &once(names)[..] {
         [] => None,
         [one] => Some(json!(one)),
         several => Some(json!(several)),

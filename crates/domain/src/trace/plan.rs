@@ -154,7 +154,7 @@ pub(super) fn replay(trace: &Trace) -> Result<Replayed, Box<Difference>> {
             return Err(machine.differs("end", json!({"done": status}), json!(machine.ended)));
         }
     }
-    Ok(machine.replayed(finished.map(|(_, status)| status)))
+    Ok(Replayed { status: finished.map(|(_, status)| status), ..machine.done })
 }
 
 /// A plan as the trace has brought it so far.
@@ -164,8 +164,7 @@ struct Machine {
     ended: Option<End>,
     plan: Option<(Document, Version)>,
     states: States,
-    steps: usize,
-    advances: usize,
+    done: Replayed,
     /// Paths that had settled at the last line of what the machine said.
     settled: BTreeSet<String>,
 }
@@ -179,10 +178,6 @@ impl Machine {
     fn differs(&self, what: &'static str, recorded: Value, replayed: Value) -> Box<Difference> {
         let iteration = self.plan.as_ref().map_or(0, |(_, version)| version.version);
         Box::new(Difference { line: self.line, iteration, what, recorded, replayed })
-    }
-
-    fn replayed(&self, status: Option<RunStatus>) -> Replayed {
-        Replayed { steps: self.steps, advances: self.advances, status, ..Replayed::default() }
     }
 
     /// A version of the document is read as the one that was posted.
@@ -221,7 +216,7 @@ impl Machine {
         if !taken {
             return Err(self.differs("step", json!(report), json!({"status": before})));
         }
-        self.steps += 1;
+        self.done.steps += 1;
         Ok(())
     }
 
@@ -256,12 +251,9 @@ impl Machine {
     }
 
     fn advance(&mut self, recorded: &Advanced) -> Replay {
-        if self.advances >= MAX_ADVANCES {
-            return Err(self.differs(
-                "size",
-                Value::Null,
-                json!(format!("at most {MAX_ADVANCES} are replayed")),
-            ));
+        if self.done.advances >= MAX_ADVANCES {
+            let text = format!("at most {MAX_ADVANCES} are replayed");
+            return Err(self.differs("size", Value::Null, json!(text)));
         }
         let Some((document, version)) = &self.plan else {
             return Err(self.differs("advance", json!("a plan"), json!("there is no plan yet")));
@@ -287,15 +279,12 @@ impl Machine {
             ..recorded.clone()
         };
         if ours != *recorded {
-            let what = if (start, cancel) == (&ours.start, &ours.cancel) && *end != next.end {
-                "end"
-            } else {
-                "advance"
-            };
+            let is_end = (start, cancel) == (&ours.start, &ours.cancel) && *end != next.end;
+            let what = if is_end { "end" } else { "advance" };
             return Err(self.differs(what, json!(recorded), json!(ours)));
         }
         self.ended = next.end;
-        self.advances += 1;
+        self.done.advances += 1;
         Ok(())
     }
 

@@ -9,14 +9,13 @@ use serde_json::{Value, json};
 
 use super::checkpoint::Past;
 use super::{Line, Trace, plan};
-use crate::agent::AgentRun;
-use crate::agent::Next;
+use crate::agent::{AgentRun, Next};
 use crate::event::Event;
 use crate::history::{Block, Entry};
 use crate::id::QuestionId;
 use crate::model::{ModelAnswer, StopReason};
 use crate::overseer::{Signal, note};
-use crate::question::pause::{PREFIX, PauseAnswer};
+use crate::question::pause::{self, PauseAnswer};
 use crate::run::RunStatus;
 use crate::tool_call::ToolResponse;
 
@@ -81,7 +80,7 @@ pub fn replay_from(trace: &Trace, position: Option<i64>) -> Result<Replayed, Box
         match line {
             Line::Event { at, event, .. } => match &**event {
                 // It is committed with the last entry, so it comes last whatever their order is.
-                Event::RunFinished { .. } => end = Some((replay.line, *at, &**event)),
+                Event::RunFinished { status, .. } => end = Some((replay.line, *at, *status)),
                 event => replay.event(*at, event)?,
             },
             line => replay.entry(line)?,
@@ -92,19 +91,12 @@ pub fn replay_from(trace: &Trace, position: Option<i64>) -> Result<Replayed, Box
         replay.run();
     }
     replay.check_steps()?;
-    let status = match end {
-        // The run ended with an entry that was taken as it is.
-        Some((_, _, Event::RunFinished { status, .. })) if position.is_some() && replay.entries == 0 => {
-            Some(*status)
-        }
-        Some((line, at, event)) => {
-            replay.line = line;
-            Some(replay.end(at, event)?)
-        }
-        None => None,
-    };
-    let Replay { iterations, entries, events, .. } = replay;
-    Ok(Replayed { iterations, entries, events, status, ..Replayed::default() })
+    let ends_with_taken_entry = position.is_some() && replay.done.entries == 0;
+    if let Some((line, at, status)) = end.filter(|_| !ends_with_taken_entry) {
+        replay.line = line;
+        replay.end(at, status)?;
+    }
+    Ok(Replayed { status: end.map(|(_, _, status)| status), ..replay.done })
 }
 
 struct Replay<'t> {
@@ -126,9 +118,7 @@ struct Replay<'t> {
     taken: i64,
     copied: usize,
     said: (usize, usize),
-    iterations: u32,
-    entries: usize,
-    events: usize,
+    done: Replayed,
 }
 
 impl<'t> Replay<'t> {
@@ -150,14 +140,12 @@ impl<'t> Replay<'t> {
             taken: 0,
             copied: 0,
             said: (0, 0),
-            iterations: 0,
-            entries: 0,
-            events: 0,
+            done: Replayed::default(),
         }
     }
 
     fn differs(&self, what: &'static str, recorded: Value, replayed: Value) -> Box<Difference> {
-        Box::new(Difference { line: self.line, iteration: self.iterations, what, recorded, replayed })
+        Box::new(Difference { line: self.line, iteration: self.done.iterations, what, recorded, replayed })
     }
 
     /// The run as an attempt starts it.
@@ -169,14 +157,12 @@ impl<'t> Replay<'t> {
     }
 
     fn run(&mut self) -> &mut AgentRun {
-        if self.run.is_none() {
+        let run = self.run.take().unwrap_or_else(|| {
             let run = self.resumed();
-            self.iterations = run.iterations();
-            self.run = Some(run);
-        }
-        let started = self.started;
-        let policy = self.trace.header.policy();
-        self.run.get_or_insert_with(|| AgentRun::resume(policy, Vec::new(), 0, started))
+            self.done.iterations = run.iterations();
+            run
+        });
+        self.run.insert(run)
     }
 
     fn next(&mut self) -> Next {
@@ -197,12 +183,8 @@ impl<'t> Replay<'t> {
                 self.run = self.run.is_some().then(|| self.resumed());
             }
             Event::QuestionAsked(asked) => {
-                let subject = asked.subject.as_deref().and_then(|subject| subject.strip_prefix(PREFIX));
-                if let Some((signal, at)) = subject.and_then(|subject| subject.split_once(':'))
-                    && let (Some(signal), Ok(at)) = (Signal::from_name(signal), at.parse())
-                {
-                    self.pauses.push((asked.id, signal, at));
-                }
+                let pause = asked.subject.as_deref().and_then(pause::of_subject);
+                self.pauses.extend(pause.map(|(signal, at)| (asked.id, signal, at)));
             }
             Event::QuestionClosed(closed) => {
                 let answer = closed.answer.clone().and_then(|answer| serde_json::from_value(answer).ok());
@@ -248,13 +230,9 @@ impl<'t> Replay<'t> {
         if self.run.is_some() || self.past.next_position(&self.trace.header) > self.taken {
             return false;
         }
-        let is_replayed = matches!(
+        let is_replayed = !matches!(
             line,
-            Line::Message { .. }
-                | Line::Results { .. }
-                | Line::Answer { .. }
-                | Line::Tool { .. }
-                | Line::Compressed { .. }
+            Line::Before(_) | Line::Event { .. } | Line::Plan(_) | Line::Step(_) | Line::Advance(_)
         );
         if is_replayed {
             self.past.read(line);
@@ -271,7 +249,7 @@ impl<'t> Replay<'t> {
             });
         }
         self.past.push(entry);
-        self.entries += 1;
+        self.done.entries += 1;
         Ok(())
     }
 
@@ -303,17 +281,13 @@ impl<'t> Replay<'t> {
             usage: crate::model::Usage::default(),
         };
         let turn = self.run().on_model(answer);
-        self.iterations = self.run().iterations();
-        match turn {
-            Ok(turn) => {
-                self.said.0 += usize::from(turn.reply.is_some());
-                match turn.entry {
-                    Some(entry) => self.push(content, entry),
-                    None if content.is_empty() => Ok(()),
-                    None => Err(self.differs("entry", json!(content), Value::Null)),
-                }
-            }
-            Err(empty) => Err(self.differs("entry", json!(content), json!(empty.to_string()))),
+        self.done.iterations = self.run().iterations();
+        let turn = turn.map_err(|empty| self.differs("entry", json!(content), json!(empty.to_string())))?;
+        self.said.0 += usize::from(turn.reply.is_some());
+        match turn.entry {
+            Some(entry) => self.push(content, entry),
+            None if content.is_empty() => Ok(()),
+            None => Err(self.differs("entry", json!(content), Value::Null)),
         }
     }
 
@@ -348,7 +322,7 @@ impl<'t> Replay<'t> {
                 *code = None;
             }
         }
-        self.closed = Some(self.iterations);
+        self.closed = Some(self.done.iterations);
         self.push(content, entry)
     }
 }
@@ -379,9 +353,10 @@ impl Replay<'_> {
             if !steps.contains(&iteration) {
                 return Err(self.differs("event", Value::Null, json!({"step_finished": iteration})));
             }
-            self.events += 1;
+            self.done.events += 1;
         }
-        if let Some((line, step)) = self.steps.iter().find(|(_, step)| *step > self.iterations).copied() {
+        if let Some((line, step)) = self.steps.iter().find(|(_, step)| *step > self.done.iterations).copied()
+        {
             self.line = line;
             return Err(self.differs("event", json!({"step_finished": step}), Value::Null));
         }
@@ -389,29 +364,25 @@ impl Replay<'_> {
         if replies > sent {
             return Err(self.differs("event", json!({"messages": sent}), json!({"messages": replies})));
         }
-        self.events += sent;
+        self.done.events += sent;
         Ok(())
     }
 
-    fn end(&mut self, at: DateTime<Utc>, event: &Event) -> Result<RunStatus, Box<Difference>> {
-        let Event::RunFinished { status, .. } = event else { return Ok(RunStatus::Failed) };
-        self.events += 1;
-        if self.iterations == 0 && self.run.is_none() && self.past.own == 0 {
-            return Ok(*status);
+    fn end(&mut self, at: DateTime<Utc>, status: RunStatus) -> Result<(), Box<Difference>> {
+        self.done.events += 1;
+        if self.done.iterations == 0 && self.run.is_none() && self.past.own == 0 {
+            return Ok(());
         }
         // A clock ends a run while it waits for its model; everything else ends it at its last entry.
-        if *status == RunStatus::MaxDuration {
+        if status == RunStatus::MaxDuration {
             self.now = at;
         }
         let next = self.next();
-        let is_same = match (status, &next) {
-            (RunStatus::Cancelled | RunStatus::Failed | RunStatus::DeadLettered, _) => true,
-            (RunStatus::MaxDuration, Next::CallTools(_)) => true,
-            (status, next) => *next == Next::Done(*status),
-        };
-        if is_same {
-            return Ok(*status);
+        match (status, &next) {
+            (RunStatus::Cancelled | RunStatus::Failed | RunStatus::DeadLettered, _)
+            | (RunStatus::MaxDuration, Next::CallTools(_)) => Ok(()),
+            (status, next) if *next == Next::Done(status) => Ok(()),
+            _ => Err(self.differs("end", json!({"done": status}), of_next(&next))),
         }
-        Err(self.differs("end", json!({"done": status}), of_next(&next)))
     }
 }

@@ -5,8 +5,8 @@ use chrono::{DateTime, Utc};
 use houston_domain::compression::CompressionReason;
 use houston_domain::conversation::{
     ClosedSession, Conversation, ExportedApproval, ExportedCompression, ExportedFile, ExportedLearning,
-    ExportedNote, ExportedQuestion, ExportedResult, Format, HistoryEntry, SummarySource, ThreadMessage,
-    Version,
+    ExportedNote, ExportedQuestion, ExportedResult, FORMAT, HistoryEntry, SummarySource, ThreadMessage,
+    VERSION,
 };
 use houston_domain::history::{Block, complete, validate_complete};
 use houston_domain::id::{ResultId, TenantId};
@@ -121,8 +121,8 @@ impl TenantStore<'_> {
         let sessions = reader.sessions((options.until, session_position), &positions, &history).await?;
         let compressions = reader.compressions(&positions).await?;
         let mut conversation = Conversation {
-            format: Format,
-            version: Version,
+            format: FORMAT.to_owned(),
+            version: VERSION,
             kind: agentable.kind.clone(),
             title: agentable.title.clone(),
             description: agentable.description.clone(),

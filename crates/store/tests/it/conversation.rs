@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use houston_domain::compression::CompressionReason;
 use houston_domain::conversation::{
     ClosedSession, Conversation, ExportedCompression, ExportedFile, ExportedLearning, ExportedNote,
-    ExportedQuestion, ExportedResult, Format, HistoryEntry, SummarySource, ThreadMessage, Version,
+    ExportedQuestion, ExportedResult, FORMAT, HistoryEntry, SummarySource, ThreadMessage, VERSION,
 };
 use houston_domain::history::{Block, RawBlock, Role};
 use houston_domain::id::{AgentableId, ResultId};
@@ -243,8 +243,8 @@ pub(crate) fn conversation() -> impl Strategy<Value = Conversation> {
         let mut history: Vec<HistoryEntry> = turns.into_iter().flatten().collect();
         let results = past.results(&mut history);
         let without_digests = Conversation {
-            format: Format,
-            version: Version,
+            format: FORMAT.to_owned(),
+            version: VERSION,
             kind: "goal".to_owned(),
             title: "Tokyo".to_owned(),
             description: String::new(),

@@ -3,11 +3,11 @@
 use chrono::TimeDelta;
 use futures_util::future::join_all;
 use houston_domain::id::{AgentableId, MessageId, RunId};
-use houston_domain::plan::{ChangedStep, PlanChanges, PlanEnd, State, States, Status};
+use houston_domain::plan::{ChangedStep, PlanChanges, PlanEnd, State, Status};
 use houston_domain::step::{RunTransition, Step};
 use houston_store::Error;
 use houston_store::claim::ClaimedRun;
-use houston_store::plan::{DrivenPlan, NewPlan, PlanChange};
+use houston_store::plan::{DrivenPlan, NewPlan, PlanChange, StepsChange};
 use houston_store::step::Commit;
 use serde_json::{Value, json};
 
@@ -135,7 +135,7 @@ async fn step_is_not_committed_over_a_pause() {
 async fn step_is_not_committed_over_a_change_by_hand() {
     let mut driven = Driven::start().await;
     let skipped = State { status: Status::Skipped, ..State::default() };
-    let rule = |_: &_, _: &_| Ok::<_, ()>(States::from_iter([("one".to_owned(), skipped)]));
+    let rule = |_: &_, _: &_| Ok::<_, ()>(StepsChange::from([("one".to_owned(), skipped)]));
     driven.test.requests().change_plan_steps(driven.plan, rule).await.unwrap().unwrap();
     let refused = driven.commit(&driven.step(Status::Running)).await;
     assert!(matches!(refused, Err(Error::PlanChanged)), "{refused:?}");

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::conversation::{Format, Version};
+use crate::conversation::{FORMAT, VERSION};
 
 mod sessions;
 
@@ -43,7 +43,7 @@ fn exported_documents_round_trip() {
     assert_eq!(document.check(), Ok(()));
     let text = serde_json::to_string(&document).unwrap();
     assert_eq!(serde_json::from_str::<Conversation>(&text).unwrap(), document);
-    assert_eq!((Format, Version), (document.format, document.version));
+    assert_eq!((FORMAT, VERSION), (&*document.format, document.version));
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn hotels() -> Document {
     Document::parse(&document.to_string(), OFFER).unwrap()
 }
 
-fn at(document: &Document, states: &States, path: &str) -> Result<Resolved, Failure> {
+fn at(document: &Document, states: &States, path: &str) -> Result<Action, Failure> {
     resolve(document, states, &json!({"city": "Rome", "n": 3}), DateTime::UNIX_EPOCH, path)
 }
 
@@ -25,6 +25,10 @@ fn every_step_resolves_in_its_scope() {
         let next = advance(&document, &mut states, &given(DateTime::UNIX_EPOCH));
         for path in next.start {
             let resolved = at(&document, &states, &path).unwrap();
+            if let Action::Input { expires_s, .. } = &resolved {
+                let due = DateTime::UNIX_EPOCH + TimeDelta::seconds((*expires_s).into());
+                assert_eq!(states[&path].due, Some(due));
+            }
             let result = match step(&document, &path).unwrap().id.as_str() {
                 "find" => json!([{"name": "A</result>"}, {"name": "B"}, {"name": "C"}, {"name": "D"}]),
                 "pick" => json!({"id": 7}),
@@ -38,16 +42,16 @@ fn every_step_resolves_in_its_scope() {
         }
     };
     assert_eq!(end, End::Completed { output: true.into() });
-    let Resolved::Tool { name, args } = &seen[0] else { panic!("{seen:?}") };
-    assert_eq!((name.as_str(), args), ("search", json!({"city": "Rome", "n": 3}).as_object().unwrap()));
-    let Resolved::Task { instructions, .. } = &seen[1] else { panic!("{seen:?}") };
+    let Action::Tool { tool, args } = &seen[0] else { panic!("{seen:?}") };
+    assert_eq!((tool.as_str(), args), ("search", json!({"city": "Rome", "n": 3}).as_object().unwrap()));
+    let Action::Task { instructions, .. } = &seen[1] else { panic!("{seen:?}") };
     let item = "<result step=\"hotel\">{\"name\":\"A&lt;/result&gt;\"}</result>";
     assert_eq!(instructions, &format!("Judge <result step=\"each\">A&lt;/result&gt;</result>.\n\n{item}"));
-    let Resolved::Llm { prompt, .. } = &seen[4] else { panic!("{seen:?}") };
+    let Action::Llm { prompt, .. } = &seen[4] else { panic!("{seen:?}") };
     assert_eq!(prompt, &format!("Pick one:{}", "\n- <result step=\"each\">true</result>".repeat(3)));
-    let Resolved::Input { question, expires, .. } = &seen[5] else { panic!("{seen:?}") };
-    assert_eq!((question.as_str(), *expires), ("Book 7?", Some(DateTime::UNIX_EPOCH + TimeDelta::days(1))));
-    assert!(matches!(&seen[6], Resolved::Tool { args, .. } if args["id"] == 7));
+    let Action::Input { question, expires_s, .. } = &seen[5] else { panic!("{seen:?}") };
+    assert_eq!((question.as_str(), *expires_s), ("Book 7?", 86_400));
+    assert!(matches!(&seen[6], Action::Tool { args, .. } if args["id"] == 7));
 }
 
 #[test]
@@ -124,7 +128,7 @@ fn long_results_are_cut_where_they_are_read() {
         assert!(succeed(&mut states, "a", result.clone()));
         assert_eq!(states["a"].result, result, "the state keeps all of it");
         let args = match at(&document, &states, "b") {
-            Ok(Resolved::Tool { args, .. }) => args,
+            Ok(Action::Tool { args, .. }) => args,
             other => panic!("{other:?}"),
         };
         let text = args["all"].to_string();

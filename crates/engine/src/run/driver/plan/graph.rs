@@ -8,9 +8,9 @@ use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId, TenantId};
 use houston_domain::plan::{
     Action, Advance, ChangedStep, Checklist, Document, Failure, Frontier, Given, Heading, Limits, Listing,
-    MAX_STEPS, Offer, PlanChanges, Resolved, Shown, State, States, Status, Step, advance, advance_from,
-    all_plain, checklist, deadline, held_up, kept, listed, overdue_tasks, put_off, resolve, size, step,
-    succeed, waits_until,
+    MAX_STEPS, Offer, PlanChanges, Shown, State, States, Status, Step, advance, advance_from, all_plain,
+    checklist, deadline, held_up, kept, listed, overdue_tasks, put_off, resolve, size, step, succeed,
+    waits_until,
 };
 use houston_store::plan::{DrivenPlan, ExecutorOutcome, StoredStep};
 use serde_json::Value;
@@ -248,7 +248,7 @@ impl Graph {
         tenant: TenantId,
         now: DateTime<Utc>,
         path: &str,
-    ) -> Result<Result<Resolved, Failure>, Interrupted> {
+    ) -> Result<Result<Action, Failure>, Interrupted> {
         let path = path.to_owned();
         self.computed(tenant, self.is_plain, move |document, states, input| {
             resolve(document, states, input, now, &path)

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use houston_domain::answering::Output;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::QuestionId;
-use houston_domain::plan::{Failure, Resolved, SMALL_BYTES, Status};
+use houston_domain::plan::{Action, Failure, SMALL_BYTES, Status};
 use houston_domain::question::approval::Approval;
 use houston_domain::question::{NewQuestion, Question, QuestionKind};
 use houston_domain::storable::storable_value;
@@ -173,18 +173,18 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let (attempt, is_new) = (graph.attempt(path), !matches!(made, Made::Started(..)));
         match resolved {
             Err(failure) => self.record_failure(graph, path, failure),
-            Ok(Resolved::Tool { .. } | Resolved::Llm { .. }) if graph.is_used_up() => {
+            Ok(Action::Tool { .. } | Action::Llm { .. }) if graph.is_used_up() => {
                 let message = format!("a plan may make {} calls of tools and models", graph.max_calls());
                 self.record_failure(graph, path, Failure::new("CALL_LIMIT", message));
             }
-            Ok(Resolved::Tool { name, args }) => {
+            Ok(Action::Tool { tool: name, args }) => {
                 graph.calls += u32::from(is_new);
                 let mut input = Value::Object(args);
                 storable_value(&mut input);
                 let call = ToolCall { id: call_id(path, attempt), name, input, malformed: None };
                 return self.begin_call(graph, (path, attempt), call, made).await;
             }
-            Ok(Resolved::Llm { prompt, schema, max_output_tokens }) => {
+            Ok(Action::Llm { prompt, schema, max_output_tokens }) => {
                 let entries = [Entry::user(vec![Block::text(prompt.clone())])];
                 if let Some((code, message)) = self.is_too_large(tokens::of_entries(&entries)) {
                     self.record_failure(graph, path, Failure::new(code, message));
@@ -194,19 +194,21 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 let work = Work::Llm { prompt, schema, max_output_tokens };
                 graph.begun.works.push((path.to_owned(), attempt, work));
             }
-            Ok(Resolved::Task { instructions, tools, schema }) => {
+            Ok(Action::Task { instructions, tools, schema, .. }) => {
                 self.begin_executor(graph, path, instructions, tools, schema);
             }
-            Ok(Resolved::Input { question, schema, default, expires }) => {
+            Ok(Action::Input { question, schema, default, .. }) => {
                 let question = NewQuestion {
                     schema,
                     default_value: default,
-                    expires_at: expires,
+                    expires_at: graph.states.get(path).and_then(|state| state.due),
                     ..self.question(path, question)
                 };
                 graph.ask(path, question.id);
                 graph.begun.questions.push((path.to_owned(), question));
             }
+            // A container executes nothing, and was refused above.
+            Ok(_) => {}
         }
         Ok(())
     }

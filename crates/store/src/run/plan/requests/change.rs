@@ -41,7 +41,7 @@ pub struct PlanChange {
 }
 
 /// Other states for steps of a plan: those that it contains. A step that is no longer asked about has its question closed.
-pub type StepsChange = States;
+pub type StepsChange = BTreeMap<String, State>;
 
 /// A plan under its lock.
 struct Locked {
