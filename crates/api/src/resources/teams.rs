@@ -5,6 +5,7 @@ use std::convert::identity as response;
 
 use houston_domain::agent_settings::{MAX_AGENT_DESCRIPTION_BYTES, MAX_AGENT_NAME_CHARS};
 use houston_domain::id::{AgentId, TeamId};
+use houston_domain::setting::WrongSetting;
 use houston_domain::team::{Condition, Router, RouterKind, RuleLimits, Team};
 use houston_protocol::team::TeamSettingsRequest;
 use houston_store::agent::{Agent, Changed};
@@ -235,9 +236,8 @@ fn check_router(team: &Team, limits: &RuleLimits, max_rules: usize) -> Result<()
     }
     for (index, rule) in rules.iter().enumerate() {
         check_member(&format!("/router/rules/{index}/agent_id"), rule.agent_id, &team.agents)?;
-        rule.when.check(limits).map_err(|invalid| {
-            let field = invalid.field().map(|field| format!("/{field}")).unwrap_or_default();
-            ApiError::field(&format!("/router/rules/{index}/when{field}"), invalid.to_string())
+        rule.when.check(limits).map_err(|WrongSetting { pointer, reason }| {
+            ApiError::field(&format!("/router/rules/{index}/when{pointer}"), reason)
         })?;
         let Condition { contains, prefix, regex, .. } = &rule.when;
         for text in [contains, prefix, regex].into_iter().flatten() {
