@@ -78,10 +78,10 @@ impl LocalHints {
     /// Delivers hints to the worker until the intake closes.
     pub(crate) async fn deliver_all(self, worker: mpsc::Sender<Delivery>) {
         let _close_on_end = CloseIntakeOnDrop(self.intake.clone());
-        while self.intake.wait_until_open().await {
+        while self.intake.is_open() {
             tokio::select! {
                 () = self.deliver_next(&worker) => {}
-                () = self.intake.wait_until_not_open() => {}
+                () = self.intake.closed.cancelled() => {}
             }
         }
     }

@@ -1,18 +1,21 @@
 //! Hints: from the sender through the lanes to the handlers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use chrono::TimeDelta;
 use houston_domain::clock::{Clock, ManualClock, SystemClock};
 use houston_queue::{
-    Hint, HintBackend, HintSender, HintSettings, Lane, Redis, TrySendError, depths, run_worker,
+    Hint, HintBackend, HintSender, HintSettings, Lane, Redis, Slots, TrySendError, depths, run_worker,
 };
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::server::{Server, eventually};
-use crate::worker::{Worker, hint};
+use crate::worker::{Worker, hint, unreserved};
 
 fn sender(redis: Redis) -> HintSender {
     HintSender::start(Some(redis), &TaskTracker::new(), CancellationToken::new())
@@ -48,8 +51,8 @@ async fn hints_are_delivered_once_by_priority_then_first_sent() {
     worker.log.wait_ended(5).await;
     assert_eq!(worker.log.begun(), [5, 4, 2, 3, 1].map(hint));
     wait_for_depths(&redis, [0, 0, 0]).await;
-    assert_eq!(worker.intake.counts().delivered.get(), 5);
-    assert_eq!(sender.counts().sent.get(), 6);
+    assert_eq!(worker.intake.counts.delivered.load(Relaxed), 5);
+    assert_eq!(sender.counts.sent.load(Relaxed), 6);
     worker.end().await;
 }
 
@@ -86,7 +89,7 @@ async fn invalid_lane_member_is_dropped() {
     sender(server.redis()).send(Lane::Interactive, hint(7));
     worker.log.wait_ended(1).await;
     assert_eq!(worker.log.ended(), [hint(7)]);
-    assert_eq!(worker.intake.counts().undecodable.get(), 3);
+    assert_eq!(worker.intake.counts.undecodable.load(Relaxed), 3);
     worker.end().await;
 }
 
@@ -101,14 +104,14 @@ async fn handlers_never_exceed_the_slots() {
     }
     worker.log.wait_begun(3).await;
     wait_for_depths(&redis, [7, 0, 0]).await;
-    assert_eq!((worker.intake.in_flight(), worker.log.begun().len()), (3, 3));
+    assert_eq!((worker.slots.in_use().0, worker.log.begun().len()), (3, 3));
     worker.log.leave.add_permits(1);
     worker.log.wait_begun(4).await;
     wait_for_depths(&redis, [6, 0, 0]).await;
     assert_eq!(worker.log.begun().len(), 4);
     worker.log.leave.add_permits(9);
     worker.log.wait_ended(10).await;
-    eventually("all slots are free", async || worker.intake.in_flight() == 0).await;
+    eventually("all slots are free", async || worker.slots.in_use().0 == 0).await;
     worker.end().await;
 }
 
@@ -116,9 +119,9 @@ async fn handlers_never_exceed_the_slots() {
 async fn panicking_handler_frees_its_slot() {
     let server = Server::start().await;
     let tracker = TaskTracker::new();
-    let settings = HintSettings::unreserved(1, 1);
-    let backend = HintBackend::start(Some(server.redis()), settings, &tracker);
-    let (intake, stop) = (backend.intake(), CancellationToken::new());
+    let slots = Slots::from(unreserved(1, 1));
+    let backend = HintBackend::start(Some(server.redis()), slots.clone(), &tracker);
+    let (intake, stop) = (backend.intake.clone(), CancellationToken::new());
     let handled = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&handled);
     let handler = move |hint: Hint| -> futures_util::future::BoxFuture<'static, ()> {
@@ -136,8 +139,8 @@ async fn panicking_handler_frees_its_slot() {
         sender.send(Lane::Interactive, hint(n));
     }
     eventually("the third is handled", async || handled.load(SeqCst) == 1).await;
-    assert_eq!(intake.counts().panicked.get(), 2);
-    eventually("the slot is free", async || intake.in_flight() == 0).await;
+    assert_eq!(intake.counts.panicked.load(Relaxed), 2);
+    eventually("the slot is free", async || slots.in_use().0 == 0).await;
     stop.cancel();
     running.await.unwrap().unwrap();
 }
@@ -161,28 +164,6 @@ async fn stop_takes_no_hints_and_waits_for_handlers() {
     worker.end().await;
     assert_eq!(log.ended(), [hint(1)]);
     wait_for_depths(&redis, [1, 0, 0]).await;
-}
-
-#[tokio::test]
-async fn pause_puts_back_popped_hints() {
-    let server = Server::start().await;
-    let redis = server.redis();
-    let worker = Worker::quick(Some(redis.clone()), 4);
-    worker.up().await;
-    // The blocking pop is pending when the intake is paused, so Redis may still deliver this hint.
-    worker.intake.pause();
-    let sender = sender(redis.clone());
-    sender.send(Lane::Interactive, hint(1));
-    eventually("the hint is put back, or was never popped", async || {
-        worker.intake.counts().given_back.get() == 1
-            || depths(&redis).await.is_ok_and(|lanes| lanes[0].1 == 1)
-    })
-    .await;
-    wait_for_depths(&redis, [1, 0, 0]).await;
-    assert_eq!(worker.log.begun(), []);
-    worker.intake.resume();
-    worker.log.wait_ended(1).await;
-    worker.end().await;
 }
 
 #[tokio::test]
@@ -273,7 +254,7 @@ async fn hints_sent_before_the_stop_are_written() {
     tracker.wait().await;
     wait_for_depths(&redis, [0, 1_500, 0]).await;
     sender.send(Lane::Background, hint(9_999));
-    assert_eq!(sender.counts().dropped.get(), 1);
+    assert_eq!(sender.counts.dropped.load(Relaxed), 1);
 }
 
 const RESERVED: HintSettings =
@@ -341,7 +322,7 @@ async fn full_lane_keeps_the_oldest_hints() {
         sender.send(Lane::Background, hint(n));
         clock.advance(TimeDelta::milliseconds(1));
     }
-    eventually("all are sent", async || sender.counts().sent.get() == 5).await;
+    eventually("all are sent", async || sender.counts.sent.load(Relaxed) == 5).await;
     wait_for_depths(&redis, [0, 3, 0]).await;
     let worker = Worker::quick(Some(redis.clone()), 1);
     worker.log.wait_ended(3).await;
