@@ -60,29 +60,30 @@ impl DeltaBus {
         tracker: &TaskTracker,
         stop: CancellationToken,
     ) -> Self {
-        let Some(redis) = redis else { return Self::within_process() };
-        let (topics, counts) = (Arc::new(Topics::new()), Arc::<BusCounts>::default());
-        let outbox = Arc::new(Outbox::new(Arc::clone(&counts)));
+        let mut bus = Self::within_process();
+        let Some(redis) = redis else { return bus };
+        let outbox = Arc::new(Outbox::new(Arc::clone(&bus.counts)));
         let monitor = ConnectionMonitor::new("deltas in", redis.clone());
-        let health = monitor.health();
+        bus.health = monitor.health();
         let link = PubSubLink {
             redis: redis.clone(),
             process,
-            topics: Arc::clone(&topics),
-            counts: Arc::clone(&counts),
+            topics: Arc::clone(&bus.topics),
+            counts: Arc::clone(&bus.counts),
             monitor,
             stop: stop.clone(),
         };
         tracker.spawn(link.run());
         let monitor = ConnectionMonitor::new("deltas out", redis.clone());
         tracker.spawn(Publisher { redis, process, outbox: Arc::clone(&outbox), monitor, stop }.run());
-        Self { topics, committed: Arc::default(), counts, outbox: Some(outbox), health }
+        bus.outbox = Some(outbox);
+        bus
     }
 
     /// A bus without Redis, for a single process.
     pub fn within_process() -> Self {
         Self {
-            topics: Arc::new(Topics::new()),
+            topics: Arc::default(),
             committed: Arc::default(),
             counts: Arc::default(),
             outbox: None,
@@ -113,7 +114,7 @@ impl DeltaBus {
 
     /// Subscribes to the [`Live::Committed`] items that this process publishes, of whichever agentable.
     pub fn subscribe_committed(&self) -> Subscription {
-        let topics = self.committed.get_or_init(|| Arc::new(Topics::new()));
+        let topics = self.committed.get_or_init(Arc::default);
         Subscription::new(Channel::Control, Arc::clone(topics))
     }
 

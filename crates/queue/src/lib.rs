@@ -49,5 +49,5 @@ pub use error::{Error, Failure};
 pub use health::{HintHealth, RedisHealth, RedisState};
 pub use hint::{Hint, HintKind, Lane, depths};
 pub use intake::{HintSettings, Intake, IntakeCounts, Slot, Slots};
-pub use local::{LocalHints, TrySendError};
+pub use local::LocalHints;
 pub use sender::{HintSender, SenderCounts};

@@ -224,7 +224,7 @@ fn pausing(intake: Intake) -> PauseLanes {
 /// Sends a hint to this process if it takes hints, otherwise to all workers.
 fn local_or_shared(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hint) + Send + Sync> {
     Arc::new(move |lane, hint| {
-        if local.try_send(lane, hint).is_err() {
+        if !local.try_send(lane, hint) {
             hints.send(lane, hint);
         }
     })

@@ -50,17 +50,6 @@ pub enum Decision {
     },
 }
 
-impl Decision {
-    /// Without its reasons.
-    pub fn ruling(&self) -> Ruling {
-        match self {
-            Self::Allow => Ruling::Allow,
-            Self::Ask { .. } => Ruling::Ask,
-            Self::Deny { .. } => Ruling::Deny,
-        }
-    }
-}
-
 /// What decided. Small: each event of a call stores it.
 ///
 /// ```json

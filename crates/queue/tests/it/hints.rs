@@ -8,9 +8,7 @@ use std::sync::atomic::{
 
 use chrono::TimeDelta;
 use houston_domain::clock::{Clock, ManualClock, SystemClock};
-use houston_queue::{
-    Hint, HintBackend, HintSender, HintSettings, Lane, Redis, Slots, TrySendError, depths, run_worker,
-};
+use houston_queue::{Hint, HintBackend, HintSender, HintSettings, Lane, Redis, Slots, depths, run_worker};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -158,7 +156,7 @@ async fn stop_takes_no_hints_and_waits_for_handlers() {
     sender.send(Lane::Interactive, hint(2));
     wait_for_depths(&redis, [1, 0, 0]).await;
     assert!(!worker.running.is_finished());
-    assert_eq!(worker.local.try_send(Lane::Interactive, hint(3)), Err(TrySendError::NotAccepting));
+    assert!(!worker.local.try_send(Lane::Interactive, hint(3)));
     worker.log.leave.add_permits(1);
     let log = worker.log.clone();
     worker.end().await;
@@ -177,8 +175,8 @@ async fn hints_of_a_paused_lane_wait_and_others_do_not() {
     sender.send(Lane::Interactive, hint(1));
     sender.send(Lane::Background, hint(2));
     worker.log.wait_ended(1).await;
-    assert_eq!(worker.local.try_send(Lane::Interactive, hint(3)), Err(TrySendError::NotAccepting));
-    worker.local.try_send(Lane::Background, hint(4)).unwrap();
+    assert!(!worker.local.try_send(Lane::Interactive, hint(3)));
+    assert!(worker.local.try_send(Lane::Background, hint(4)));
     worker.log.wait_ended(2).await;
     wait_for_depths(&redis, [1, 0, 0]).await;
     assert_eq!(worker.log.begun(), [hint(2), hint(4)]);
@@ -190,16 +188,16 @@ async fn hints_of_a_paused_lane_wait_and_others_do_not() {
 #[tokio::test]
 async fn local_hint_that_waits_is_not_taken_of_a_paused_lane() {
     let worker = Worker::start(None, 1, 0);
-    worker.local.try_send(Lane::Interactive, hint(1)).unwrap();
+    assert!(worker.local.try_send(Lane::Interactive, hint(1)));
     worker.log.wait_begun(1).await;
-    worker.local.try_send(Lane::Interactive, hint(2)).unwrap();
+    assert!(worker.local.try_send(Lane::Interactive, hint(2)));
     // It begins to wait for the slot.
     tokio::task::yield_now().await;
     worker.intake.pause_lanes(&[Lane::Interactive]);
     worker.log.leave.add_permits(2);
     eventually("it is left to the sweep", async || worker.local.waiting() == 0).await;
     worker.intake.pause_lanes(&[]);
-    worker.local.try_send(Lane::Interactive, hint(3)).unwrap();
+    assert!(worker.local.try_send(Lane::Interactive, hint(3)));
     worker.log.wait_ended(2).await;
     assert_eq!(worker.log.begun(), [hint(1), hint(3)]);
     worker.end().await;
@@ -208,14 +206,14 @@ async fn local_hint_that_waits_is_not_taken_of_a_paused_lane() {
 #[tokio::test]
 async fn local_hints_need_no_redis_and_are_queued_once() {
     let worker = Worker::start(None, 1, 0);
-    worker.local.try_send(Lane::Interactive, hint(1)).unwrap();
+    assert!(worker.local.try_send(Lane::Interactive, hint(1)));
     worker.log.wait_begun(1).await;
     for _ in 0..3 {
         for n in 2..=1_025 {
-            worker.local.try_send(Lane::Interactive, hint(n)).unwrap();
+            assert!(worker.local.try_send(Lane::Interactive, hint(n)));
         }
     }
-    assert_eq!(worker.local.try_send(Lane::Interactive, hint(5_000)), Err(TrySendError::Full));
+    assert!(!worker.local.try_send(Lane::Interactive, hint(5_000)));
     assert_eq!(worker.local.waiting(), 1_024);
     worker.log.leave.add_permits(2_000);
     worker.log.wait_ended(1_025).await;
@@ -230,7 +228,7 @@ async fn local_hint_does_not_wait_for_a_blocked_pop() {
     let worker = Worker::start(Some(redis.clone()), 1, 0);
     worker.up().await;
     // Takes the slot of the pending pop, so the hint it returns must be put back.
-    worker.local.try_send(Lane::Interactive, hint(1)).unwrap();
+    assert!(worker.local.try_send(Lane::Interactive, hint(1)));
     worker.log.wait_begun(1).await;
     sender(redis.clone()).send(Lane::Background, hint(2));
     wait_for_depths(&redis, [0, 1, 0]).await;
@@ -298,11 +296,11 @@ async fn interactive_hint_does_not_wait_for_background_runs() {
 async fn local_interactive_hint_does_not_wait_for_background_runs() {
     let worker = Worker::start_with(None, RESERVED, 0);
     for n in 0..5 {
-        worker.local.try_send(Lane::Background, hint(n)).unwrap();
+        assert!(worker.local.try_send(Lane::Background, hint(n)));
     }
     worker.log.wait_begun(2).await;
-    worker.local.try_send(Lane::Maintenance, hint(10)).unwrap();
-    worker.local.try_send(Lane::Interactive, hint(20)).unwrap();
+    assert!(worker.local.try_send(Lane::Maintenance, hint(10)));
+    assert!(worker.local.try_send(Lane::Interactive, hint(20)));
     worker.log.wait_begun(3).await;
     assert_eq!(worker.log.begun()[2], hint(20));
     assert_eq!((worker.log.begun().len(), worker.local.waiting()), (3, 4));

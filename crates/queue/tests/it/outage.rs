@@ -80,7 +80,7 @@ async fn worker_survives_a_restart_of_redis() {
     })
     .await;
     // Without Redis the worker gets local hints.
-    setup.worker.local.try_send(Lane::Interactive, hint(2)).unwrap();
+    assert!(setup.worker.local.try_send(Lane::Interactive, hint(2)));
     setup.worker.log.wait_ended(2).await;
     setup.server.restart().await;
     setup.handles_hint(3).await;
@@ -102,7 +102,7 @@ async fn worker_recovers_from_a_stalled_redis() {
     let setup = set_up().await;
     setup.server.signal("STOP");
     eventually("the stall is noticed", async || !setup.worker.health.is_up()).await;
-    setup.worker.local.try_send(Lane::Interactive, hint(2)).unwrap();
+    assert!(setup.worker.local.try_send(Lane::Interactive, hint(2)));
     setup.worker.log.wait_ended(2).await;
     setup.server.signal("CONT");
     setup.handles_hint(3).await;
