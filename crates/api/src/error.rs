@@ -16,6 +16,7 @@ use houston_domain::question::QuestionState;
 use houston_domain::rate::Quota;
 use houston_domain::run::RunStatus;
 use houston_domain::scope::{Scope, Scopes};
+use houston_domain::setting::WrongSetting;
 use houston_protocol::problem::{FieldError, Problem, ProblemCode};
 use houston_store::FolderError;
 use serde_json::Value;
@@ -380,6 +381,14 @@ impl From<houston_store::Error> for ApiError {
             error if error.is_transient() => Self::Unavailable(Some(error)),
             error => Self::Internal(error),
         }
+    }
+}
+
+/// A value of a request that is not allowed, where its pointer says. One of a part of the request is put in its place with
+/// [`WrongSetting::below`] first.
+impl From<WrongSetting> for ApiError {
+    fn from(WrongSetting { pointer, reason }: WrongSetting) -> Self {
+        Self::field(&pointer, reason)
     }
 }
 

@@ -214,7 +214,7 @@ impl Thread {
         let own = self.ctx.state.agent_types.get(&self.path.kind).map_or(&[][..], |kind| &kind.tools);
         let all = &self.ctx.state.agents.tools;
         let is_taken = |name: &str| own.iter().chain(all).any(|tool| tool == name);
-        offer.check(is_taken).map_err(|wrong| ApiError::field(&wrong.pointer, wrong.reason))?;
+        offer.check(is_taken)?;
         let storable = |text: &str| check_text("/tools", text);
         offer.tools.iter().try_for_each(|tool| {
             storable(&tool.description)?;

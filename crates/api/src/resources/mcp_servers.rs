@@ -134,7 +134,7 @@ async fn put(
     };
     check_oauth(&settings, owner, headers.as_ref())?;
     if let Some(problem) = settings.problem() {
-        return Err(ApiError::field(&problem.pointer, problem.reason));
+        return Err(problem.into());
     }
     let secret = |(name, value): (&String, &String)| (name.clone(), SecretString::from(value.clone()));
     let secrets: BTreeMap<String, SecretString> = headers.iter().flatten().map(secret).collect();

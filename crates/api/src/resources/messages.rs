@@ -190,7 +190,7 @@ pub(crate) async fn store_offering(
 
 /// Checks ranges and sizes, and that Postgres can store its values.
 fn check_offer(offer: &ClientOffer) -> Result<()> {
-    offer.check(|_| false).map_err(|wrong| ApiError::field(&wrong.pointer, wrong.reason))?;
+    offer.check(|_| false)?;
     let ClientOffer { focus, output, .. } = offer;
     if let Some(data) = focus.as_ref().and_then(|focus| focus.data.as_ref()) {
         check_storable_value("/context/data", data)?;

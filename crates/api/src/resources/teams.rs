@@ -5,7 +5,6 @@ use std::convert::identity as response;
 
 use houston_domain::agent_settings::{MAX_AGENT_DESCRIPTION_BYTES, MAX_AGENT_NAME_CHARS};
 use houston_domain::id::{AgentId, TeamId};
-use houston_domain::setting::WrongSetting;
 use houston_domain::team::{Condition, Router, RouterKind, RuleLimits, Team};
 use houston_protocol::team::TeamSettingsRequest;
 use houston_store::agent::{Agent, Changed};
@@ -236,9 +235,7 @@ fn check_router(team: &Team, limits: &RuleLimits, max_rules: usize) -> Result<()
     }
     for (index, rule) in rules.iter().enumerate() {
         check_member(&format!("/router/rules/{index}/agent_id"), rule.agent_id, &team.agents)?;
-        rule.when.check(limits).map_err(|WrongSetting { pointer, reason }| {
-            ApiError::field(&format!("/router/rules/{index}/when{pointer}"), reason)
-        })?;
+        rule.when.check(limits).map_err(|wrong| wrong.below(&format!("/router/rules/{index}/when")))?;
         let Condition { contains, prefix, regex, .. } = &rule.when;
         for text in [contains, prefix, regex].into_iter().flatten() {
             check_text(&format!("/router/rules/{index}/when"), text)?;

@@ -8,7 +8,6 @@ use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::id::{AgentableId, TriggerId, UserId};
 use houston_domain::mode::Mode;
 use houston_domain::plan::{Document, MAX_INPUT_BYTES, Offer};
-use houston_domain::setting::WrongSetting;
 use houston_domain::trigger::effect::{TriggerPlan, TriggerTask, check_template, check_templates};
 use houston_domain::trigger::{MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
 use houston_protocol::trigger::{
@@ -269,7 +268,7 @@ fn plan_of(
     check_storable_value("/then/document", &document)?;
     check_storable_value("/then/input", &input)?;
     check_size("/then/input", input.to_string().len(), MAX_INPUT_BYTES)?;
-    check_templates("/then/input", &input).map_err(|error| ApiError::field(&error.pointer, error.reason))?;
+    check_templates("/then/input", &input)?;
     let PlanOffer { kind, status, tools, steps, lasts_s } = offer.clone();
     let names: Vec<&str> = tools.iter().map(String::as_str).collect();
     let checked = Document::parse(&document.to_string(), Offer { tools: &names, steps })
@@ -295,7 +294,7 @@ fn hears_triggers(found: &AgentType) -> Result<()> {
 /// A task of this kind, or of the first that the agentable may create.
 fn task_of(types: &AgentTypes, parent: &AgentType, kind: Option<&str>, title: String) -> Result<TriggerTask> {
     check_line("/then/title", &title, MAX_TITLE_CHARS)?;
-    check_template("/then/title", &title).map_err(|error| ApiError::field(&error.pointer, error.reason))?;
+    check_template("/then/title", &title)?;
     let found = match kind {
         Some(wanted) => parent.creates.iter().find(|kind| *kind == wanted),
         None => parent.creates.first(),
@@ -370,7 +369,7 @@ fn check_when(when: &When, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>> 
         }
         When::Cron { .. } => {}
     }
-    when.first_after(now).map_err(|error| refused("/when", error))
+    when.first_after(now).map_err(|error| error.below("/when").into())
 }
 
 /// Checks that the user has an agentable of this kind.
@@ -396,10 +395,6 @@ async fn check_heard(ctx: &Ctx, user: UserId, when: &When) -> Result<()> {
     }
 }
 
-fn refused(within: &str, error: WrongSetting) -> ApiError {
-    ApiError::field(&format!("{within}{}", error.pointer), error.reason)
-}
-
 fn check_name(name: &str) -> Result<()> {
     check_line("/name", name, MAX_NAME_CHARS)
 }
@@ -410,5 +405,5 @@ fn check_instructions(pointer: &str, instructions: &str) -> Result<()> {
     if instructions.trim().is_empty() {
         return Err(ApiError::field(pointer, "must not be empty"));
     }
-    check_template(pointer, instructions).map_err(|error| refused("", error))
+    Ok(check_template(pointer, instructions)?)
 }

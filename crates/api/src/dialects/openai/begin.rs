@@ -92,8 +92,7 @@ fn says_something(input: &Input) -> bool {
 /// # Errors
 /// [`ApiError::InvalidRequest`] for the first that would change the answer, or that the endpoint does not have.
 pub(super) fn ignored(endpoint: Endpoint, others: &Map<String, Value>) -> Result<Option<HeaderValue>> {
-    let ignored =
-        judge(endpoint, others).map_err(|refused| ApiError::field(&refused.pointer, refused.reason))?;
+    let ignored = judge(endpoint, others)?;
     // Names of the table, which are ASCII.
     Ok((!ignored.is_empty()).then(|| HeaderValue::from_str(&ignored.join(", "))).and_then(Result::ok))
 }

@@ -44,8 +44,7 @@ pub(super) async fn create(
     let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
     let ignored = ignored(Endpoint::Chat, &body.others)?;
     let conversation = body.metadata.get("conversation");
-    let mut input = Input::of_chat(&body.messages)
-        .map_err(|invalid| ApiError::field(&format!("/messages{}", invalid.pointer), invalid.reason))?;
+    let mut input = Input::of_chat(&body.messages).map_err(|invalid| invalid.below("/messages"))?;
     check(&input, "/messages")?;
     let named = match conversation {
         Some(id) => Named::Conversation("/metadata/conversation", id),

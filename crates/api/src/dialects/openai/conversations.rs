@@ -140,8 +140,7 @@ fn read(items: &[Value]) -> Result<Vec<StoredItem>> {
     let read = |(nth, item): (usize, &Value)| {
         let at = format!("/items/{nth}");
         check_storable_value(&at, item)?;
-        StoredItem::read(item)
-            .map_err(|wrong| ApiError::field(&format!("{at}{}", wrong.pointer), wrong.reason))
+        Ok(StoredItem::read(item).map_err(|wrong| wrong.below(&at))?)
     };
     items.iter().enumerate().map(read).collect()
 }

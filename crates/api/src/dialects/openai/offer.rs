@@ -62,10 +62,8 @@ fn output(pointer: &str, format: &Value) -> Result<Option<Output>> {
             return Err(ApiError::field(&format!("{pointer}/type"), reason));
         }
     };
-    match output.check() {
-        Ok(()) => Ok(Some(output)),
-        Err(wrong) => Err(ApiError::field(&format!("{pointer}{}", wrong.pointer), wrong.reason)),
-    }
+    output.check().map_err(|wrong| wrong.below(&pointer))?;
+    Ok(Some(output))
 }
 
 /// What a request says of the client's functions, besides which there are.
@@ -130,7 +128,7 @@ fn tune(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<()> {
     };
     offer.model_policy = policy(others)?;
     offer.sampling = Sampling { temperature, top_p, effort, stop };
-    offer.sampling.check().map_err(|wrong| ApiError::field(&wrong.pointer, wrong.reason))?;
+    offer.sampling.check()?;
     for name in ["max_output_tokens", "max_completion_tokens", "max_tokens"] {
         let Some(value) = given(name) else { continue };
         let most = value.as_u64().filter(|most| *most > 0).and_then(|most| u32::try_from(most).ok());

@@ -78,8 +78,7 @@ pub(super) async fn create(asker: Asker, request: WithImages<CreateResponse>) ->
 
 fn read(body: &CreateResponse) -> Result<Input> {
     check_metadata(&body.metadata)?;
-    let mut input = Input::of_response(&body.input)
-        .map_err(|invalid| ApiError::field(&format!("/input{}", invalid.pointer), invalid.reason))?;
+    let mut input = Input::of_response(&body.input).map_err(|invalid| invalid.below("/input"))?;
     match &body.instructions {
         None | Some(Value::Null) => {}
         Some(Value::String(text)) => input.instructions.insert(0, text.clone()),

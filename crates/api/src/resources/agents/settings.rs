@@ -6,7 +6,6 @@ use houston_domain::agent_settings::{
 };
 use houston_domain::agentable::AgentType;
 use houston_domain::answering::Output;
-use houston_domain::setting::WrongSetting;
 use houston_protocol::agent::AgentSettingsRequest;
 
 use crate::request::checks::{check_one_line, check_storable_value, suggestion, truncated};
@@ -78,11 +77,11 @@ pub(super) fn apply(
     if let Some(limits) = body.limits {
         // The operator's limits bound the cost of runs.
         let checked = limits.check(Some(&sources.limits.with(kind.limits)));
-        checked.map_err(|wrong| wrong_setting(wrong.below("/limits")))?;
+        checked.map_err(|wrong| wrong.below("/limits"))?;
         settings.limits = limits;
     }
     if let Some(sampling) = body.sampling {
-        sampling.check().map_err(|wrong| wrong_setting(wrong.below("/sampling")))?;
+        sampling.check().map_err(|wrong| wrong.below("/sampling"))?;
         settings.sampling = sampling;
     }
     if let Some(output) = body.output {
@@ -105,12 +104,8 @@ pub(super) fn apply(
 /// [`ApiError::InvalidRequest`] when it cannot be used, or Postgres could not store it.
 pub(crate) fn check_output(output: Option<&Output>) -> Result<()> {
     let Some(output) = output else { return Ok(()) };
-    output.check().map_err(|wrong| wrong_setting(wrong.below("/output")))?;
+    output.check().map_err(|wrong| wrong.below("/output"))?;
     check_storable_value("/output/schema", &output.schema)
-}
-
-fn wrong_setting(WrongSetting { pointer, reason }: WrongSetting) -> ApiError {
-    ApiError::field(&pointer, reason)
 }
 
 fn check_use_case(use_case: &str, kind: &AgentType, use_cases: &[String]) -> Result<()> {
