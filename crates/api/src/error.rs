@@ -359,8 +359,9 @@ impl From<Error> for ApiError {
     }
 }
 
+/// A value of a request that is not allowed, where its pointer says. One of a part of the request is put in its place with
+/// [`WrongSetting::below`] first.
 impl From<WrongSetting> for ApiError {
-    /// [`Self::InvalidRequest`] at its place.
     fn from(WrongSetting { pointer, reason }: WrongSetting) -> Self {
         Self::field(&pointer, reason)
     }

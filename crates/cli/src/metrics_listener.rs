@@ -56,7 +56,7 @@ impl MetricsListener {
         let cells = system.cells.named().map(|(name, cell)| Cell {
             name: name.to_string(),
             store: cell.store.clone(),
-            redis: cell.bus.health().clone(),
+            redis: cell.bus.health.clone(),
         });
         let sampler = Arc::new(Sampler {
             metrics: Arc::clone(&system.loaded.instruments.metrics),

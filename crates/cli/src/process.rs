@@ -233,7 +233,7 @@ fn load(plan: &Plan) -> Result<(Loaded, Registry), ProcessError> {
     let outside = outside_without_sandbox(given);
     let registry = toolbox.fill(&mut loaded, outside, &plan.folder).map_err(settings)?;
     let AgentType { kind, tools, .. } = &plan.agent;
-    check_kind(kind).map_err(settings)?;
+    check_kind(kind).map_err(|error| settings(anyhow::anyhow!(error)))?;
     registry.offer(tools).map_err(settings)?;
     if loaded.kinds.contains_key(kind) {
         return Err(settings(anyhow::anyhow!(

@@ -273,7 +273,7 @@ impl System {
             store: cell.store.api(),
             bus: cell.bus.clone(),
             hints: cell.hints.clone(),
-            redis: cell.bus.health().clone(),
+            redis: cell.bus.health.clone(),
             ids: Arc::clone(&self.ids),
             metrics: Arc::clone(&self.loaded.instruments.metrics),
             spans: self.loaded.instruments.spans.clone(),

@@ -246,25 +246,6 @@ impl AgentType {
 const DERIVED: [&str; 8] =
     ["waiting", "working", "active", "paused", "completed", "stopped", "failed", "cancelled"];
 
-/// Why a name cannot be used for a kind.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidKind {
-    /// It does not fit into an id, a path and the name of an XML element.
-    #[error(
-        "`{0}` cannot be a kind: the name of a kind begins with a letter from a to z, followed by letters, digits and \
-         underscores, and has at most {MAX_KIND_CHARS} characters"
-    )]
-    Characters(String),
-    /// It is the prefix of other ids, or a path of the API.
-    #[error("`{kind}` cannot be a kind: these names are reserved: {taken}")]
-    Taken {
-        /// The rejected name.
-        kind: String,
-        /// All reserved names, separated by commas.
-        taken: String,
-    },
-}
-
 /// Maximum length of an agentable's title, in characters.
 pub const MAX_TITLE_CHARS: usize = 200;
 
@@ -277,22 +258,24 @@ const MAX_KIND_CHARS: usize = 40;
 /// Singular forms of API paths that are not prefixes of ids.
 const PATHS: [&str; 7] = ["custom_instruction", "error", "kind", "memorie", "message", "model", "queue"];
 
-/// Checks that a kind may have this name.
-///
-/// # Errors
-/// [`InvalidKind`] when the characters do not fit, or the name is reserved.
-pub fn check_kind(kind: &str) -> Result<(), InvalidKind> {
+/// Checks that a kind may have this name: it fits into an id, a path and the name of an XML element, and is neither the prefix of
+/// other ids nor a path of the API.
+pub fn check_kind(kind: &str) -> Result<(), String> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if kind.len() > MAX_KIND_CHARS
         || !kind.starts_with(|c: char| c.is_ascii_lowercase())
         || !kind.chars().all(plain)
     {
-        return Err(InvalidKind::Characters(kind.chars().take(80).collect()));
+        let kind: String = kind.chars().take(80).collect();
+        return Err(format!(
+            "`{kind}` cannot be a kind: the name of a kind begins with a letter from a to z, followed by letters, digits and \
+             underscores, and has at most {MAX_KIND_CHARS} characters"
+        ));
     }
     let taken = || PREFIXES.iter().copied().chain(PATHS);
     if taken().any(|name| name == kind) {
         let taken = taken().collect::<Vec<_>>().join(", ");
-        return Err(InvalidKind::Taken { kind: kind.to_owned(), taken });
+        return Err(format!("`{kind}` cannot be a kind: these names are reserved: {taken}"));
     }
     Ok(())
 }

@@ -116,30 +116,8 @@ impl AttachmentType {
     }
 }
 
-/// Why a file is not accepted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WrongType {
-    /// There are no bytes.
-    #[error("the file is empty")]
-    Empty,
-    /// No type that is accepted.
-    #[error("the file is no PNG, JPEG, WebP or GIF image, no PDF, and no text in UTF-8")]
-    Unknown,
-    /// The bytes are something else than the client says.
-    #[error("`Content-Type` says `{claimed}`, and the bytes are `{found}`: send what the file is")]
-    Other {
-        /// What the client says.
-        claimed: String,
-        /// What the bytes say.
-        found: &'static str,
-    },
-    /// The client says a type that is not accepted.
-    #[error(
-        "`{0}` is not accepted: send image/png, image/jpeg, image/webp, image/gif, application/pdf, a text type, or \
-         application/octet-stream, with which the bytes decide"
-    )]
-    Refused(String),
-}
+/// Why a file of another type is not accepted.
+const UNKNOWN: &str = "the file is no PNG, JPEG, WebP or GIF image, no PDF, and no text in UTF-8";
 
 /// Checks bytes as they arrive: their type from the first ones, and of a text that all are UTF-8 without U+0000.
 #[derive(Debug, Clone, Default)]
@@ -179,21 +157,18 @@ impl TypeCheck {
     }
 
     /// The type, if it is one that is accepted and that the client has said: `claimed` is a media type.
-    ///
-    /// # Errors
-    /// [`WrongType`].
-    pub fn finish(self, claimed: Option<&str>) -> Result<AttachmentType, WrongType> {
-        let kind = self.kind.ok_or(WrongType::Empty)?;
+    pub fn finish(self, claimed: Option<&str>) -> Result<AttachmentType, String> {
+        let kind = self.kind.ok_or("the file is empty")?;
         // That a type is never accepted is the better reason.
         let fits = claimed.map_or(Ok(true), |claimed| fits(claimed, kind))?;
         if self.is_wrong || !self.cut.is_empty() {
-            return Err(WrongType::Unknown);
+            return Err(UNKNOWN.to_owned());
         }
         if fits {
             return Ok(kind);
         }
-        let claimed = claimed.unwrap_or_default().to_owned();
-        Err(WrongType::Other { claimed, found: kind.media_type() })
+        let (claimed, found) = (claimed.unwrap_or_default(), kind.media_type());
+        Err(format!("`Content-Type` says `{claimed}`, and the bytes are `{found}`: send what the file is"))
     }
 }
 
@@ -206,8 +181,8 @@ fn first(bytes: &[u8]) -> AttachmentType {
     }
 }
 
-/// Whether a file may be what a client says; [`WrongType::Refused`] if that is no type that is accepted.
-fn fits(media_type: &str, kind: AttachmentType) -> Result<bool, WrongType> {
+/// Whether a file may be what a client says; an error if that is no type that is accepted.
+fn fits(media_type: &str, kind: AttachmentType) -> Result<bool, String> {
     let name = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_text = name.starts_with("text/")
         || name.ends_with("+json")
@@ -219,7 +194,10 @@ fn fits(media_type: &str, kind: AttachmentType) -> Result<bool, WrongType> {
         _ if is_text => Ok(kind == AttachmentType::Text),
         _ => match AttachmentType::of_media_type(&name) {
             Some(claimed) => Ok(claimed == kind),
-            None => Err(WrongType::Refused(name)),
+            None => Err(format!(
+                "`{name}` is not accepted: send image/png, image/jpeg, image/webp, image/gif, application/pdf, a text type, or \
+                 application/octet-stream, with which the bytes decide"
+            )),
         },
     }
 }
@@ -423,7 +401,7 @@ mod tests {
 
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02";
 
-    fn checked(bytes: &[u8], pieces: usize, claimed: Option<&str>) -> Result<AttachmentType, WrongType> {
+    fn checked(bytes: &[u8], pieces: usize, claimed: Option<&str>) -> Result<AttachmentType, String> {
         let mut check = TypeCheck::default();
         bytes.chunks(pieces).for_each(|piece| check.update(piece));
         check.finish(claimed)
@@ -450,14 +428,16 @@ mod tests {
             (b"%PDF-1.7".as_slice(), "image/png"),
             (text, "application/pdf"),
         ] {
-            assert!(matches!(checked(bytes, 4096, Some(claimed)), Err(WrongType::Other { .. })), "{claimed}");
+            let error = checked(bytes, 4096, Some(claimed)).unwrap_err();
+            assert!(error.starts_with("`Content-Type` says"), "{error}");
         }
         for claimed in ["image/svg+xml", "application/zip", "video/mp4"] {
-            assert!(matches!(checked(text, 4096, Some(claimed)), Err(WrongType::Refused(_))), "{claimed}");
+            let error = checked(text, 4096, Some(claimed)).unwrap_err();
+            assert!(error.starts_with(&format!("`{claimed}` is not accepted")), "{error}");
         }
-        assert_eq!(checked(b"", 1, None), Err(WrongType::Empty));
+        assert_eq!(checked(b"", 1, None), Err("the file is empty".to_owned()));
         for bad in [b"MZ\x90\0\x03".as_slice(), b"caf\xe9", b"half \xe2\x98"] {
-            assert_eq!(checked(bad, 4096, None), Err(WrongType::Unknown), "{bad:?}");
+            assert_eq!(checked(bad, 4096, None), Err(UNKNOWN.to_owned()), "{bad:?}");
         }
     }
 
@@ -465,7 +445,7 @@ mod tests {
     fn texts_may_be_cut_in_the_middle_of_characters() {
         for pieces in 1..9 {
             assert_eq!(checked("aß☕🦀 end".as_bytes(), pieces, None), Ok(AttachmentType::Text), "{pieces}");
-            assert_eq!(checked(b"a\xe2\x98x", pieces, None), Err(WrongType::Unknown), "{pieces}");
+            assert_eq!(checked(b"a\xe2\x98x", pieces, None), Err(UNKNOWN.to_owned()), "{pieces}");
         }
     }
 

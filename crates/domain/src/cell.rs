@@ -62,23 +62,6 @@ impl FromStr for ShardRange {
 
 as_text!(ShardRange, CellName);
 
-/// Ranges that do not have each shard exactly once.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidCells {
-    /// There is no cell.
-    #[error("there is no cell: one with the shards 0000-ffff is the least")]
-    None,
-    /// No cell has these shards.
-    #[error("no cell has the shards {0}")]
-    Missing(ShardRange),
-    /// Two cells have these shards.
-    #[error("two cells have the shards {0}")]
-    Twice(ShardRange),
-    /// Two cells have this name.
-    #[error("two cells have the name {0}")]
-    Named(CellName),
-}
-
 /// Shards that were moved: what the cell that gave them away and the one that got them both have written down. So one of the
 /// two is enough to know it. Of several moves of a shard, the one with the highest version counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -164,18 +147,15 @@ impl<T> Cells<T> {
         Self::placed(vec![(CellName::Shards(ShardRange::ALL), cell)])
     }
 
-    /// Cells with these names, in any order.
-    ///
-    /// # Errors
-    /// [`InvalidCells`] unless each shard is in exactly one range, and each other name is there once.
-    pub fn new(cells: impl IntoIterator<Item = (impl Into<CellName>, T)>) -> Result<Self, InvalidCells> {
+    /// Cells with these names, in any order: each shard must be in exactly one range, and each other name there once.
+    pub fn new(cells: impl IntoIterator<Item = (impl Into<CellName>, T)>) -> Result<Self, String> {
         let mut cells: Vec<_> = cells.into_iter().map(|(name, cell)| (name.into(), cell)).collect();
         cells.sort_by_key(|(name, _)| name.shards().map_or((true, Shard(0)), |range| (false, range.first)));
         check(cells.iter().filter_map(|(name, _)| name.shards()))?;
         let repeated =
             (1..cells.len()).find(|nth| cells[..*nth].iter().any(|(name, _)| *name == cells[*nth].0));
         if let Some(nth) = repeated {
-            return Err(InvalidCells::Named(cells[nth].0.clone()));
+            return Err(format!("two cells have the name {}", cells[nth].0));
         }
         Ok(Self::placed(cells))
     }
@@ -284,28 +264,29 @@ impl<T> Cells<T> {
 }
 
 /// Checks that sorted ranges have each shard exactly once.
-fn check(ranges: impl IntoIterator<Item = ShardRange>) -> Result<(), InvalidCells> {
+fn check(ranges: impl IntoIterator<Item = ShardRange>) -> Result<(), String> {
     /// The shards from `first` up to the one before `end`.
     fn between(first: u32, end: u32) -> ShardRange {
         let shard = |number: u32| Shard(u16::try_from(number).unwrap_or(u16::MAX));
         ShardRange { first: shard(first), last: shard(end.saturating_sub(1)) }
     }
     const END: u32 = u16::MAX as u32 + 1;
+    let missing = |first, end| format!("no cell has the shards {}", between(first, end));
     let mut next = 0;
     for range in ranges {
         let (first, end) = (u32::from(range.first.0), u32::from(range.last.0) + 1);
         if first > next {
-            return Err(InvalidCells::Missing(between(next, first)));
+            return Err(missing(next, first));
         }
         if first < next {
-            return Err(InvalidCells::Twice(between(first, next.min(end))));
+            return Err(format!("two cells have the shards {}", between(first, next.min(end))));
         }
         next = end;
     }
     match next {
-        0 => Err(InvalidCells::None),
+        0 => Err("there is no cell: one with the shards 0000-ffff is the least".to_owned()),
         END => Ok(()),
-        next => Err(InvalidCells::Missing(between(next, END))),
+        next => Err(missing(next, END)),
     }
 }
 

@@ -77,50 +77,7 @@ impl CheckInLimits {
     }
 }
 
-/// A time that is not allowed for a check-in.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidMoment {
-    /// It is in the past, or so soon that the agent would keep itself busy.
-    #[error(
-        "{} is too soon: it is {} now, and a check-in must be at least {} away",
-        rfc3339(wanted),
-        rfc3339(now),
-        span(*min_s)
-    )]
-    TooSoon {
-        /// The requested time.
-        wanted: DateTime<Utc>,
-        /// The minimum delay, in seconds.
-        min_s: i64,
-        /// The current time.
-        now: DateTime<Utc>,
-    },
-    /// It is too far in the future.
-    #[error(
-        "{} is too far away: it is {} now, and a check-in must be at most {} away",
-        rfc3339(wanted),
-        rfc3339(now),
-        span(*max_s)
-    )]
-    TooFar {
-        /// The requested time.
-        wanted: DateTime<Utc>,
-        /// The maximum delay, in seconds.
-        max_s: i64,
-        /// The current time.
-        now: DateTime<Utc>,
-    },
-    /// A local time that does not exist in the user's time zone.
-    #[error("{} does not exist in {zone}: choose another time", wanted.format("%Y-%m-%dT%H:%M:%S"))]
-    NonexistentLocalTime {
-        /// The requested local time.
-        wanted: NaiveDateTime,
-        /// The user's time zone.
-        zone: Tz,
-    },
-}
-
-fn rfc3339(time: &DateTime<Utc>) -> String {
+fn rfc3339(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
@@ -132,67 +89,53 @@ fn span(seconds: i64) -> String {
     format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A request that does not name a moment.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UnclearMoment {
-    /// `at` is not a time.
-    #[error(
-        "`at` is `{given}`, which is not a time: write 2026-11-23T09:00 (local time) or 2026-11-23T09:00:00Z"
-    )]
-    Unreadable {
-        /// The given text, shortened.
-        given: String,
-    },
-    /// Neither `at` nor `in_minutes` is given, or both are.
-    #[error("give exactly one of `at` and `in_minutes`")]
-    NotOne,
-}
-
 impl Moment {
     /// Parses a requested moment: either `at`, in the user's time zone unless it has an offset, or `in_minutes`.
-    ///
-    /// # Errors
-    /// [`UnclearMoment`] when `at` is not a time, or not exactly one of both is given.
-    pub fn parse(at: Option<&str>, in_minutes: Option<u32>) -> Result<Self, UnclearMoment> {
+    pub fn parse(at: Option<&str>, in_minutes: Option<u32>) -> Result<Self, String> {
         match (at, in_minutes) {
             (Some(at), None) => {
                 let local = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"];
                 let local = local.iter().find_map(|form| NaiveDateTime::parse_from_str(at, form).ok());
                 let instant =
                     || DateTime::parse_from_rfc3339(at).ok().map(|at| Self::At(at.with_timezone(&Utc)));
-                local
-                    .map(Self::Local)
-                    .or_else(instant)
-                    .ok_or_else(|| UnclearMoment::Unreadable { given: at.chars().take(40).collect() })
+                local.map(Self::Local).or_else(instant).ok_or_else(|| {
+                    let given: String = at.chars().take(40).collect();
+                    format!("`at` is `{given}`, which is not a time: write 2026-11-23T09:00 (local time) or 2026-11-23T09:00:00Z")
+                })
             }
             (None, Some(minutes)) => Ok(Self::InMinutes(minutes)),
-            _ => Err(UnclearMoment::NotOne),
+            _ => Err("give exactly one of `at` and `in_minutes`".to_owned()),
         }
     }
 
-    /// The instant for a user in `zone`, moved to the morning if it falls into their night.
-    ///
-    /// # Errors
-    /// [`InvalidMoment`] when it is too soon, too far away, or does not exist in `zone`.
+    /// The instant for a user in `zone`, moved to the morning if it falls into their night. The error says that it is too soon, so
+    /// that the agent would keep itself busy, too far away, or does not exist in `zone`.
     pub fn resolve(
         self,
         limits: &CheckInLimits,
         zone: Tz,
         now: DateTime<Utc>,
-    ) -> Result<DateTime<Utc>, InvalidMoment> {
+    ) -> Result<DateTime<Utc>, String> {
         let wanted = match self {
             Self::At(at) => at,
-            Self::Local(local) => {
-                instant(zone, local).ok_or(InvalidMoment::NonexistentLocalTime { wanted: local, zone })?
-            }
+            Self::Local(local) => instant(zone, local).ok_or_else(|| {
+                let wanted = local.format("%Y-%m-%dT%H:%M:%S");
+                format!("{wanted} does not exist in {zone}: choose another time")
+            })?,
             Self::InMinutes(minutes) => now + TimeDelta::minutes(minutes.into()),
         };
         let (min_s, max_s) = (limits.min_delay_s, limits.max_delay_s);
+        let outside = |which: &str, most: &str, limit| {
+            let (wanted, now, limit) = (rfc3339(wanted), rfc3339(now), span(limit));
+            Err(format!(
+                "{wanted} is too {which}: it is {now} now, and a check-in must be at {most} {limit} away"
+            ))
+        };
         if wanted < now + TimeDelta::seconds(min_s) {
-            return Err(InvalidMoment::TooSoon { wanted, min_s, now });
+            return outside("soon", "least", min_s);
         }
         if wanted > now + TimeDelta::seconds(max_s) {
-            return Err(InvalidMoment::TooFar { wanted, max_s, now });
+            return outside("far away", "most", max_s);
         }
         Ok(within_hours(zone, limits.earliest, limits.latest, wanted))
     }
@@ -233,7 +176,7 @@ mod tests {
         assert_eq!(Moment::parse(None, Some(5)).unwrap(), Moment::InMinutes(5));
         assert!(at("tomorrow").unwrap_err().to_string().contains("2026-11-23T09:00:00Z"));
         for (given, minutes) in [(None, None), (Some("2026-11-23T09:00"), Some(5))] {
-            assert_eq!(Moment::parse(given, minutes).unwrap_err(), UnclearMoment::NotOne);
+            assert!(Moment::parse(given, minutes).unwrap_err().starts_with("give exactly one"));
         }
     }
 
@@ -252,9 +195,7 @@ mod tests {
         assert_eq!(resolve(Moment::InMinutes(5)).unwrap(), now + TimeDelta::minutes(5));
         assert_eq!(resolve(local("2026-11-22T18:30:00")).unwrap().to_rfc3339(), "2026-11-22T17:30:00+00:00");
         assert_eq!(resolve(local("2026-11-22T23:30:00")).unwrap().to_rfc3339(), "2026-11-23T06:00:00+00:00");
-        assert!(matches!(resolve(Moment::InMinutes(4)), Err(InvalidMoment::TooSoon { .. })));
-        assert!(matches!(resolve(Moment::At(now - TimeDelta::days(1))), Err(InvalidMoment::TooSoon { .. })));
-        assert!(matches!(resolve(Moment::InMinutes(1441)), Err(InvalidMoment::TooFar { .. })));
+        assert!(resolve(Moment::At(now - TimeDelta::days(1))).unwrap_err().contains(" is too soon: "));
         assert_eq!(
             resolve(Moment::InMinutes(4)).unwrap_err().to_string(),
             "2026-11-22T12:04:00Z is too soon: it is 2026-11-22T12:00:00Z now, and a check-in must be at least 5 minutes away"

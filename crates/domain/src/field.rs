@@ -104,11 +104,6 @@ pub struct Field {
 }
 
 impl UpdatableBy {
-    /// Whether requests may change the field.
-    pub fn is_api(self) -> bool {
-        self != Self::Agent
-    }
-
     /// Whether tools may change the field.
     pub fn is_agent(self) -> bool {
         self != Self::Api

@@ -86,74 +86,38 @@ pub struct ImageHeader {
     pub height: u32,
 }
 
-/// Why bytes are not accepted as an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ImageError {
-    /// There are no bytes.
-    #[error("it is empty")]
-    Empty,
-    /// Too many bytes.
-    #[error("it has {bytes} bytes; at most {MAX_IMAGE_BYTES} are allowed: send a smaller version")]
-    TooLarge {
-        /// How many it has.
-        bytes: usize,
-    },
-    /// It is no Base64.
-    #[error(
-        "it is no Base64: send the bytes of the image in Base64, with or without `data:image/png;base64,` before them"
-    )]
-    NotBase64,
-    /// No type that models see.
-    #[error("it is no PNG, JPEG, WebP or GIF image")]
-    UnknownType,
-    /// The header does not say how large the image is.
-    #[error("its {} header is damaged: it does not say how large the image is", .0.name())]
-    Damaged(ImageType),
-    /// Its end is missing.
-    #[error("it is a {} image that is cut off: its end is missing; send the whole file", .0.name())]
-    CutOff(ImageType),
-    /// Too many pixels.
-    #[error(
-        "it has {width} x {height} pixels; at most {MAX_IMAGE_SIDE} on a side are allowed: send a smaller version"
-    )]
-    TooManyPixels {
-        /// Pixels.
-        width: u32,
-        /// Pixels.
-        height: u32,
-    },
-}
-
 impl ImageHeader {
     /// As [`Self::read`], of an image whose end is there.
-    ///
-    /// # Errors
-    /// As [`Self::read`], and [`ImageError::CutOff`].
-    pub fn read_whole(bytes: &[u8]) -> Result<Self, ImageError> {
+    pub fn read_whole(bytes: &[u8]) -> Result<Self, String> {
         let header = Self::read(bytes)?;
-        if is_cut_off(header.image_type, bytes) {
-            return Err(ImageError::CutOff(header.image_type));
-        }
-        Ok(header)
+        header.cut_off(bytes).map_or(Ok(header), Err)
     }
 
-    /// The header of an image within the limits. The type is what the bytes say.
-    ///
-    /// # Errors
-    /// [`ImageError`] when it is none, or too large.
-    pub fn read(bytes: &[u8]) -> Result<Self, ImageError> {
+    /// What is wrong with an image of these bytes whose end is missing; `None`: it is there.
+    pub fn cut_off(self, bytes: &[u8]) -> Option<String> {
+        let name = self.image_type.name();
+        is_cut_off(self.image_type, bytes)
+            .then(|| format!("it is a {name} image that is cut off: its end is missing; send the whole file"))
+    }
+
+    /// The header of an image within the limits. The type is what the bytes say. The error says why it is none, or too large.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
         if bytes.is_empty() {
-            return Err(ImageError::Empty);
+            return Err("it is empty".to_owned());
         }
         if bytes.len() > MAX_IMAGE_BYTES {
-            return Err(ImageError::TooLarge { bytes: bytes.len() });
+            return Err(too_large(bytes.len()));
         }
-        let image_type = ImageType::of(bytes).ok_or(ImageError::UnknownType)?;
+        let image_type = ImageType::of(bytes).ok_or("it is no PNG, JPEG, WebP or GIF image")?;
         let (width, height) = size_of(image_type, bytes)
             .filter(|(width, height)| *width > 0 && *height > 0)
-            .ok_or(ImageError::Damaged(image_type))?;
+            .ok_or_else(|| {
+                format!("its {} header is damaged: it does not say how large the image is", image_type.name())
+            })?;
         if width.max(height) > MAX_IMAGE_SIDE {
-            return Err(ImageError::TooManyPixels { width, height });
+            return Err(format!(
+                "it has {width} x {height} pixels; at most {MAX_IMAGE_SIDE} on a side are allowed: send a smaller version"
+            ));
         }
         Ok(Self { image_type, width, height })
     }
@@ -183,20 +147,22 @@ pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// The bytes of an image in Base64, as they are or in a `data:` URL.
-///
-/// # Errors
-/// [`ImageError::NotBase64`], or [`ImageError::TooLarge`] before anything is decoded.
-pub fn from_base64(text: &str) -> Result<Vec<u8>, ImageError> {
+/// The bytes of an image in Base64, as they are or in a `data:` URL. What is too large is not decoded.
+pub fn from_base64(text: &str) -> Result<Vec<u8>, String> {
+    const NOT_BASE64: &str = "it is no Base64: send the bytes of the image in Base64, with or without `data:image/png;base64,` before them";
     let text = match text.strip_prefix("data:") {
-        Some(url) => url.split_once(";base64,").ok_or(ImageError::NotBase64)?.1,
+        Some(url) => url.split_once(";base64,").ok_or(NOT_BASE64)?.1,
         None => text,
     };
     let bytes = text.len() / 4 * 3;
     if bytes > MAX_IMAGE_BYTES + 3 {
-        return Err(ImageError::TooLarge { bytes });
+        return Err(too_large(bytes));
     }
-    STANDARD.decode(text.trim()).map_err(|_| ImageError::NotBase64)
+    STANDARD.decode(text.trim()).map_err(|_| NOT_BASE64.to_owned())
+}
+
+fn too_large(bytes: usize) -> String {
+    format!("it has {bytes} bytes; at most {MAX_IMAGE_BYTES} are allowed: send a smaller version")
 }
 
 /// The images that a text refers to, in order. Most texts refer to none.
@@ -421,10 +387,10 @@ mod tests {
             assert_eq!(from_base64(text), Ok(b"GIF89a".to_vec()));
         }
         for wrong in ["data:image/gif,GIF89a", "R0lG ODlh", "/etc/passwd."] {
-            assert_eq!(from_base64(wrong), Err(ImageError::NotBase64));
+            assert!(from_base64(wrong).unwrap_err().starts_with("it is no Base64"));
         }
         let long = "A".repeat(MAX_IMAGE_BYTES / 3 * 4 + 8);
-        assert!(matches!(from_base64(&long), Err(ImageError::TooLarge { .. })));
+        assert!(from_base64(&long).unwrap_err().contains("bytes; at most 3750000"));
     }
 
     #[test]
@@ -518,33 +484,34 @@ mod tests {
         whole.extend(b"CRC!\0\0\0\x03IDATabcCRC!\0\0\0\0IENDCRC!");
         assert!(ImageHeader::read_whole(&whole).is_ok());
         for cut in 29..whole.len() {
-            let refused = ImageHeader::read_whole(&whole[..cut]);
-            assert_eq!(refused, Err(ImageError::CutOff(ImageType::Png)), "cut at {cut}");
+            let refused = ImageHeader::read_whole(&whole[..cut]).unwrap_err();
+            assert!(refused.starts_with("it is a PNG image that is cut off"), "cut at {cut}");
         }
         whole.extend(b"more");
         assert!(ImageHeader::read_whole(&whole).is_ok(), "what follows the end is nobody's business");
         let jpeg = b"\xff\xd8\xff\xc0\x00\x11\x08\x00\xc8\x01\x2c\x03 data \xff\xd9";
         assert!(ImageHeader::read_whole(jpeg).is_ok());
-        let cut = ImageHeader::read_whole(&jpeg[..jpeg.len() - 1]);
-        assert_eq!(cut, Err(ImageError::CutOff(ImageType::Jpeg)));
+        let cut = ImageHeader::read_whole(&jpeg[..jpeg.len() - 1]).unwrap_err();
+        assert!(cut.starts_with("it is a JPEG image that is cut off"), "{cut}");
         let webp = b"RIFF\x11\0\0\0WEBPVP8L\0\0\0\0\x2f\x2b\xc1\x31\x00";
         assert!(ImageHeader::read_whole(webp).is_ok());
         let longer = b"RIFF\x12\0\0\0WEBPVP8L\0\0\0\0\x2f\x2b\xc1\x31\x00";
-        assert_eq!(ImageHeader::read_whole(longer), Err(ImageError::CutOff(ImageType::Webp)));
+        let cut = ImageHeader::read_whole(longer).unwrap_err();
+        assert!(cut.starts_with("it is a WebP image that is cut off"), "{cut}");
     }
 
     #[test]
     fn other_types_and_large_images_are_refused() {
         for other in [b"<svg xmlns=''>".as_slice(), b"RIFF\0\0\0\0WAVE", b"%PDF-1.7", b"BM\0\0"] {
-            assert_eq!(ImageHeader::read(other), Err(ImageError::UnknownType));
+            assert_eq!(ImageHeader::read(other).unwrap_err(), "it is no PNG, JPEG, WebP or GIF image");
         }
-        assert_eq!(ImageHeader::read(b""), Err(ImageError::Empty));
+        assert_eq!(ImageHeader::read(b"").unwrap_err(), "it is empty");
         let many = ImageHeader::read(&png(8_001, 1)).unwrap_err().to_string();
         assert!(many.contains("8001 x 1 pixels; at most 8000"), "{many}");
-        assert!(matches!(ImageHeader::read(&png(0, 4)), Err(ImageError::Damaged(ImageType::Png))));
+        assert!(ImageHeader::read(&png(0, 4)).unwrap_err().starts_with("its PNG header is damaged"));
         let mut long = png(1, 1);
         long.resize(MAX_IMAGE_BYTES + 1, 0);
-        assert!(matches!(ImageHeader::read(&long), Err(ImageError::TooLarge { .. })));
+        assert!(ImageHeader::read(&long).unwrap_err().starts_with("it has 3750001 bytes; at most"));
     }
 
     proptest! {

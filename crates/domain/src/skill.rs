@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use crate::setting::settings;
 
 pub use self::disclosure::{SkillSource, SkillSummary};
-pub use self::document::{SkillDocument, SkillError};
+pub use self::document::SkillDocument;
 
 /// The tool that reads a skill.
 pub const USE_SKILL: &str = "use_skill";
@@ -47,16 +47,14 @@ pub struct BundledSkill {
 }
 
 impl BundledSkill {
-    /// A skill from its text and its files. `is_named`: whether the settings name it, so that it is enabled whatever it says.
-    ///
-    /// # Errors
-    /// [`SkillError`] when the text is no skill, or a file is not allowed.
+    /// A skill from its text and its files. `is_named`: whether the settings name it, so that it is enabled whatever it says. The
+    /// error says why the text is no skill, or a file is not allowed.
     pub fn read(
         folder: &str,
         text: String,
         files: BTreeMap<String, String>,
         is_named: bool,
-    ) -> Result<Self, SkillError> {
+    ) -> Result<Self, String> {
         let document = SkillDocument::read(&text, Some(folder))?;
         file::check(&files)?;
         let enabled = is_named || document.default_enabled;

@@ -104,62 +104,40 @@ pub fn tool_name(snippet: &str) -> String {
     format!("{TOOL_PREFIX}{snippet}")
 }
 
-/// Why a snippet is not saved. Models read the text.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SnippetError {
-    /// The name is not one.
-    #[error(
-        "`name` must be 1 to {MAX_NAME_CHARS} characters, small letters, digits and `_`, and begin with a letter: \
-         `monthly_report`"
-    )]
-    Name,
-    /// The code is too long.
-    #[error(
-        "`code` has {0} characters; at most {MAX_CODE_CHARS} are allowed: split it into several snippets"
-    )]
-    Code(usize),
-    /// It has a character that cannot be stored.
-    #[error("the code or the schema contains the character U+0000, which cannot be stored: leave it out")]
-    Zero,
-    /// The schema is not one of an object.
-    #[error(
-        "`input_schema` must be a JSON schema of an object: {{\"type\": \"object\", \"properties\": {{…}}, \"required\": \
-         […]}}"
-    )]
-    Schema,
-    /// The schema is too long.
-    #[error("`input_schema` has {0} bytes as JSON; at most {MAX_SCHEMA_BYTES} are allowed")]
-    LongSchema(usize),
-}
-
-/// Checks a name.
-///
-/// # Errors
-/// [`SnippetError::Name`].
-pub fn check_name(name: &str) -> Result<(), SnippetError> {
+/// Checks a name. Models read the error, as those of the other checks.
+pub fn check_name(name: &str) -> Result<(), String> {
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     let begins = name.bytes().next().is_some_and(|first| first.is_ascii_lowercase());
     let is_name = begins && name.len() <= MAX_NAME_CHARS && name.bytes().all(is_allowed);
-    if is_name { Ok(()) } else { Err(SnippetError::Name) }
+    if is_name {
+        return Ok(());
+    }
+    Err(format!(
+        "`name` must be 1 to {MAX_NAME_CHARS} characters, small letters, digits and `_`, and begin with a letter: \
+         `monthly_report`"
+    ))
 }
 
+/// What is wrong with a text that has a character which cannot be stored.
+const ZERO: &str =
+    "the code or the schema contains the character U+0000, which cannot be stored: leave it out";
+
 /// Checks the length of code.
-///
-/// # Errors
-/// [`SnippetError::Code`] and [`SnippetError::Zero`].
-pub fn check_code(code: &str) -> Result<(), SnippetError> {
+pub fn check_code(code: &str) -> Result<(), String> {
     let chars = code.chars().count();
     if code.contains('\0') {
-        return Err(SnippetError::Zero);
+        return Err(ZERO.to_owned());
     }
-    if chars <= MAX_CODE_CHARS { Ok(()) } else { Err(SnippetError::Code(chars)) }
+    if chars > MAX_CODE_CHARS {
+        return Err(format!(
+            "`code` has {chars} characters; at most {MAX_CODE_CHARS} are allowed: split it into several snippets"
+        ));
+    }
+    Ok(())
 }
 
 /// Checks the JSON schema of a tool's arguments: models are sent arguments of tools as an object only.
-///
-/// # Errors
-/// [`SnippetError::Schema`], [`SnippetError::LongSchema`] and [`SnippetError::Zero`].
-pub fn check_schema(schema: &Value) -> Result<(), SnippetError> {
+pub fn check_schema(schema: &Value) -> Result<(), String> {
     let is_absent_or = |key: &str, is: fn(&Value) -> bool| schema.get(key).is_none_or(is);
     let is_of_object = schema["type"] == "object"
         && is_absent_or("properties", |all| {
@@ -167,14 +145,20 @@ pub fn check_schema(schema: &Value) -> Result<(), SnippetError> {
         })
         && is_absent_or("required", |all| all.as_array().is_some_and(|all| all.iter().all(Value::is_string)));
     if !is_of_object {
-        return Err(SnippetError::Schema);
+        let form = r#"{"type": "object", "properties": {…}, "required": […]}"#;
+        return Err(format!("`input_schema` must be a JSON schema of an object: {form}"));
     }
     let text = schema.to_string();
     if text.contains("\\u0000") {
-        return Err(SnippetError::Zero);
+        return Err(ZERO.to_owned());
     }
     let bytes = text.len();
-    if bytes <= MAX_SCHEMA_BYTES { Ok(()) } else { Err(SnippetError::LongSchema(bytes)) }
+    if bytes > MAX_SCHEMA_BYTES {
+        return Err(format!(
+            "`input_schema` has {bytes} bytes as JSON; at most {MAX_SCHEMA_BYTES} are allowed"
+        ));
+    }
+    Ok(())
 }
 
 /// The hash of what a person allows who lets a snippet become a tool. A tool with another one is not called.
@@ -213,7 +197,7 @@ mod tests {
             assert_eq!(check_name(name), Ok(()), "{name}");
         }
         for name in ["", "_a", "2x", "A", "a-b", "a b", "ä", "a/b", &"a".repeat(MAX_NAME_CHARS + 1)] {
-            assert_eq!(check_name(name), Err(SnippetError::Name), "{name}");
+            assert!(check_name(name).unwrap_err().starts_with("`name` must be"), "{name}");
         }
     }
 
@@ -234,10 +218,13 @@ mod tests {
             json!({"type": "object", "required": "n"}),
         ];
         for schema in wrong {
-            assert_eq!(check_schema(&schema), Err(SnippetError::Schema), "{schema}");
+            assert!(
+                check_schema(&schema).unwrap_err().contains("of an object: {\"type\": \"object\", "),
+                "{schema}"
+            );
         }
         let long = json!({"type": "object", "description": "x".repeat(MAX_SCHEMA_BYTES)});
-        assert!(matches!(check_schema(&long), Err(SnippetError::LongSchema(_))));
+        assert!(check_schema(&long).unwrap_err().contains("bytes as JSON; at most 8192 are allowed"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::answering::Output;
 use crate::bounded_regex::InvalidRegex;
 use crate::id::{AgentId, TeamId};
 use crate::names::names;
-use crate::setting::{positive, settings};
+use crate::setting::{WrongSetting, positive, settings};
 use crate::time::Time;
 
 /// Maximum length of one pattern, in characters.
@@ -145,34 +145,6 @@ pub struct Condition {
     pub longer_than: Option<u32>,
 }
 
-/// Why a condition is invalid.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidCondition {
-    /// It has no field.
-    #[error("give at least one of contains, prefix, regex, longer_than")]
-    Empty,
-    /// A text is empty or too long.
-    #[error("`{field}` must have 1 to {MAX_PATTERN_CHARS} characters")]
-    Length {
-        /// The name of the field.
-        field: &'static str,
-    },
-    /// Its regular expression cannot be used.
-    #[error("`regex` {0}")]
-    Regex(#[from] InvalidRegex),
-}
-
-impl InvalidCondition {
-    /// The name of the invalid field, if a single one is invalid.
-    pub fn field(&self) -> Option<&'static str> {
-        match self {
-            Self::Empty => None,
-            Self::Length { field } => Some(field),
-            Self::Regex(_) => Some("regex"),
-        }
-    }
-}
-
 /// A compiled condition.
 #[derive(Debug, Clone)]
 struct Matcher {
@@ -186,26 +158,29 @@ impl Condition {
     /// Checks that the condition is valid.
     ///
     /// # Errors
-    /// [`InvalidCondition`] when it has no field, a text is empty or too long, or the regular expression is invalid.
-    pub fn check(&self, limits: &RuleLimits) -> Result<(), InvalidCondition> {
+    /// [`WrongSetting`] when it has no field, a text is empty or too long, or the regular expression is invalid.
+    pub fn check(&self, limits: &RuleLimits) -> Result<(), WrongSetting> {
         self.matcher(limits).map(|_| ())
     }
 
-    fn matcher(&self, limits: &RuleLimits) -> Result<Matcher, InvalidCondition> {
+    fn matcher(&self, limits: &RuleLimits) -> Result<Matcher, WrongSetting> {
         if *self == Self::default() {
-            return Err(InvalidCondition::Empty);
+            let reason = "give at least one of contains, prefix, regex, longer_than";
+            return Err(WrongSetting::new("", reason));
         }
         for (field, text) in [("contains", &self.contains), ("prefix", &self.prefix), ("regex", &self.regex)]
         {
             if text.as_ref().is_some_and(|text| text.is_empty() || text.chars().count() > MAX_PATTERN_CHARS) {
-                return Err(InvalidCondition::Length { field });
+                let reason = format!("`{field}` must have 1 to {MAX_PATTERN_CHARS} characters");
+                return Err(WrongSetting::new(format!("/{field}"), reason));
             }
         }
         let lower = |text: &Option<String>| text.as_ref().map(|text| text.to_lowercase());
+        let regex = self.regex.as_deref().map(|pattern| compile(pattern, limits.regex_bytes)).transpose();
         Ok(Matcher {
             contains: lower(&self.contains),
             prefix: lower(&self.prefix),
-            regex: self.regex.as_deref().map(|pattern| compile(pattern, limits.regex_bytes)).transpose()?,
+            regex: regex.map_err(|wrong| WrongSetting::new("/regex", format!("`regex` {wrong}")))?,
             longer_than: self.longer_than,
         })
     }
@@ -266,7 +241,7 @@ impl Rules {
     ///
     /// # Errors
     /// The index (from 0) of the first invalid rule, and what is wrong with it.
-    pub fn new(rules: &[Rule], limits: &RuleLimits) -> Result<Self, (usize, InvalidCondition)> {
+    pub fn new(rules: &[Rule], limits: &RuleLimits) -> Result<Self, (usize, WrongSetting)> {
         let compiled = rules.iter().enumerate().map(|(index, rule)| {
             let matcher = rule.when.matcher(limits).map_err(|invalid| (index, invalid))?;
             Ok((matcher, rule.agent_id))
@@ -358,7 +333,7 @@ mod tests {
         ] {
             let error =
                 serde_json::from_str::<Condition>(when).unwrap().check(&RuleLimits::default()).unwrap_err();
-            assert_eq!(error.field(), field, "{when}");
+            assert_eq!(error.key(), field.unwrap_or_default(), "{when}");
             assert!(error.to_string().contains(words), "{when}: {error}");
         }
         let error = serde_json::from_str::<Condition>(r#"{"contians": "a"}"#).unwrap_err().to_string();

@@ -24,13 +24,12 @@ mod search;
 use crate::setting::settings;
 
 pub use self::change::{
-    ChangeRefusal, EditRefusal, Expected, FileVersion, InvalidVersion, Present, check_delete, check_write,
-    edited,
+    ChangeRefusal, Expected, FileVersion, InvalidVersion, Present, check_delete, check_write, edited,
 };
 pub use self::diff::{MAX_DIFF_BYTES, unified_diff};
 pub use self::handover::{HandedOver, handed_over};
 pub use self::path::{
-    FilePattern, MAX_DEPTH, MAX_FILE_PATTERN_CHARS, MAX_NAME_BYTES, MAX_PATH_BYTES, PathError, WorkspacePath,
+    FilePattern, MAX_DEPTH, MAX_FILE_PATTERN_CHARS, MAX_NAME_BYTES, MAX_PATH_BYTES, WorkspacePath,
 };
 pub use self::read::{LinesPage, Listed, PageStart, lines_page, listing};
 pub use self::search::{

@@ -66,7 +66,7 @@ impl OpenLane {
         let sender = runtime.block_on(async {
             let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
             let backend = HintBackend::start(Some(redis.clone()), SETTINGS, &tasks);
-            wait_until_up(backend.health()).await;
+            wait_until_up(backend.health.clone()).await;
             let counts = Arc::clone(&handled);
             let handler = move |_: Hint| -> BoxFuture<'static, ()> {
                 counts.0.fetch_add(1, Ordering::Relaxed);
@@ -75,7 +75,7 @@ impl OpenLane {
             };
             tasks.spawn(run_worker("hints", backend, handler, stop.clone()));
             let sender = HintSender::start(Some(redis), &tasks, stop);
-            wait_until_up(sender.health().clone()).await;
+            wait_until_up(sender.health.clone()).await;
             sender
         });
         Self { runtime, sender, sent: 0, handled, _servers: servers }
@@ -89,7 +89,7 @@ impl OpenLane {
             let id = AgentableId::from(Uuid::from_u128(self.sent as u128));
             self.sender.send(Lane::Interactive, Hint::run(id));
         }
-        assert_eq!(self.sender.counts().dropped.get(), 0, "hints were dropped");
+        assert_eq!(self.sender.counts.dropped.load(Ordering::Relaxed), 0, "hints were dropped");
         self.runtime.block_on(async {
             while self.handled.0.load(Ordering::Relaxed) < self.sent {
                 self.handled.1.notified().await;

@@ -2,9 +2,11 @@
 //! channel, so a busy or draining worker blocks nothing. The apalis worker on top of it runs each handler on its own task; a
 //! worker that ends without having been stopped is an error.
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
 use apalis::prelude::{
@@ -27,17 +29,17 @@ use crate::intake::{Delivery, HintSettings, Intake, Slot, Slots};
 use crate::local::LocalHints;
 use crate::reader::Reader;
 
-/// The error type of the backend; it has no values, because no failure of Redis ends a worker.
-#[derive(Debug, thiserror::Error)]
-pub enum NeverFails {}
-
 /// Delivers hints from Redis and from this process to one apalis worker.
+#[derive(Debug)]
 pub struct HintBackend {
     settings: HintSettings,
     deliveries: mpsc::Receiver<Delivery>,
-    intake: Intake,
-    local: LocalHints,
-    health: RedisHealth,
+    /// Pauses lanes, and counts what came in.
+    pub intake: Intake,
+    /// Accepts hints for agentables that the worker itself found in Postgres.
+    pub local: LocalHints,
+    /// Health of the connection that reads the lanes.
+    pub health: RedisHealth,
     tracker: TaskTracker,
     stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
@@ -48,7 +50,7 @@ impl HintBackend {
     pub fn start(redis: Option<Redis>, slots: impl Into<Slots>, tracker: &TaskTracker) -> Self {
         let slots = slots.into();
         let (intake, settings) = (Intake::new(&slots), slots.settings);
-        let (worker, deliveries) = mpsc::channel(intake.max_in_flight());
+        let (worker, deliveries) = mpsc::channel(settings.max_in_flight);
         let local = LocalHints::new(intake.clone());
         tracker.spawn(local.clone().deliver_all(worker.clone()));
         let health = match redis {
@@ -61,30 +63,6 @@ impl HintBackend {
             }
         };
         Self { settings, deliveries, intake, local, health, tracker: tracker.clone(), stop: None }
-    }
-
-    /// Accepts hints for agentables that the worker itself found in Postgres.
-    pub fn local_hints(&self) -> LocalHints {
-        self.local.clone()
-    }
-
-    /// Pauses and resumes the intake, and counts what came in.
-    pub fn intake(&self) -> Intake {
-        self.intake.clone()
-    }
-
-    /// Health of the connection that reads the lanes.
-    pub fn health(&self) -> RedisHealth {
-        self.health.clone()
-    }
-
-    fn tracker(&self) -> TaskTracker {
-        self.tracker.clone()
-    }
-
-    /// Lets the worker end when `stop` is cancelled and its handlers have ended.
-    fn stop_on(&mut self, stop: CancellationToken) {
-        self.stop = Some(Box::pin(stop.cancelled_owned()));
     }
 
     fn close(&mut self, worker: &WorkerContext) {
@@ -103,9 +81,10 @@ impl Drop for HintBackend {
 
 impl Backend for HintBackend {
     type Task = Task<Hint>;
-    type Error = NeverFails;
+    /// No failure of Redis ends a worker.
+    type Error = Infallible;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>, _: &WorkerContext) -> Poll<Result<(), NeverFails>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>, _: &WorkerContext) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
@@ -113,7 +92,7 @@ impl Backend for HintBackend {
         &mut self,
         cx: &mut Context<'_>,
         worker: &WorkerContext,
-    ) -> Poll<Option<Result<Task<Hint>, NeverFails>>> {
+    ) -> Poll<Option<Result<Task<Hint>, Infallible>>> {
         if self.stop.as_mut().is_some_and(|stop| stop.as_mut().poll(cx).is_ready()) {
             self.stop = None;
             self.close(worker);
@@ -123,13 +102,13 @@ impl Backend for HintBackend {
         Poll::Ready(delivery.map(|Delivery { hint, slot }| Ok(TaskBuilder::new(hint).data(slot).build())))
     }
 
-    fn poll_close(&mut self, _: &mut Context<'_>, worker: &WorkerContext) -> Poll<Result<(), NeverFails>> {
+    fn poll_close(&mut self, _: &mut Context<'_>, worker: &WorkerContext) -> Poll<Result<(), Infallible>> {
         self.close(worker);
         let mut lost = 0;
         while self.deliveries.try_recv().is_ok() {
             lost += 1;
         }
-        self.intake.counts.lost.add(lost);
+        self.intake.counts.lost.fetch_add(lost, Relaxed);
         Poll::Ready(Ok(()))
     }
 }
@@ -151,12 +130,6 @@ impl BackendConfig for HintBackend {
     }
 }
 
-impl std::fmt::Debug for HintBackend {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HintBackend").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
-
 /// Runs an apalis worker called `name` over `backend` until `stop` is cancelled and every handler has ended; the caller
 /// limits that wait. Each `handler` runs on its own task, on the tracker the backend was started with. A handler that
 /// panics is counted and logged, and its slot is released.
@@ -173,8 +146,8 @@ pub async fn run_worker<H>(
 where
     H: Fn(Hint) -> BoxFuture<'static, ()> + Send + Sync + 'static,
 {
-    backend.stop_on(stop.clone());
-    let (tracker, intake) = (backend.tracker(), backend.intake());
+    backend.stop = Some(Box::pin(stop.clone().cancelled_owned()));
+    let (tracker, intake) = (backend.tracker.clone(), backend.intake.clone());
     let handler = Arc::new(handler);
     // The slot is free again when the handler has ended, however it ends.
     let guarded = move |hint: Hint, slot: Data<Slot>| {
@@ -184,7 +157,7 @@ where
             // Called inside the async block, so that a panic before the first await is caught, too.
             let run = AssertUnwindSafe(async { handler(hint).await }).catch_unwind();
             if let Err(panic) = run.await {
-                counts.panicked.add(1);
+                counts.panicked.fetch_add(1, Relaxed);
                 let (agentable, panic) = (hint.agentable(), panic_message(&*panic));
                 tracing::error!(%agentable, panic, "a hint's handler panicked");
             }
@@ -210,10 +183,10 @@ mod tests {
 
     #[tokio::test]
     async fn worker_that_ends_by_itself_is_an_error() {
-        let settings = HintSettings::unreserved(2, 2);
+        let settings = HintSettings { max_in_flight: 2, background: 2, maintenance: 2, max_batch: 2 };
         let backend = HintBackend::start(None, settings, &TaskTracker::new());
         // Simulates that a task that feeds the worker has died.
-        backend.intake().close();
+        backend.intake.close();
         let ended = run_worker("alone", backend, |_| Box::pin(async {}), CancellationToken::new()).await;
         assert!(matches!(ended, Err(Error::WorkerEnded { name, source: None }) if name == "alone"));
     }

@@ -5,6 +5,7 @@ mod payload;
 mod publisher;
 mod subscription;
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use houston_domain::event::{Live, LiveItem};
@@ -19,34 +20,35 @@ use self::link::PubSubLink;
 use self::publisher::{Outbox, Publisher};
 use self::subscription::{Channel, Topics};
 use crate::connection::Redis;
-use crate::count::Count;
 use crate::health::{ConnectionMonitor, RedisHealth};
 
 /// Publishes live items to subscriptions; cheap to clone. Subscriptions of this process get an item at once and in the
 /// publisher's order, with or without Redis; those of other processes get it through Redis pub/sub, unless it is lost.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct DeltaBus {
     topics: Arc<Topics>,
     /// Those who hear all events that this process commits. Nothing, until the first of them asks.
     committed: Arc<OnceLock<Arc<Topics>>>,
-    counts: Arc<BusCounts>,
+    /// The counts so far.
+    pub counts: Arc<BusCounts>,
     outbox: Option<Arc<Outbox>>,
-    health: RedisHealth,
+    /// Health of the pub/sub connection, on which items of other processes arrive.
+    pub health: RedisHealth,
 }
 
 /// Counts of published and received items.
 #[derive(Debug, Default)]
 pub struct BusCounts {
     /// Items sent to Redis. Merged deltas count as one.
-    pub sent: Count,
+    pub sent: AtomicU64,
     /// Items not sent, because too many were queued or Redis was unavailable.
-    pub dropped: Count,
+    pub dropped: AtomicU64,
     /// Items received from other processes.
-    pub received: Count,
+    pub received: AtomicU64,
     /// Received payloads that this build could not decode.
-    pub unreadable: Count,
+    pub unreadable: AtomicU64,
     /// Subscriptions dropped because their listener was too slow.
-    pub lagged: Count,
+    pub lagged: AtomicU64,
 }
 
 impl DeltaBus {
@@ -58,29 +60,30 @@ impl DeltaBus {
         tracker: &TaskTracker,
         stop: CancellationToken,
     ) -> Self {
-        let Some(redis) = redis else { return Self::within_process() };
-        let (topics, counts) = (Arc::new(Topics::new()), Arc::<BusCounts>::default());
-        let outbox = Arc::new(Outbox::new(Arc::clone(&counts)));
+        let mut bus = Self::within_process();
+        let Some(redis) = redis else { return bus };
+        let outbox = Arc::new(Outbox::new(Arc::clone(&bus.counts)));
         let monitor = ConnectionMonitor::new("deltas in", redis.clone());
-        let health = monitor.health();
+        bus.health = monitor.health();
         let link = PubSubLink {
             redis: redis.clone(),
             process,
-            topics: Arc::clone(&topics),
-            counts: Arc::clone(&counts),
+            topics: Arc::clone(&bus.topics),
+            counts: Arc::clone(&bus.counts),
             monitor,
             stop: stop.clone(),
         };
         tracker.spawn(link.run());
         let monitor = ConnectionMonitor::new("deltas out", redis.clone());
         tracker.spawn(Publisher { redis, process, outbox: Arc::clone(&outbox), monitor, stop }.run());
-        Self { topics, committed: Arc::default(), counts, outbox: Some(outbox), health }
+        bus.outbox = Some(outbox);
+        bus
     }
 
     /// A bus without Redis, for a single process.
     pub fn within_process() -> Self {
         Self {
-            topics: Arc::new(Topics::new()),
+            topics: Arc::default(),
             committed: Arc::default(),
             counts: Arc::default(),
             outbox: None,
@@ -111,18 +114,8 @@ impl DeltaBus {
 
     /// Subscribes to the [`Live::Committed`] items that this process publishes, of whichever agentable.
     pub fn subscribe_committed(&self) -> Subscription {
-        let topics = self.committed.get_or_init(|| Arc::new(Topics::new()));
+        let topics = self.committed.get_or_init(Arc::default);
         Subscription::new(Channel::Control, Arc::clone(topics))
-    }
-
-    /// Health of the pub/sub connection, on which items of other processes arrive.
-    pub fn health(&self) -> &RedisHealth {
-        &self.health
-    }
-
-    /// The counts so far.
-    pub fn counts(&self) -> &BusCounts {
-        &self.counts
     }
 
     /// The number of subscriptions now.
@@ -138,16 +131,10 @@ impl DeltaBus {
             lagged += listeners.deliver(Channel::Control, &item, weight);
         }
         if lagged > 0 {
-            self.counts.lagged.add(lagged as u64);
+            self.counts.lagged.fetch_add(lagged as u64, Relaxed);
         }
         if let Some(outbox) = &self.outbox {
             outbox.push(channel, item, weight);
         }
-    }
-}
-
-impl std::fmt::Debug for DeltaBus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DeltaBus").field("counts", &self.counts()).finish_non_exhaustive()
     }
 }

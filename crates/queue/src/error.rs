@@ -86,12 +86,12 @@ impl Failure {
 }
 
 /// Runs one exchange with Redis; [`Failure::Stalled`] if it takes longer than `limit`.
-pub(crate) async fn within<T>(
+pub(crate) async fn within<T, E: Into<Failure>>(
     limit: Duration,
-    exchange: impl Future<Output = redis::RedisResult<T>>,
+    exchange: impl Future<Output = Result<T, E>>,
 ) -> Result<T, Failure> {
     match tokio::time::timeout(limit, exchange).await {
-        Ok(result) => Ok(result?),
+        Ok(result) => result.map_err(Into::into),
         Err(_) => Err(Failure::Stalled { seconds: limit.as_secs_f32() }),
     }
 }

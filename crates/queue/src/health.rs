@@ -64,16 +64,13 @@ impl RedisHealth {
 /// store its data answers reads and refuses writes.
 #[derive(Debug, Clone)]
 pub struct HintHealth {
-    read: RedisHealth,
-    write: RedisHealth,
+    /// Of a connection that reads hints.
+    pub read: RedisHealth,
+    /// Of the one that writes them.
+    pub write: RedisHealth,
 }
 
 impl HintHealth {
-    /// Of a connection that reads, and of one that writes hints.
-    pub fn new(read: RedisHealth, write: RedisHealth) -> Self {
-        Self { read, write }
-    }
-
     /// Whether they do. While they do not, callers poll Postgres every second.
     pub fn is_up(&self) -> bool {
         self.read.is_up() && self.write.is_up()

@@ -2,70 +2,55 @@
 //! its handler has ended.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
 
-use crate::count::Count;
 use crate::hint::{Hint, Lane};
 
 /// A hint with the slot it runs in.
+#[derive(Debug)]
 pub(crate) struct Delivery {
     pub(crate) hint: Hint,
     pub(crate) slot: Slot,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Gate {
-    Open,
-    Paused,
-    Closed,
-}
-
 /// Controls and counts the hints a [`crate::HintBackend`] accepts; cheap to clone, outlives the backend.
 #[derive(Debug, Clone)]
 pub struct Intake {
-    gate: Arc<watch::Sender<Gate>>,
+    /// Cancelled when no hints are accepted any more.
+    pub(crate) closed: CancellationToken,
     /// Which lanes an operator has paused.
     paused: Arc<watch::Sender<[bool; 3]>>,
     slots: Arc<[Arc<Semaphore>; 3]>,
-    max_in_flight: usize,
-    pub(crate) counts: Arc<IntakeCounts>,
+    /// The counts so far.
+    pub counts: Arc<IntakeCounts>,
 }
 
 /// Counts of the hints a worker accepted.
 #[derive(Debug, Default)]
 pub struct IntakeCounts {
     /// Hints delivered to a handler.
-    pub delivered: Count,
+    pub delivered: AtomicU64,
     /// Members of a lane that this build could not decode; dropped.
-    pub undecodable: Count,
+    pub undecodable: AtomicU64,
     /// Hints put back into Redis, because the intake had closed or the slots had been taken meanwhile.
-    pub given_back: Count,
+    pub given_back: AtomicU64,
     /// Hints neither delivered nor put back; the sweep finds their agentables.
-    pub lost: Count,
+    pub lost: AtomicU64,
     /// Handlers that panicked.
-    pub panicked: Count,
+    pub panicked: AtomicU64,
 }
 
 impl Intake {
     pub(crate) fn new(slots: &Slots) -> Self {
         Self {
-            gate: Arc::new(watch::Sender::new(Gate::Open)),
+            closed: CancellationToken::new(),
             paused: Arc::default(),
             slots: Arc::clone(&slots.of_lanes),
-            max_in_flight: slots.settings.max_in_flight,
             counts: Arc::default(),
         }
-    }
-
-    /// Stops accepting hints; running handlers continue. A hint that Redis delivers at this moment is put back.
-    pub fn pause(&self) {
-        self.transition(Gate::Open, Gate::Paused);
-    }
-
-    /// Accepts hints again, unless the worker is stopping.
-    pub fn resume(&self) {
-        self.transition(Gate::Paused, Gate::Open);
     }
 
     /// Accepts no hints of these lanes, and those of all others. Running handlers continue; hints stay in Redis, and the sweep finds
@@ -82,46 +67,12 @@ impl Intake {
 
     /// Whether hints are accepted.
     pub fn is_open(&self) -> bool {
-        *self.gate.borrow() == Gate::Open
-    }
-
-    /// Number of running handlers, including hints that are being delivered to one, of all backends with the same slots.
-    pub fn in_flight(&self) -> usize {
-        self.max_in_flight.saturating_sub(self.slots[0].available_permits())
-    }
-
-    /// Maximum number of handlers that run at once.
-    pub fn max_in_flight(&self) -> usize {
-        self.max_in_flight
-    }
-
-    /// The counts so far.
-    pub fn counts(&self) -> &IntakeCounts {
-        &self.counts
+        !self.closed.is_cancelled()
     }
 
     /// Stops accepting hints for good.
     pub(crate) fn close(&self) {
-        self.gate.send_replace(Gate::Closed);
-    }
-
-    /// Waits until hints are accepted; `false` if the intake is closed.
-    pub(crate) async fn wait_until_open(&self) -> bool {
-        let mut gate = self.gate.subscribe();
-        gate.wait_for(|gate| *gate != Gate::Paused).await.is_ok_and(|gate| *gate == Gate::Open)
-    }
-
-    /// Waits until the intake is paused or closed.
-    pub(crate) async fn wait_until_not_open(&self) {
-        let mut gate = self.gate.subscribe();
-        // `self` owns the sender, so waiting cannot fail.
-        let _ = gate.wait_for(|gate| *gate != Gate::Open).await;
-    }
-
-    /// Waits until the intake is closed.
-    pub(crate) async fn wait_until_closed(&self) {
-        let mut gate = self.gate.subscribe();
-        let _ = gate.wait_for(|gate| *gate == Gate::Closed).await;
+        self.closed.cancel();
     }
 
     /// Waits for a free slot without taking it. Returns the number of free slots.
@@ -146,7 +97,7 @@ impl Intake {
         for slots in self.slots[..=lane as usize].iter().rev() {
             permits.push(Arc::clone(slots).acquire_owned().await.ok()?);
         }
-        Some(permits.into())
+        Some(Slot { _permits: Arc::new(permits) })
     }
 
     /// Takes a slot for work of `lane` without a hint, if hints are accepted and a slot is free.
@@ -161,7 +112,7 @@ impl Intake {
         }
         let slots = self.slots[..=lane as usize].iter();
         let permits: Option<Vec<_>> = slots.map(|slots| Arc::clone(slots).try_acquire_owned().ok()).collect();
-        permits.map(Slot::from)
+        Some(Slot { _permits: Arc::new(permits?) })
     }
 
     /// Delivers `hint` to the worker; `false` if the worker accepts none any more.
@@ -169,19 +120,9 @@ impl Intake {
         // The channel's capacity is the number of slots, so it is never full.
         let delivered = worker.try_send(Delivery { hint, slot }).is_ok();
         if delivered {
-            self.counts.delivered.add(1);
+            self.counts.delivered.fetch_add(1, Relaxed);
         }
         delivered
-    }
-
-    fn transition(&self, from: Gate, to: Gate) {
-        self.gate.send_if_modified(|gate| {
-            let applies = *gate == from;
-            if applies {
-                *gate = to;
-            }
-            applies
-        });
     }
 }
 
@@ -214,13 +155,6 @@ pub struct HintSettings {
     pub max_batch: usize,
 }
 
-impl HintSettings {
-    /// Settings without reserved slots: hints of every lane may use all of them.
-    pub fn unreserved(max_in_flight: usize, max_batch: usize) -> Self {
-        Self { max_in_flight, background: max_in_flight, maintenance: max_in_flight, max_batch }
-    }
-}
-
 /// The slots of a process. Its backends share them when it takes hints of several cells; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Slots {
@@ -240,6 +174,12 @@ impl Slots {
     pub fn background(&self) -> usize {
         self.settings.background.clamp(1, self.settings.max_in_flight)
     }
+
+    /// Slots that are used now, and those that are free.
+    pub fn in_use(&self) -> (usize, usize) {
+        let free = self.of_lanes[0].available_permits();
+        (self.settings.max_in_flight.saturating_sub(free), free)
+    }
 }
 
 impl From<HintSettings> for Slots {
@@ -252,23 +192,9 @@ impl From<HintSettings> for Slots {
     }
 }
 
-impl Slots {
-    /// Slots that are used now, and those that are free.
-    pub fn in_use(&self) -> (usize, usize) {
-        let free = self.of_lanes[0].available_permits();
-        (self.settings.max_in_flight.saturating_sub(free), free)
-    }
-}
-
 /// A run slot that is in use, with a permit for every reserve the hint's lane counts against. Released when the last
 /// clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Slot {
     _permits: Arc<Vec<OwnedSemaphorePermit>>,
-}
-
-impl From<Vec<OwnedSemaphorePermit>> for Slot {
-    fn from(permits: Vec<OwnedSemaphorePermit>) -> Self {
-        Self { _permits: Arc::new(permits) }
-    }
 }

@@ -32,7 +32,6 @@
 
 mod backend;
 mod connection;
-mod count;
 mod delta;
 mod error;
 mod health;
@@ -43,13 +42,12 @@ mod reader;
 mod sender;
 mod servers;
 
-pub use backend::{HintBackend, NeverFails, run_worker};
+pub use backend::{HintBackend, run_worker};
 pub use connection::{DEFAULT_PREFIX, Redis, RedisServer};
-pub use count::Count;
 pub use delta::{BusCounts, DeltaBus, Received, Subscription};
 pub use error::{Error, Failure};
 pub use health::{HintHealth, RedisHealth, RedisState};
 pub use hint::{Hint, HintKind, Lane, depths};
 pub use intake::{HintSettings, Intake, IntakeCounts, Slot, Slots};
-pub use local::{LocalHints, TrySendError};
+pub use local::LocalHints;
 pub use sender::{HintSender, SenderCounts};

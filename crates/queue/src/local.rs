@@ -11,17 +11,6 @@ use crate::intake::{CloseIntakeOnDrop, Delivery, Intake};
 /// Maximum number of hints of one lane that wait for a slot. The sweep finds the others again later.
 const MAX_WAITING: usize = 1_024;
 
-/// Why a local hint was not queued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TrySendError {
-    /// Too many hints of the lane are waiting for a slot.
-    #[error("too many hints are waiting for a free slot")]
-    Full,
-    /// The intake or the lane is paused, or the intake closed.
-    #[error("the worker is paused or stopping and accepts no hints")]
-    NotAccepting,
-}
-
 /// Sends hints to the worker of this process, through the same slots as hints from Redis; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct LocalHints {
@@ -47,27 +36,24 @@ impl LocalHints {
         Self { queue: Arc::default(), intake }
     }
 
-    /// Queues `hint` in `lane`. Also succeeds if an equal hint is queued already.
-    ///
-    /// # Errors
-    /// [`TrySendError::Full`] when the lane has 1,024 hints, [`TrySendError::NotAccepting`] when the intake or the lane is paused,
-    /// or the intake closed. In both cases a later sweep, here or in another process, finds the agentable again.
-    pub fn try_send(&self, lane: Lane, hint: Hint) -> Result<(), TrySendError> {
+    /// Queues `hint` in `lane`; says whether it, or an equal one, is queued now. It is not when the lane is paused or has 1,024
+    /// hints, or when the intake has closed: a later sweep, here or in another process, finds the agentable again.
+    pub fn try_send(&self, lane: Lane, hint: Hint) -> bool {
         if !self.intake.is_open() || self.intake.is_lane_paused(lane) {
-            return Err(TrySendError::NotAccepting);
+            return false;
         }
         let mut queue = self.queue.lock();
         if queue.queued.contains(&hint) {
-            return Ok(());
+            return true;
         }
         if queue.lanes[lane as usize].len() >= MAX_WAITING {
-            return Err(TrySendError::Full);
+            return false;
         }
         queue.queued.insert(hint);
         queue.lanes[lane as usize].push_back(hint);
         drop(queue);
         self.queue.changed.notify_one();
-        Ok(())
+        true
     }
 
     /// Number of hints that wait for a slot.
@@ -78,10 +64,10 @@ impl LocalHints {
     /// Delivers hints to the worker until the intake closes.
     pub(crate) async fn deliver_all(self, worker: mpsc::Sender<Delivery>) {
         let _close_on_end = CloseIntakeOnDrop(self.intake.clone());
-        while self.intake.wait_until_open().await {
+        while self.intake.is_open() {
             tokio::select! {
                 () = self.deliver_next(&worker) => {}
-                () = self.intake.wait_until_not_open() => {}
+                () = self.intake.closed.cancelled() => {}
             }
         }
     }

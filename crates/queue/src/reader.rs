@@ -1,5 +1,6 @@
 //! Reads the lanes: one blocking pop at a time on its own connection, for at most as many hints as slots are free.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -19,7 +20,7 @@ const FIRST_POP_TIMEOUT: Duration = Duration::from_millis(10);
 const PARTIAL_POP_TIMEOUT: Duration = Duration::from_millis(50);
 /// How late an answer may be before the connection is dropped.
 const RESPONSE_GRACE: Duration = Duration::from_secs(4);
-/// How long a pending pop is awaited after the intake was paused or closed, so that its hints can be put back.
+/// How long a pending pop is awaited after the intake was closed, so that its hints can be put back.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(1_500);
 
 /// The result of one pop: the lane's key, and members with their scores.
@@ -86,10 +87,10 @@ impl Reader {
     pub(crate) async fn run(mut self) {
         let _close_on_end = CloseIntakeOnDrop(self.intake.clone());
         let intake = self.intake.clone();
-        while intake.wait_until_open().await {
+        while intake.is_open() {
             let free = tokio::select! {
                 free = intake.free_slots() => free,
-                () = intake.wait_until_not_open() => continue,
+                () = intake.closed.cancelled() => continue,
             };
             let failure = match self.connected().await {
                 Ok(is_new) => match self.pop(free.min(self.max_batch), is_new).await {
@@ -105,7 +106,7 @@ impl Reader {
             let pause = self.monitor.failed(&failure);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = intake.wait_until_closed() => {}
+                () = intake.closed.cancelled() => {}
             }
         }
     }
@@ -123,7 +124,7 @@ impl Reader {
                 (self.connection, self.client_id) = (Some(connection), client_id);
                 Ok(true)
             }
-            () = self.intake.wait_until_closed() => Err(Failure::Closed),
+            () = self.intake.closed.cancelled() => Err(Failure::Closed),
         }
     }
 
@@ -146,12 +147,9 @@ impl Reader {
         let mut answer = std::pin::pin!(within(block + RESPONSE_GRACE, command.query_async(connection)));
         let popped = tokio::select! {
             popped = &mut answer => popped,
-            () = self.intake.wait_until_not_open() => {
-                let grace = tokio::time::timeout(SHUTDOWN_GRACE, answer);
-                match tokio::join!(grace, unblock(&self.redis, self.client_id)).0 {
-                    Ok(popped) => popped,
-                    Err(_) => Err(Failure::Stalled { seconds: SHUTDOWN_GRACE.as_secs_f32() }),
-                }
+            () = self.intake.closed.cancelled() => {
+                let grace = within(SHUTDOWN_GRACE, answer);
+                tokio::join!(grace, unblock(&self.redis, self.client_id)).0
             }
         }?;
         self.monitor.succeeded();
@@ -167,7 +165,7 @@ impl Reader {
             let hint = match Hint::decode(&member) {
                 Ok(hint) => hint,
                 Err(error) => {
-                    let seen = self.intake.counts.undecodable.add(1);
+                    let seen = self.intake.counts.undecodable.fetch_add(1, Relaxed) + 1;
                     // Logged at powers of two only: a lane full of garbage must not fill the log.
                     if seen.is_power_of_two() {
                         let member: String = String::from_utf8_lossy(&member).chars().take(120).collect();
@@ -205,6 +203,6 @@ impl Reader {
                 &counts.lost
             }
         };
-        count.add(rest.len() as u64);
+        count.fetch_add(rest.len() as u64, Relaxed);
     }
 }

@@ -1,6 +1,7 @@
 //! Sends hints to the lanes in Redis. Callers never wait: one task writes the queued hints.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use houston_domain::clock::Clock;
@@ -9,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::{PipelineConnection, Redis, run_until_stopped};
-use crate::count::Count;
 use crate::error::Failure;
 use crate::health::{ConnectionMonitor, RedisHealth};
 use crate::hint::{Hint, Lane};
@@ -27,8 +27,10 @@ const MAX_BATCH: usize = 512;
 #[derive(Clone)]
 pub struct HintSender {
     outbox: Option<Outbox>,
-    health: RedisHealth,
-    counts: Arc<SenderCounts>,
+    /// Whether the latest write succeeded. While there are no hints, a key is written and deleted every second.
+    pub health: RedisHealth,
+    /// The counts so far.
+    pub counts: Arc<SenderCounts>,
 }
 
 #[derive(Clone)]
@@ -49,9 +51,9 @@ struct QueuedHint {
 #[derive(Debug, Default)]
 pub struct SenderCounts {
     /// Written to Redis (where an equal hint may have waited already).
-    pub sent: Count,
+    pub sent: AtomicU64,
     /// Dropped, because too many were queued or Redis was unavailable.
-    pub dropped: Count,
+    pub dropped: AtomicU64,
 }
 
 impl HintSender {
@@ -93,24 +95,14 @@ impl HintSender {
             outbox.queued.try_send(QueuedHint { lane, hint, at }).is_ok()
         });
         if !taken {
-            self.counts.dropped.add(1);
+            self.counts.dropped.fetch_add(1, Relaxed);
         }
-    }
-
-    /// Whether the latest write succeeded. While there are no hints, a key is written and deleted every second.
-    pub fn health(&self) -> &RedisHealth {
-        &self.health
-    }
-
-    /// The counts so far.
-    pub fn counts(&self) -> &SenderCounts {
-        &self.counts
     }
 }
 
 impl std::fmt::Debug for HintSender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HintSender").field("counts", &self.counts()).finish_non_exhaustive()
+        f.debug_struct("HintSender").field("counts", &self.counts).finish_non_exhaustive()
     }
 }
 
@@ -178,7 +170,7 @@ impl Writer {
         }
         let outcome = self.connection.run(&commands).await;
         let count = if outcome.is_ok() { &self.counts.sent } else { &self.counts.dropped };
-        count.add(batch.len() as u64);
+        count.fetch_add(batch.len() as u64, Relaxed);
         batch.clear();
         outcome
     }

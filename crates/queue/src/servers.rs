@@ -168,7 +168,7 @@ impl Seeds {
         let mut last = no_server("no address is given");
         let first = self.first.load(Relaxed);
         for nth in (0..self.seeds.len()).map(|nth| (first + nth) % self.seeds.len()) {
-            match within_limit(self.ask(&self.seeds[nth])).await {
+            match within(CONNECT_TIMEOUT, self.ask(&self.seeds[nth])).await {
                 Ok(client) => {
                     self.first.store(nth, Relaxed);
                     return Ok(client);
@@ -184,7 +184,7 @@ impl Seeds {
     /// less may be more: without a look at the other server, connections would be given up again and again.
     async fn check(&self, client: &Client) -> Result<(), Failure> {
         let address = client.get_connection_info().addr().to_string();
-        let asked: Vec<_> = self.seeds.iter().map(|seed| within_limit(self.ask(seed))).collect();
+        let asked: Vec<_> = self.seeds.iter().map(|seed| within(CONNECT_TIMEOUT, self.ask(seed))).collect();
         let named = join_all(asked).await;
         let mut by_name: BTreeMap<String, Vec<(usize, Client)>> = BTreeMap::new();
         for (nth, named) in named.into_iter().enumerate() {
@@ -267,12 +267,6 @@ impl Seeds {
             _ => ConnectionAddr::Tcp(host, port),
         }
     }
-}
-
-async fn within_limit(asked: impl Future<Output = Result<Client, Failure>>) -> Result<Client, Failure> {
-    tokio::time::timeout(CONNECT_TIMEOUT, asked)
-        .await
-        .unwrap_or(Err(Failure::Stalled { seconds: CONNECT_TIMEOUT.as_secs_f32() }))
 }
 
 fn host_of(client: &Client) -> String {

@@ -1,6 +1,5 @@
 //! Errors of the store, and which of them a caller may retry.
 
-use houston_domain::check_in::InvalidMoment;
 use houston_domain::id::RunId;
 
 /// An error of a store function.
@@ -118,8 +117,8 @@ pub enum Error {
     #[error("the file is in an object store, and `url` of attachments.toml is not set")]
     NoObjects,
     /// The requested time of a check-in is not allowed.
-    #[error(transparent)]
-    InvalidMoment(#[from] InvalidMoment),
+    #[error("{0}")]
+    InvalidMoment(String),
     /// The database was migrated by a newer Houston.
     #[error(
         "the database schema is at {found}, newer than this binary supports ({supported}): install the newer \

@@ -124,7 +124,7 @@ pub(crate) struct RetryHints {
 impl RetryHints {
     /// Sends a hint at once. The sweep finds the run if the worker accepts none.
     pub(crate) fn send(&self, lane: Lane, hint: Hint) {
-        let _ = self.local.try_send(lane, hint);
+        self.local.try_send(lane, hint);
     }
 
     fn send_after(&self, wait: Duration, lane: Lane, hint: Hint) {
@@ -133,7 +133,7 @@ impl RetryHints {
         let (local, stop) = (self.local.clone(), self.stop.clone());
         self.tracker.spawn(async move {
             if tokio::time::timeout(wait, stop.cancelled()).await.is_err() {
-                let _ = local.try_send(lane, hint);
+                local.try_send(lane, hint);
             }
         });
     }

@@ -63,7 +63,7 @@ impl Listener {
 
     /// May fail when too many hints wait or the worker is stopping: the sweep finds the agentable.
     fn send_hint(&self, agentable: AgentableId) {
-        let _ = self.local.try_send(Lane::Interactive, Hint::run(agentable));
+        self.local.try_send(Lane::Interactive, Hint::run(agentable));
     }
 }
 

@@ -80,17 +80,17 @@ impl Worker {
             description: worker.described(),
             drain: stop.clone(),
             done: done.clone(),
-            pause_lanes: pausing(backend.intake()),
+            pause_lanes: pausing(backend.intake.clone()),
             neighbour_gone: Arc::clone(&wakes.reaper),
-            send_hint: local_or_shared(backend.local_hints(), worker.hints.clone()),
+            send_hint: local_or_shared(backend.local.clone(), worker.hints.clone()),
         };
         let current = keeper.start()?;
-        let health = backend.health();
+        let health = backend.health.clone();
         let deliveries = Arc::clone(&wakes.deliveries);
         let sent = tracker.spawn(webhooks::run(Arc::clone(&worker), deliveries, stop.clone(), done.clone()));
         let jobs = Jobs {
-            local: backend.local_hints(),
-            redis: HintHealth::new(backend.health(), worker.hints.health().clone()),
+            local: backend.local.clone(),
+            redis: HintHealth { read: backend.health.clone(), write: worker.hints.health.clone() },
             current: current.clone(),
             monitor: worker.monitor(),
             wakes,
@@ -139,11 +139,11 @@ impl Worker {
             Arc::new(Trials { worker, current, alone, open: Mutex::default() })
         });
         let retry_hints =
-            RetryHints { local: backend.local_hints(), trials, tracker: tracker.clone(), stop: stop.clone() };
+            RetryHints { local: backend.local.clone(), trials, tracker: tracker.clone(), stop: stop.clone() };
         let direct = Arc::new_cyclic(|this| DirectStarts {
             engine: Arc::clone(&self.engine),
             current: current.clone(),
-            intake: backend.intake(),
+            intake: backend.intake.clone(),
             retry_hints,
             runs: TaskTracker::new(),
             this: this.clone(),
@@ -188,8 +188,8 @@ fn start_watchers(backend: &HintBackend, jobs: &Jobs, tracker: &TaskTracker) {
     let Jobs { worker, current, wakes, stop, .. } = jobs;
     let listener = listen::Listener {
         worker: Arc::clone(worker),
-        local: backend.local_hints(),
-        redis: backend.health(),
+        local: backend.local.clone(),
+        redis: backend.health.clone(),
         wakes: wakes.clone(),
         stop: stop.clone(),
     };
@@ -224,7 +224,7 @@ fn pausing(intake: Intake) -> PauseLanes {
 /// Sends a hint to this process if it takes hints, otherwise to all workers.
 fn local_or_shared(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hint) + Send + Sync> {
     Arc::new(move |lane, hint| {
-        if local.try_send(lane, hint).is_err() {
+        if !local.try_send(lane, hint) {
             hints.send(lane, hint);
         }
     })

@@ -290,10 +290,7 @@ pub(crate) fn checked(question: &Question, answer: Value, pointer: &str) -> Resu
     if storable != answer {
         return Err(ApiError::field(pointer, "must not contain the character U+0000"));
     }
-    question
-        .asked
-        .check_answer(&answer)
-        .map_err(|wrong| ApiError::field(&format!("{pointer}{}", wrong.pointer), wrong.reason))?;
+    question.asked.check_answer(&answer).map_err(|wrong| wrong.below(pointer))?;
     Ok(answer)
 }
 

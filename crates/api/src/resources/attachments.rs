@@ -11,7 +11,7 @@ use houston_domain::attachment::{
     AttachmentHash, AttachmentType, MAX_ATTACHMENT_BYTES, TypeCheck, file_name, is_encrypted,
 };
 use houston_domain::id::{AttachmentId, UserId};
-use houston_domain::image::{ImageError, ImageHeader, MAX_IMAGE_BYTES};
+use houston_domain::image::{ImageHeader, MAX_IMAGE_BYTES};
 use houston_protocol::attachment::AttachmentResponse;
 use houston_store::attachment::{NewAttachment, StoredAttachment};
 use http_body_util::{BodyExt as _, Limited};
@@ -102,7 +102,7 @@ async fn create(
         deadline.restart_after(STORING_TIME);
     }
     let claimed = parts.headers.get(header::CONTENT_TYPE).and_then(|claimed| claimed.to_str().ok());
-    let kind = check.finish(claimed).map_err(|error| ApiError::field("", error.to_string()))?;
+    let kind = check.finish(claimed).map_err(|error| ApiError::field("", error))?;
     if let Some(why) = damage(kind, &data) {
         return Err(ApiError::field("", why));
     }
@@ -141,11 +141,8 @@ async fn receive(user: UserId, body: axum::body::Body, reserved: usize) -> Resul
 /// Why no model could read the file, as far as that is seen at once.
 fn damage(kind: AttachmentType, data: &[u8]) -> Option<String> {
     match kind {
-        AttachmentType::Image(_) => match ImageHeader::read_whole(data) {
-            Err(error @ ImageError::CutOff(_)) => Some(error.to_string()),
-            // A larger image than models take is stored, too.
-            _ => None,
-        },
+        // A larger image than models take is stored, too.
+        AttachmentType::Image(_) => ImageHeader::read(data).ok()?.cut_off(data),
         AttachmentType::Pdf => is_encrypted(data).then(|| {
             "it is a PDF with a password, which models cannot read: send a copy without one".to_owned()
         }),

@@ -48,8 +48,8 @@ async fn create(ctx: Ctx, path: AgentablePath, request: Creation<CreateCheckIn>)
         return Err(ApiError::field("/reason", "must not be empty"));
     }
     let pointer = if in_minutes.is_some() && at.is_none() { "/in_minutes" } else { "/at" };
-    let when = Moment::parse(at.as_deref(), in_minutes)
-        .map_err(|unclear| ApiError::field(pointer, unclear.to_string()))?;
+    let when =
+        Moment::parse(at.as_deref(), in_minutes).map_err(|unclear| ApiError::field(pointer, unclear))?;
     ctx.confirm(&path).await?;
     let wakes =
         ctx.state.agent_types.get(&path.kind).is_some_and(|kind| kind.modes.contains(&Mode::AgentCheckIn));
@@ -66,7 +66,7 @@ async fn create(ctx: Ctx, path: AgentablePath, request: Creation<CreateCheckIn>)
     let limits = &ctx.state.check_ins;
     let set = ctx.store().set_check_in((path.id, &path.kind), (id, &wanted), limits, key, body);
     let set = set.await.map_err(|error| match error {
-        houston_store::Error::InvalidMoment(invalid) => ApiError::field(pointer, invalid.to_string()),
+        houston_store::Error::InvalidMoment(invalid) => ApiError::field(pointer, invalid),
         houston_store::Error::Archived => ApiError::Archived { id: path.public_id() },
         error => error.into(),
     })?;

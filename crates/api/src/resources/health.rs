@@ -74,7 +74,7 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
     let draining = app.state.draining.is_cancelled();
     let fits = ["ok", NEWER, OTHER_FUNCTIONS].contains(&schema);
     let ready = [postgres, disk] == ["ok"; 2] && fits && !draining;
-    let takes_hints = app.state.redis.is_up() && app.state.hints.health().is_up();
+    let takes_hints = app.state.redis.is_up() && app.state.hints.health.is_up();
     let redis = if takes_hints { "hints" } else { "polling postgres each second" };
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let checks = ReadinessChecks {

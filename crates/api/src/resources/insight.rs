@@ -92,7 +92,8 @@ async fn facts(ctx: &Ctx, id: AgentableId, lane: Lane) -> Result<Facts> {
     let found = ctx.api_store().health().await?;
     let checked_at = found.checked_at;
     let mut health = found.facts();
-    match HintHealth::new(ctx.state.redis.clone(), ctx.state.hints.health().clone()).state() {
+    let hints = HintHealth { read: ctx.state.redis.clone(), write: ctx.state.hints.health.clone() };
+    match hints.state() {
         RedisState::Down { since } => health.redis_down_since = Some(since),
         RedisState::Up { since } if checked_at.is_some_and(|at| at < since) => health.forget_redis(),
         RedisState::Absent | RedisState::Up { .. } => {}

@@ -314,12 +314,12 @@ async fn read_image(app: &Arc<App>, pointer: String, image: &MessageImage) -> Re
         MessageImage { data: Some(data), url: None } => {
             let data = data.clone();
             let decoded = app.offload.compute(move || from_base64(&data)).await?;
-            decoded.map_err(|error| refused(error.to_string()))?
+            decoded.map_err(refused)?
         }
         MessageImage { data: None, url: Some(url) } => fetch_image(app, url).await.map_err(refused)?,
         _ => return Err(refused("needs either `data` (Base64) or `url`".to_owned())),
     };
-    let header = ImageHeader::read_whole(&bytes).map_err(|error| refused(error.to_string()))?;
+    let header = ImageHeader::read_whole(&bytes).map_err(refused)?;
     Ok((header, bytes))
 }
 

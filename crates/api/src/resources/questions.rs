@@ -88,9 +88,7 @@ async fn answer(
     // The schema of a question never changes.
     let asked = store.question(id).await?;
     let question = asked.question.asked;
-    question
-        .check_answer(&answer)
-        .map_err(|wrong| ApiError::field(&format!("/answer{}", wrong.pointer), wrong.reason))?;
+    question.check_answer(&answer).map_err(|wrong| wrong.below("/answer"))?;
     if question.is_client_call() {
         // The client had chosen the function for this call; without this, its run would have to call it again.
         store.release_client_choice(asked.agentable).await?;

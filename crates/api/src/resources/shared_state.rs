@@ -1,6 +1,5 @@
 //! The state that an agentable shares with front ends: one JSON document, if its kind declares one.
 
-use houston_domain::question::schema::Mismatch;
 use houston_domain::shared_state::SharedState;
 use houston_protocol::agui::RunAgentInput;
 use houston_store::shared_state::StateInput;
@@ -68,7 +67,7 @@ pub(crate) async fn given(ctx: &Ctx, path: &AgentablePath, input: &RunAgentInput
     };
     let Some(declared) = declared(ctx, path).filter(|_| is_given) else { return Ok(()) };
     check_storable_value("/state", &input.state)?;
-    declared.check(&input.state).map_err(|mismatch| mismatched("/state", &mismatch))?;
+    declared.check(&input.state).map_err(|mismatch| mismatch.below("/state"))?;
     let run = input.run_id.as_deref();
     if let Some(run) = run {
         crate::request::checks::check_text("/runId", run)?;
@@ -76,10 +75,6 @@ pub(crate) async fn given(ctx: &Ctx, path: &AgentablePath, input: &RunAgentInput
     }
     put(ctx, path, declared, ("/state", StateInput::Replace(&input.state, run))).await?;
     Ok(())
-}
-
-fn mismatched(at: &str, Mismatch { pointer, reason }: &Mismatch) -> ApiError {
-    ApiError::field(&format!("{at}{pointer}"), reason.clone())
 }
 
 /// Changes the state, and sends it to the open streams. `at`: where the request has it.
@@ -90,7 +85,7 @@ async fn put(
     (at, input): (&str, StateInput<'_>),
 ) -> Result<Value> {
     let changed = ctx.store().change_shared_state(path.id, declared, input).await?;
-    let changed = changed.map_err(|mismatch| mismatched(at, &mismatch))?;
+    let changed = changed.map_err(|mismatch| mismatch.below(at))?;
     if changed.event.is_some() {
         ctx.publish_nudge(path.id);
     }

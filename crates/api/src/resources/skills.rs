@@ -1,9 +1,7 @@
 //! Skills of the tenant and of users. A change applies from the next run on. `PUT` creates a skill or replaces it with its files.
 
-use std::collections::BTreeMap;
-
 use houston_domain::skill::trigger::Triggers;
-use houston_domain::skill::{SkillDocument, SkillError, document, file, is_name};
+use houston_domain::skill::{SkillDocument, document, file, is_name};
 use houston_protocol::page::Page;
 use houston_protocol::skill::{SkillEntryResponse, SkillRequest, SkillResponse, SkillTriggers};
 use houston_store::skill::{SkillEntry, SkillOwner, StoredSkill};
@@ -82,23 +80,20 @@ async fn put(
     // Compiling patterns takes too long for a thread of the runtime.
     let read = ctx.offload.compute({
         let (name, text, files) = (name.clone(), text.clone(), files.clone());
-        move || check(&name, &text, &files)
+        move || {
+            file::check(&files).map_err(|error| ApiError::field("/files", error))?;
+            SkillDocument::read(&text, Some(&name)).map_err(refused)
+        }
     });
-    let document = read.await?.map_err(refused)?;
+    let document = read.await??;
     let summary = document.summary(enabled.unwrap_or(document.default_enabled));
     ctx.store().put_skill(owner, &summary, &text, &files).await?;
     let stored = ctx.store().skill(owner, &name).await?;
     Ok(Json(response(document, stored)))
 }
 
-fn check(name: &str, text: &str, files: &BTreeMap<String, String>) -> Result<SkillDocument, SkillError> {
-    file::check(files)?;
-    SkillDocument::read(text, Some(name))
-}
-
-fn refused(error: SkillError) -> ApiError {
-    let field = if matches!(error, SkillError::File(_)) { "/files" } else { "/text" };
-    ApiError::field(field, error.to_string())
+fn refused(error: String) -> ApiError {
+    ApiError::field("/text", error)
 }
 
 fn entry(SkillEntry { summary, files, created_at, updated_at }: SkillEntry) -> SkillEntryResponse {

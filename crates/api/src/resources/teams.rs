@@ -219,10 +219,7 @@ fn check_router(team: &Team, limits: &RuleLimits, max_rules: usize) -> Result<()
     }
     for (index, rule) in rules.iter().enumerate() {
         check_member(&format!("/router/rules/{index}/agent_id"), rule.agent_id, &team.agents)?;
-        rule.when.check(limits).map_err(|invalid| {
-            let field = invalid.field().map(|field| format!("/{field}")).unwrap_or_default();
-            ApiError::field(&format!("/router/rules/{index}/when{field}"), invalid.to_string())
-        })?;
+        rule.when.check(limits).map_err(|wrong| wrong.below(&format!("/router/rules/{index}/when")))?;
         let Condition { contains, prefix, regex, .. } = &rule.when;
         for text in [contains, prefix, regex].into_iter().flatten() {
             check_text(&format!("/router/rules/{index}/when"), text)?;

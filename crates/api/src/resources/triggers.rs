@@ -344,7 +344,7 @@ fn check_when(when: &When, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>> 
         }
         When::Cron { .. } => {}
     }
-    Ok(when.first_after(now).map_err(|error| error.below("/when"))?)
+    when.first_after(now).map_err(|error| error.below("/when").into())
 }
 
 /// Checks that the user has an agentable of this kind.

@@ -96,7 +96,7 @@ fn own(state: State, url: String, stop: &CancellationToken) -> State {
     State {
         store: Store::open(&config).unwrap().api(),
         hints: HintSender::start(None, &tasks, stop.clone()),
-        redis: bus.health().clone(),
+        redis: bus.health.clone(),
         bus,
         explain: Explain::new(|_, _| {
             Box::pin(async {

@@ -131,7 +131,7 @@ impl TestApi {
         let state = State {
             config,
             store: store.api(),
-            redis: bus.health().clone(),
+            redis: bus.health.clone(),
             bus,
             hints: HintSender::start(Some(redis.clone()), &tasks, stop.clone()),
             ids,

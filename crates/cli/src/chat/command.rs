@@ -89,7 +89,7 @@ fn image(line: &str) -> Option<Command> {
 pub(crate) fn read_image(path: &Path, user: UserId) -> Result<(MessageImage, ImageId), ChatError> {
     let wrong = |why: String| ChatError::Image { path: path.to_owned(), why };
     let bytes = bytes(path).map_err(|error| wrong(error.to_string()))?;
-    ImageHeader::read(&bytes).map_err(|error| wrong(error.to_string()))?;
+    ImageHeader::read(&bytes).map_err(wrong)?;
     let image = MessageImage { data: Some(to_base64(&bytes)), url: None };
     Ok((image, ImageId::of(user, &bytes)))
 }

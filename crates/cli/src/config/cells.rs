@@ -1,6 +1,6 @@
 //! `jobs/cells.toml`: the servers of each cell.
 
-use houston_domain::cell::{CellName, Cells, InvalidCells, ShardRange};
+use houston_domain::cell::{CellName, Cells, ShardRange};
 use houston_domain::setting::WrongSetting;
 use serde::{Deserialize, Serialize};
 
@@ -54,8 +54,8 @@ impl CellConfig {
 /// Cells that do not fit each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WrongCells {
-    #[error(transparent)]
-    Invalid(#[from] InvalidCells),
+    #[error("{0}")]
+    Invalid(String),
     #[error(
         "each cell has either `shards`, with which it begins, or a `name`, if it was added later and begins without: {0} has both"
     )]
@@ -83,7 +83,7 @@ impl CellSettings {
             }
         }
         self.addresses_differ()?;
-        Ok(Cells::new(self.cells.iter().map(|cell| (cell.name(), cell.clone())))?)
+        Cells::new(self.cells.iter().map(|cell| (cell.name(), cell.clone()))).map_err(WrongCells::Invalid)
     }
 
     /// Cells with one Postgres would wait for their own locks, with one Redis take the hints of each other.

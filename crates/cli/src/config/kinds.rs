@@ -148,7 +148,7 @@ impl File {
             let reason = format!("kind is `{}`, but the file's name is {stem}.toml", agent_type.kind);
             return Err(file.refuse(at_kind, reason));
         }
-        check_kind(&stem).map_err(|error| file.refuse(at_kind, error.to_string()))?;
+        check_kind(&stem).map_err(|error| file.refuse(at_kind, error))?;
         file.check_names(&names.tools, tools, no("tool"))?;
         file.check_names(&names.direct, tools, no("tool"))?;
         file.check_names(&names.packs, &packs.names(), no("pack"))?;

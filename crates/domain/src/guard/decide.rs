@@ -50,17 +50,6 @@ pub enum Decision {
     },
 }
 
-impl Decision {
-    /// Without its reasons.
-    pub fn ruling(&self) -> Ruling {
-        match self {
-            Self::Allow => Ruling::Allow,
-            Self::Ask { .. } => Ruling::Ask,
-            Self::Deny { .. } => Ruling::Deny,
-        }
-    }
-}
-
 /// What decided. Small: each event of a call stores it.
 ///
 /// ```json
@@ -308,33 +297,23 @@ fn risks(layers: &[Arc<Layer>], call: &Call<'_>, first: Risk, situation: &Situat
 fn normal_input(facts: &ToolFacts, input: &Value) -> Option<Value> {
     let mut normal: Option<Value> = None;
     let paths = facts.path_at.iter().chain(&facts.folder_at);
-    for at in paths.filter(|at| input.pointer(at).is_some_and(is_spelled_otherwise)) {
-        if let Some(value) = normal.get_or_insert_with(|| input.clone()).pointer_mut(at) {
-            normalize_paths(value);
+    for (at, value) in paths.filter_map(|at| Some((at, input.pointer(at)?))) {
+        let opened = as_opened(value);
+        if opened != *value
+            && let Some(written) = normal.get_or_insert_with(|| input.clone()).pointer_mut(at)
+        {
+            *written = opened;
         }
     }
     normal
 }
 
-/// Whether a path, or one in a list, is written otherwise than tools open it. One that leads out of the workspace is denied
-/// whatever rules say.
-fn is_spelled_otherwise(value: &Value) -> bool {
+/// A path, or those in a list, as tools open it. One that leads out of the workspace is denied whatever rules say.
+fn as_opened(value: &Value) -> Value {
     match value {
-        Value::String(raw) => ArgumentPath::new(raw).within.is_some_and(|within| within != *raw),
-        Value::Array(list) => list.iter().any(is_spelled_otherwise),
-        _ => false,
-    }
-}
-
-fn normalize_paths(value: &mut Value) {
-    match value {
-        Value::String(raw) => {
-            if let Some(within) = ArgumentPath::new(raw).within {
-                *raw = within;
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(normalize_paths),
-        _ => {}
+        Value::String(raw) => ArgumentPath::new(raw).within.unwrap_or_else(|| raw.clone()).into(),
+        Value::Array(list) => list.iter().map(as_opened).collect(),
+        other => other.clone(),
     }
 }
 

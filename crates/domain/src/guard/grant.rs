@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::layer::{CALL_WORK, Matching, When};
+use super::layer::{CALL_WORK, Matching, When, no_pointer};
 use super::pattern::{Patterns, Star};
-use super::{GuardError, LayerKind, Problem, Spot};
+use super::{GuardError, LayerKind};
 use crate::id::{GrantId, UserId};
 use crate::time::Time;
 
@@ -65,17 +65,16 @@ impl Grant {
     /// # Errors
     /// [`GuardError`] when a pattern or a pointer is wrong.
     pub fn compile(&self, layer: LayerKind) -> Result<CompiledGrant, GuardError> {
-        let wrong = |pointer, problem| GuardError {
-            layer,
-            spot: Spot::Grant { tool: self.tool.chars().take(100).collect(), pointer },
-            problem,
+        let wrong = |wrong: String| {
+            let tool: String = self.tool.chars().take(100).collect();
+            GuardError::new(layer, &format!(", the grant of {tool}{wrong}"))
         };
         let tools = Patterns::new(std::slice::from_ref(&self.tool), Star::All)
-            .map_err(|problem| wrong(None, problem))?;
+            .map_err(|problem| wrong(format!(": {problem}")))?;
         let (mut equal, mut globs) = (Vec::new(), BTreeMap::new());
         for (pointer, granted) in &self.when {
             if !pointer.starts_with('/') {
-                return Err(wrong(Some(pointer.clone()), Problem::Pointer(pointer.clone())));
+                return Err(wrong(no_pointer(pointer)));
             }
             match granted {
                 Granted::Equals(value) => equal.push((pointer.clone(), value.clone())),
@@ -84,8 +83,7 @@ impl Grant {
                 }
             }
         }
-        let when =
-            When::new(&globs, Matching::Exact).map_err(|(pointer, problem)| wrong(Some(pointer), problem))?;
+        let when = When::new(&globs, Matching::Exact).map_err(wrong)?;
         Ok(CompiledGrant { tool: self.tool.clone(), tools, equal, when, pin: self.pin.clone() })
     }
 }

@@ -6,10 +6,10 @@ use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
 
 use super::argument::{Pointer, each_value, fold_pattern, sensitive_globs};
-use super::pattern::{Pattern, Patterns, Star};
+use super::pattern::{Pattern, Patterns, Star, too_many};
 use super::{
-    Category, GuardError, GuardSettings, Intents, Level, Problem, ProfileTable, Risk, RuleSettings, Ruling,
-    Spot, ToolSettings, Unattended,
+    Category, GuardError, GuardSettings, Intents, Level, ProfileTable, Risk, RuleSettings, Ruling,
+    ToolSettings, Unattended,
 };
 use crate::autonomy::Autonomy;
 use crate::names::names;
@@ -75,14 +75,17 @@ impl Layer {
         name: impl Into<String>,
         settings: &GuardSettings,
     ) -> Result<Self, GuardError> {
-        let at = |spot: Spot| move |problem| GuardError { layer: kind, spot, problem };
+        let at = |key: &'static str| {
+            move |problem: String| GuardError::new(kind, &format!(", `{key}`: {problem}"))
+        };
         if kind == LayerKind::Installation
             && let Some(key) = missing(settings)
         {
-            return Err(at(Spot::Key(key))(Problem::Missing));
+            let problem = "it is missing; the installation's settings have every key, see jobs/guards.toml";
+            return Err(at(key)(problem.to_owned()));
         }
         let list = |key, patterns: &Option<Vec<String>>, star| {
-            Patterns::new(patterns.as_deref().unwrap_or_default(), star).map_err(at(Spot::Key(key)))
+            Patterns::new(patterns.as_deref().unwrap_or_default(), star).map_err(at(key))
         };
         let sensitive = settings.sensitive.as_deref().unwrap_or_default();
         let conditions: usize = settings.rule.iter().map(|rule| rule.when.len()).sum();
@@ -90,7 +93,7 @@ impl Layer {
             [("rule", settings.rule.len(), MAX_RULES), ("rule.when", conditions, MAX_CONDITIONS)]
         {
             if given > max {
-                return Err(at(Spot::Key(key))(Problem::TooMany { given, max }));
+                return Err(at(key)(too_many(given, max)));
             }
         }
         let (rule_tools, rules) = compile_rules(kind, settings)?;
@@ -102,7 +105,7 @@ impl Layer {
             paths: list("paths", &settings.paths.as_ref().map(|paths| composed(paths)), Star::WithoutSlash)?,
             hosts: list("hosts", &settings.hosts.as_ref().map(|hosts| lower(hosts)), Star::All)?,
             sensitive: Patterns::expanded(sensitive, Star::WithoutSlash, sensitive_globs)
-                .map_err(at(Spot::Key("sensitive")))?,
+                .map_err(at("sensitive"))?,
             denied: list("denied", &settings.denied, Star::All)?,
             allowed: list("allowed", &settings.allowed, Star::All)?,
             autonomy: settings.autonomy,
@@ -155,21 +158,17 @@ fn compile_rules(kind: LayerKind, settings: &GuardSettings) -> Result<(Patterns,
     let mut rules = Vec::with_capacity(settings.rule.len());
     let mut tools = Vec::with_capacity(settings.rule.len());
     for (number, rule) in (1..).zip(&settings.rule) {
-        let wrong = |(pointer, problem)| GuardError {
-            layer: kind,
-            spot: Spot::Rule { number, tool: rule.tool.chars().take(100).collect(), pointer },
-            problem,
+        let wrong = |wrong: String| {
+            let tool: String = rule.tool.chars().take(100).collect();
+            GuardError::new(kind, &format!(", rule {number} ({tool}){wrong}"))
         };
         Patterns::new(std::slice::from_ref(&rule.tool), Star::All)
-            .map_err(|problem| wrong((None, problem)))?;
+            .map_err(|problem| wrong(format!(": {problem}")))?;
         rules.push(Rule::new(number, rule).map_err(wrong)?);
         tools.push(rule.tool.clone());
     }
-    let tools = Patterns::new(&tools, Star::All).map_err(|problem| GuardError {
-        layer: kind,
-        spot: Spot::Key("rule"),
-        problem,
-    })?;
+    let tools = Patterns::new(&tools, Star::All)
+        .map_err(|problem| GuardError::new(kind, &format!(", `rule`: {problem}")))?;
     Ok((tools, rules))
 }
 
@@ -178,19 +177,18 @@ fn compile_tools(
     kind: LayerKind,
     tools: &BTreeMap<String, ToolSettings>,
 ) -> Result<BTreeMap<String, ToolSettings>, GuardError> {
-    let wrong = |name: &str, key, problem| GuardError {
-        layer: kind,
-        spot: Spot::Tool { name: name.to_owned(), key },
-        problem,
+    let wrong = |name: &str, key: &str, problem: &str| {
+        GuardError::new(kind, &format!(", [tools.{name}] `{key}`: {problem}"))
     };
     let compile = |(name, settings): (&String, &ToolSettings)| {
         if name.is_empty() || name.contains(['*', '?', '[', '{']) {
-            return Err(wrong(name, "name", Problem::NotOneTool));
+            let problem = "facts are about one tool: give its name; for patterns there are rules";
+            return Err(wrong(name, "name", problem));
         }
         if kind != LayerKind::Installation {
             let only = [("category", settings.category.is_some()), ("reply", settings.reply.is_some())];
             if let Some((key, _)) = only.into_iter().find(|(_, is_set)| *is_set) {
-                return Err(wrong(name, key, Problem::OnlyInstallation));
+                return Err(wrong(name, key, "only the installation's settings may set it"));
             }
         }
         Ok((name.clone(), settings.with_pointers()))
@@ -257,19 +255,14 @@ pub(super) struct When {
 }
 
 impl When {
-    /// Compiles a condition. The error names the pointer it is about.
-    pub(super) fn new(
-        when: &BTreeMap<String, String>,
-        matching: Matching,
-    ) -> Result<Self, (String, Problem)> {
-        let too_many = Problem::TooMany { given: when.len(), max: MAX_POINTERS };
+    /// Compiles a condition. The error begins with the pointer it is about.
+    pub(super) fn new(when: &BTreeMap<String, String>, matching: Matching) -> Result<Self, String> {
         if let Some((last, _)) = when.last_key_value().filter(|_| when.len() > MAX_POINTERS) {
-            return Err((last.clone(), too_many));
+            return Err(format!(", `{last}`: {}", too_many(when.len(), MAX_POINTERS)));
         }
         let compile = |(pointer, pattern): (&String, &String)| {
-            let wrong = |problem| (pointer.clone(), problem);
             if !pointer.starts_with('/') {
-                return Err(wrong(Problem::Pointer(pointer.clone())));
+                return Err(no_pointer(pointer));
             }
             if pattern == "*" {
                 return Ok((Pointer::new(pointer), None));
@@ -278,7 +271,8 @@ impl When {
                 Matching::Generous => Pattern::new(&fold_pattern(pattern), Star::All),
                 Matching::Exact => Pattern::new(pattern, Star::WithoutSlash),
             };
-            Ok((Pointer::new(pointer), Some(compiled.map_err(wrong)?)))
+            let compiled = compiled.map_err(|problem| format!(", `{pointer}`: {problem}"))?;
+            Ok((Pointer::new(pointer), Some(compiled)))
         };
         Ok(Self { matching, patterns: when.iter().map(compile).collect::<Result<_, _>>()? })
     }
@@ -310,6 +304,11 @@ impl When {
     }
 }
 
+/// What is wrong with a text in the place of a JSON pointer.
+pub(super) fn no_pointer(text: &str) -> String {
+    format!(", `{text}`: `{text}` is not a JSON pointer: it begins with `/`, as `/to` or `/to/0`")
+}
+
 /// Whether a part of the text is `..`: what `acme/*` permits must not be `acme/..`.
 fn leads_up(text: &str) -> bool {
     text.split(['/', '\\']).any(|part| part == "..")
@@ -328,26 +327,28 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// Compiles rule `number` (from 1) and tries its examples. The error names the pointer it is about, if any.
-    pub(super) fn new(number: usize, settings: &RuleSettings) -> Result<Self, (Option<String>, Problem)> {
+    /// Compiles rule `number` (from 1) and tries its examples. The error begins with the pointer it is about, if any.
+    pub(super) fn new(number: usize, settings: &RuleSettings) -> Result<Self, String> {
         let RuleSettings { tool, when, decide, why, always, examples, counterexamples } = settings;
         if *always && *decide != Ruling::Ask {
-            return Err((None, Problem::AlwaysWithoutAsk));
+            let problem =
+                ": `always` says that a question has no lasting yes: it is for rules with `decide = \"ask\"`";
+            return Err(problem.to_owned());
         }
         if let Some(given) =
             [examples.len(), counterexamples.len()].into_iter().find(|given| *given > MAX_EXAMPLES)
         {
-            return Err((None, Problem::TooMany { given, max: MAX_EXAMPLES }));
+            return Err(format!(": {}", too_many(given, MAX_EXAMPLES)));
         }
         let matching = if *decide == Ruling::Allow { Matching::Exact } else { Matching::Generous };
-        let when = When::new(when, matching).map_err(|(pointer, problem)| (Some(pointer), problem))?;
+        let when = When::new(when, matching)?;
         if let Some(example) = examples.iter().find(|example| !when.is_met(example, &mut CALL_WORK.clone())) {
-            return Err((None, Problem::MustMatch(example.to_string())));
+            return Err(format!(": the rule must match its `match` example {example}, and does not"));
         }
         if let Some(example) =
             counterexamples.iter().find(|example| when.is_met(example, &mut CALL_WORK.clone()))
         {
-            return Err((None, Problem::MustNotMatch(example.to_string())));
+            return Err(format!(": the rule must not match its `not_match` example {example}, and does"));
         }
         let why = if why.is_empty() { format!("a rule about `{tool}` says so") } else { why.clone() };
         Ok(Self { label: format!("rule {number}: {tool}"), decide: *decide, why, lasting: !always, when })

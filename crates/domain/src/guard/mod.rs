@@ -47,8 +47,8 @@ pub use layer::{Layer, LayerKind, MAX_CONDITIONS, MAX_RULES};
 pub use outlook::{is_listed, is_open, limits_addresses, outlook, switched_off};
 pub use pattern::{MAX_PATTERN_CHARS, MAX_PATTERNS};
 pub use settings::{
-    GuardError, GuardSettings, Intents, MAX_STORED_BYTES, Problem, Profile, ProfileName, ProfileTable, Risk,
-    RuleSettings, Ruling, Spot, ToolSettings, Unattended,
+    GuardError, GuardSettings, Intents, MAX_STORED_BYTES, Profile, ProfileName, ProfileTable, Risk,
+    RuleSettings, Ruling, ToolSettings, Unattended,
 };
 
 /// A path as [`decide`] compares it with the allowed ones; `None` when it leads out of the workspace.

@@ -2,7 +2,6 @@
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
-use super::Problem;
 use super::argument::fold_pattern;
 use crate::bounded_regex::{BoundedRegex, TooMuchWork};
 
@@ -33,7 +32,7 @@ pub(super) struct Patterns {
 
 impl Patterns {
     /// Compiles `patterns`.
-    pub(super) fn new(patterns: &[String], star: Star) -> Result<Self, Problem> {
+    pub(super) fn new(patterns: &[String], star: Star) -> Result<Self, String> {
         Self::expanded(patterns, star, |pattern| vec![pattern.to_owned()])
     }
 
@@ -42,9 +41,9 @@ impl Patterns {
         patterns: &[String],
         star: Star,
         expand: impl Fn(&str) -> Vec<String>,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, String> {
         if patterns.len() > MAX_PATTERNS {
-            return Err(Problem::TooMany { given: patterns.len(), max: MAX_PATTERNS });
+            return Err(too_many(patterns.len(), MAX_PATTERNS));
         }
         let (mut set, mut texts, mut chars) = (GlobSetBuilder::new(), Vec::new(), 0);
         for pattern in patterns {
@@ -54,10 +53,9 @@ impl Patterns {
                 texts.push(pattern.clone());
             }
         }
-        let set = set.build().map_err(|error| Problem::Pattern {
-            pattern: error.glob().unwrap_or_default().to_owned(),
-            reason: error.kind().to_string(),
-        })?;
+        let set = set
+            .build()
+            .map_err(|error| wrong(error.glob().unwrap_or_default(), &error.kind().to_string()))?;
         Ok(Self { set, texts, chars })
     }
 
@@ -97,7 +95,7 @@ impl Patterns {
 }
 
 /// The glob that `pattern` stands for, or that it is expanded to.
-fn glob_of(pattern: &str, expanded: &str, star: Star) -> Result<Glob, Problem> {
+fn glob_of(pattern: &str, expanded: &str, star: Star) -> Result<Glob, String> {
     if pattern.is_empty() {
         return Err(wrong(pattern, "it is empty"));
     }
@@ -111,8 +109,16 @@ fn glob_of(pattern: &str, expanded: &str, star: Star) -> Result<Glob, Problem> {
         .map_err(|error| wrong(pattern, &error.kind().to_string()))
 }
 
-fn wrong(pattern: &str, reason: &str) -> Problem {
-    Problem::Pattern { pattern: pattern.chars().take(MAX_PATTERN_CHARS).collect(), reason: reason.to_owned() }
+fn wrong(pattern: &str, reason: &str) -> String {
+    let pattern: String = pattern.chars().take(MAX_PATTERN_CHARS).collect();
+    format!(
+        "the pattern `{pattern}` is wrong: {reason}; allowed are text, `*`, `**`, `?`, `[a-z]` and `{{one,other}}`"
+    )
+}
+
+/// What is wrong with a list of so many entries.
+pub(super) fn too_many(given: usize, max: usize) -> String {
+    format!("it has {given} entries; at most {max} are allowed")
 }
 
 /// One compiled pattern. The usual ones, a text with `*` at its ends, need no regular expression.
@@ -126,7 +132,7 @@ pub(super) enum Pattern {
 
 impl Pattern {
     /// Compiles a pattern.
-    pub(super) fn new(pattern: &str, star: Star) -> Result<Self, Problem> {
+    pub(super) fn new(pattern: &str, star: Star) -> Result<Self, String> {
         let text = pattern.strip_prefix('*').unwrap_or(pattern);
         let text = text.strip_suffix('*').unwrap_or(text);
         if text.is_empty()

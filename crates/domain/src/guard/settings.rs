@@ -77,7 +77,7 @@ impl GuardSettings {
     /// # Errors
     /// [`GuardError`] when the text is not TOML, or has keys or values that do not exist.
     pub fn from_toml(kind: LayerKind, text: &str) -> Result<Self, GuardError> {
-        toml::from_str(text).map_err(|error| GuardError::unreadable(kind, &error))
+        toml::from_str(text).map_err(|error| GuardError::new(kind, &format!(": {error}")))
     }
 
     /// Reads the settings of a layer of kind `kind` from JSON, as they are stored.
@@ -85,7 +85,7 @@ impl GuardSettings {
     /// # Errors
     /// [`GuardError`] when the text is not JSON, or has keys or values that do not exist.
     pub fn from_json(kind: LayerKind, text: &str) -> Result<Self, GuardError> {
-        serde_json::from_str(text).map_err(|error| GuardError::unreadable(kind, &error))
+        serde_json::from_str(text).map_err(|error| GuardError::new(kind, &format!(": {error}")))
     }
 
     /// Checks settings that are to be stored with the owner of a layer of kind `kind`. It may take some 0.1 s.
@@ -95,8 +95,8 @@ impl GuardSettings {
     pub fn check(&self, kind: LayerKind) -> Result<(), GuardError> {
         let given = serde_json::to_vec(self).map_or(usize::MAX, |json| json.len());
         if given > MAX_STORED_BYTES {
-            let problem = Problem::TooLong { given, max: MAX_STORED_BYTES };
-            return Err(GuardError { layer: kind, spot: Spot::Settings, problem });
+            let wrong = format!(": they have {given} bytes as JSON; at most {MAX_STORED_BYTES} are allowed");
+            return Err(GuardError::new(kind, &wrong));
         }
         Layer::compile(kind, kind.as_str(), self).map(|_| ())
     }
@@ -232,126 +232,14 @@ names! {
 /// guards of the tenant, rule 3 (github__create_issue), `/repo`: the pattern `acme/[` is not closed: …
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("guards of the {layer}{spot}: {problem}")]
-pub struct GuardError {
-    /// The layer whose settings are wrong.
-    pub layer: LayerKind,
-    /// Where.
-    pub spot: Spot,
-    /// What is wrong, and what is allowed.
-    pub problem: Problem,
-}
+#[error("{0}")]
+pub struct GuardError(String);
 
 impl GuardError {
-    pub(super) fn unreadable(layer: LayerKind, error: &dyn fmt::Display) -> Self {
-        Self { layer, spot: Spot::Settings, problem: Problem::Unreadable(error.to_string()) }
+    /// `wrong`: where in the settings of the layer, what is wrong, and what is allowed.
+    pub(super) fn new(layer: LayerKind, wrong: &str) -> Self {
+        Self(format!("guards of the {layer}{wrong}"))
     }
-}
-
-/// Where in the settings something is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Spot {
-    /// The whole.
-    Settings,
-    /// A key: `paths`.
-    Key(&'static str),
-    /// A rule.
-    Rule {
-        /// Its number, from 1, in the order of the file.
-        number: usize,
-        /// Its pattern of tools.
-        tool: String,
-        /// The pointer of `when`, if that is wrong.
-        pointer: Option<String>,
-    },
-    /// The facts of a tool.
-    Tool {
-        /// Its name.
-        name: String,
-        /// The key that is wrong.
-        key: &'static str,
-    },
-    /// The lasting yes for a tool.
-    Grant {
-        /// Its pattern of tools.
-        tool: String,
-        /// The pointer of `when`, if that is wrong.
-        pointer: Option<String>,
-    },
-}
-
-impl fmt::Display for Spot {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pointer = match self {
-            Self::Settings => return Ok(()),
-            Self::Key(key) => return write!(formatter, ", `{key}`"),
-            Self::Tool { name, key } => return write!(formatter, ", [tools.{name}] `{key}`"),
-            Self::Rule { number, tool, pointer } => {
-                write!(formatter, ", rule {number} ({tool})")?;
-                pointer
-            }
-            Self::Grant { tool, pointer } => {
-                write!(formatter, ", the grant of {tool}")?;
-                pointer
-            }
-        };
-        pointer.as_ref().map_or(Ok(()), |pointer| write!(formatter, ", `{pointer}`"))
-    }
-}
-
-/// What is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    /// Neither TOML nor JSON, or a key or value that does not exist. The text names what is allowed.
-    #[error("{0}")]
-    Unreadable(String),
-    /// The installation's settings leave out a key.
-    #[error("it is missing; the installation's settings have every key, see jobs/guards.toml")]
-    Missing,
-    /// A pattern cannot be parsed.
-    #[error(
-        "the pattern `{pattern}` is wrong: {reason}; allowed are text, `*`, `**`, `?`, `[a-z]` and `{{one,other}}`"
-    )]
-    Pattern {
-        /// The pattern, shortened.
-        pattern: String,
-        /// Why.
-        reason: String,
-    },
-    /// A list has too many entries.
-    #[error("it has {given} entries; at most {max} are allowed")]
-    TooMany {
-        /// The number of entries.
-        given: usize,
-        /// Maximum number.
-        max: usize,
-    },
-    /// The settings of a lower layer are too long.
-    #[error("they have {given} bytes as JSON; at most {max} are allowed")]
-    TooLong {
-        /// Their length.
-        given: usize,
-        /// Maximum length.
-        max: usize,
-    },
-    /// A JSON pointer is wrong.
-    #[error("`{0}` is not a JSON pointer: it begins with `/`, as `/to` or `/to/0`")]
-    Pointer(String),
-    /// An example of a rule does not behave as it should.
-    #[error("the rule must match its `match` example {0}, and does not")]
-    MustMatch(String),
-    /// A counterexample of a rule does not behave as it should.
-    #[error("the rule must not match its `not_match` example {0}, and does")]
-    MustNotMatch(String),
-    /// `always` in a rule that does not ask.
-    #[error("`always` says that a question has no lasting yes: it is for rules with `decide = \"ask\"`")]
-    AlwaysWithoutAsk,
-    /// A key that only the installation may set.
-    #[error("only the installation's settings may set it")]
-    OnlyInstallation,
-    /// Facts about a pattern.
-    #[error("facts are about one tool: give its name; for patterns there are rules")]
-    NotOneTool,
 }
 
 /// A profile with a name.

@@ -180,11 +180,6 @@ impl Streak {
         self.tool = single.map(str::to_owned);
     }
 
-    /// A message was read: the count starts anew.
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     /// A person let the run go on `most` turns ago: earlier ones do not count any more.
     pub fn start_anew(&mut self, most: u32) {
         self.turns = self.turns.min(most);

@@ -16,14 +16,8 @@ pub const MAX_WORK: usize = 100_000;
 /// Bytes of a text that take as long as a step.
 const TEXT: usize = 64;
 
-/// An answer that does not match.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mismatch {
-    /// The JSON Pointer of the value that does not match, within the answer.
-    pub pointer: String,
-    /// What is wrong, and what is allowed.
-    pub reason: String,
-}
+/// An answer that does not match: the JSON Pointer of the value within the answer, what is wrong with it, and what is allowed.
+pub use crate::setting::WrongSetting as Mismatch;
 
 /// Checks `answer`, in at most [`MAX_WORK`] steps: options in options could take for ever otherwise.
 ///

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use saphyr_parser::{Event, Parser};
 
 use super::disclosure::{SkillSource, SkillSummary};
-use super::file::FileError;
 use super::is_name;
 use super::trigger::Triggers;
 
@@ -57,57 +56,18 @@ pub struct SkillDocument {
     pub warnings: Vec<String>,
 }
 
-/// Why a text is no skill.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SkillError {
-    /// It is too long.
-    #[error(
-        "SKILL.md has {bytes} bytes; at most {MAX_TEXT_BYTES} are allowed: put details into files of references/"
-    )]
-    TooLarge {
-        /// Its length in bytes.
-        bytes: usize,
-    },
-    /// It does not begin with front matter.
-    #[error(
-        "SKILL.md must begin with front matter: a line `---`, then `name: …` and `description: …`, then a line `---`"
-    )]
-    NoFrontMatter,
-    /// The front matter cannot be read.
-    #[error("the front matter of SKILL.md cannot be read: {reason}")]
-    FrontMatter {
-        /// What is wrong, with the line if that is clear.
-        reason: String,
-    },
-    /// It has no description.
-    #[error("SKILL.md has no description: add a line `description: What it does, and when to use it`")]
-    NoDescription,
-    /// Neither it nor its folder has a usable name.
-    #[error(
-        "the skill has no usable name: a name has 1 to {MAX_NAME_BYTES} lower-case letters, digits and single hyphens, as in \
-         weekly-review"
-    )]
-    NoName,
-    /// It contains U+0000.
-    #[error("{0} contains the character U+0000, which is not allowed")]
-    NotText(&'static str),
-    /// A file beside it is not allowed.
-    #[error(transparent)]
-    File(#[from] FileError),
-}
-
 impl SkillDocument {
     /// Reads a SKILL.md. `folder` is the name of its folder, or the name that it is to have: it counts more than the name in
-    /// the text.
-    ///
-    /// # Errors
-    /// [`SkillError`] when it is no skill.
-    pub fn read(text: &str, folder: Option<&str>) -> Result<Self, SkillError> {
+    /// the text. The error says why it is no skill.
+    pub fn read(text: &str, folder: Option<&str>) -> Result<Self, String> {
         if text.len() > MAX_TEXT_BYTES {
-            return Err(SkillError::TooLarge { bytes: text.len() });
+            let bytes = text.len();
+            return Err(format!(
+                "SKILL.md has {bytes} bytes; at most {MAX_TEXT_BYTES} are allowed: put details into files of references/"
+            ));
         }
         if text.contains('\0') {
-            return Err(SkillError::NotText("SKILL.md"));
+            return Err("SKILL.md contains the character U+0000, which is not allowed".to_owned());
         }
         let (front_matter, _) = split_front_matter(text)?;
         let (root, was_quoted) = read_front_matter(front_matter)?;
@@ -118,7 +78,9 @@ impl SkillDocument {
             );
         }
         let fields = Fields { metadata: root.get(&["metadata"]), root: &root };
-        let description = root.get(&["description"]).and_then(Node::text).ok_or(SkillError::NoDescription)?;
+        let description = root.get(&["description"]).and_then(Node::text).ok_or(
+            "SKILL.md has no description: add a line `description: What it does, and when to use it`",
+        )?;
         let description = cut(description, MAX_DESCRIPTION_CHARS, "description", &mut warnings);
         let brief = fields.text("brief_description").unwrap_or_else(|| first_sentence(&description));
         let mut note = |name| {
@@ -209,9 +171,14 @@ fn name_of(
     written: Option<&str>,
     folder: Option<&str>,
     warnings: &mut Vec<String>,
-) -> Result<String, SkillError> {
+) -> Result<String, String> {
     let usable = |name: Option<&str>| name.map(slug).filter(|name| is_name(name));
-    let name = usable(folder).or_else(|| usable(written)).ok_or(SkillError::NoName)?;
+    let name = usable(folder).or_else(|| usable(written)).ok_or_else(|| {
+        format!(
+            "the skill has no usable name: a name has 1 to {MAX_NAME_BYTES} lower-case letters, digits and single hyphens, as in \
+             weekly-review"
+        )
+    })?;
     match written {
         None => warnings.push(format!("`name` is missing: it is called {name}")),
         Some(written) if written != name => {
@@ -314,15 +281,13 @@ impl Node {
 }
 
 /// Splits a SKILL.md into its front matter and what follows it.
-///
-/// # Errors
-/// [`SkillError::NoFrontMatter`] when it does not begin with front matter.
-fn split_front_matter(text: &str) -> Result<(&str, &str), SkillError> {
+fn split_front_matter(text: &str) -> Result<(&str, &str), String> {
+    const NONE: &str = "SKILL.md must begin with front matter: a line `---`, then `name: …` and `description: …`, then a line `---`";
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();
     if first.trim_end() != "---" {
-        return Err(SkillError::NoFrontMatter);
+        return Err(NONE.to_owned());
     }
     let mut at = first.len();
     for line in lines {
@@ -331,17 +296,14 @@ fn split_front_matter(text: &str) -> Result<(&str, &str), SkillError> {
         }
         at += line.len();
     }
-    Err(SkillError::NoFrontMatter)
+    Err(NONE.to_owned())
 }
 
 /// Reads front matter. If it is not YAML because a value has an unquoted colon, the values are quoted and read again; the second
-/// value says whether that was necessary.
-///
-/// # Errors
-/// [`SkillError::FrontMatter`] with the line, when it is not YAML in this way either.
-fn read_front_matter(text: &str) -> Result<(Node, bool), SkillError> {
+/// value says whether that was necessary. The error has the line, when it is not YAML in this way either.
+fn read_front_matter(text: &str) -> Result<(Node, bool), String> {
     if text.len() > MAX_BYTES {
-        return Err(wrong(format!("it has {} bytes; at most {MAX_BYTES} are allowed", text.len())));
+        return Err(wrong(&format!("it has {} bytes; at most {MAX_BYTES} are allowed", text.len())));
     }
     let read = parse(text).map(|node| (node, false)).or_else(|error| {
         let quoted = quote_values(text);
@@ -349,12 +311,12 @@ fn read_front_matter(text: &str) -> Result<(Node, bool), SkillError> {
     })?;
     match read {
         (Node::Mapping(_), _) => Ok(read),
-        _ => Err(wrong("it must have lines like `description: What the skill is for`".to_owned())),
+        _ => Err(wrong("it must have lines like `description: What the skill is for`")),
     }
 }
 
-fn wrong(reason: String) -> SkillError {
-    SkillError::FrontMatter { reason }
+fn wrong(reason: &str) -> String {
+    format!("the front matter of SKILL.md cannot be read: {reason}")
 }
 
 /// What is being read.
@@ -364,13 +326,13 @@ enum Open {
     Mapping(Vec<(String, Node)>, Option<String>),
 }
 
-fn parse(text: &str) -> Result<Node, SkillError> {
+fn parse(text: &str) -> Result<Node, String> {
     let mut open: Vec<Open> = Vec::new();
     let mut nodes = 0;
     for event in Parser::new_from_str(text) {
         // Lines are counted in the file, which begins with `---`.
         let (event, _) =
-            event.map_err(|error| wrong(format!("line {}: {}", error.marker().line() + 1, error.info())))?;
+            event.map_err(|error| wrong(&format!("line {}: {}", error.marker().line() + 1, error.info())))?;
         let closed = match event {
             Event::Alias(_) => return Err(anchors()),
             Event::Scalar(_, _, anchor, _)
@@ -401,7 +363,7 @@ fn parse(text: &str) -> Result<Node, SkillError> {
         };
         nodes += 1;
         if nodes > MAX_NODES || open.len() > MAX_DEPTH {
-            return Err(wrong(format!("it may have {MAX_NODES} values, in {MAX_DEPTH} levels at most")));
+            return Err(wrong(&format!("it may have {MAX_NODES} values, in {MAX_DEPTH} levels at most")));
         }
         let Some(node) = closed else { continue };
         match open.last_mut() {
@@ -410,15 +372,15 @@ fn parse(text: &str) -> Result<Node, SkillError> {
             Some(Open::Mapping(entries, key)) => match (key.take(), node) {
                 (Some(key), node) => entries.push((key, node)),
                 (None, Node::Scalar(text)) => *key = Some(text),
-                (None, _) => return Err(wrong("a key must be a text".to_owned())),
+                (None, _) => return Err(wrong("a key must be a text")),
             },
         }
     }
-    Err(wrong("it is empty".to_owned()))
+    Err(wrong("it is empty"))
 }
 
-fn anchors() -> SkillError {
-    wrong("anchors (`&name`) and aliases (`*name`) are not allowed: write the value out".to_owned())
+fn anchors() -> String {
+    wrong("anchors (`&name`) and aliases (`*name`) are not allowed: write the value out")
 }
 
 /// Quotes the values of `key: value` lines that have a colon followed by a space, and are not quoted.

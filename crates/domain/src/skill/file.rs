@@ -13,34 +13,6 @@ pub const MAX_FILES_BYTES: usize = 512 * 1024;
 /// Bytes of the name of a file.
 const MAX_NAME_BYTES: usize = 100;
 
-/// Why files may not lie beside a skill.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FileError {
-    /// The path of a file is not allowed.
-    #[error(
-        "`{0}` is no path of a file of a skill: files lie directly in scripts/, references/ or assets/, and their names have \
-         letters, digits, `-`, `_` and `.`, as in references/api.md"
-    )]
-    Path(String),
-    /// There are too many files.
-    #[error("a skill has at most {MAX_FILES} files, but there are {0}")]
-    TooMany(usize),
-    /// A file is too long.
-    #[error("{path} has {bytes} bytes; a file has at most {MAX_FILE_BYTES}")]
-    TooLarge {
-        /// Its path.
-        path: String,
-        /// Its length in bytes.
-        bytes: usize,
-    },
-    /// All files together are too long.
-    #[error("the files of a skill have at most {MAX_FILES_BYTES} bytes together, but these have {0}")]
-    AllTooLarge(usize),
-    /// A file is not text.
-    #[error("{0} is not text: only files in UTF-8 without U+0000 are allowed")]
-    NotText(String),
-}
-
 /// Whether a file may have this path.
 pub fn is_path(path: &str) -> bool {
     let Some((folder, name)) = path.split_once('/') else { return false };
@@ -51,25 +23,31 @@ pub fn is_path(path: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
-/// Checks the files of a skill.
-///
-/// # Errors
-/// [`FileError`] for the first that is not allowed.
-pub fn check(files: &BTreeMap<String, String>) -> Result<(), FileError> {
+/// Checks the files of a skill. The error is about the first that is not allowed.
+pub fn check(files: &BTreeMap<String, String>) -> Result<(), String> {
     if files.len() > MAX_FILES {
-        return Err(FileError::TooMany(files.len()));
+        return Err(format!("a skill has at most {MAX_FILES} files, but there are {}", files.len()));
     }
     for (path, text) in files {
         if !is_path(path) {
-            return Err(FileError::Path(path.chars().take(200).collect()));
+            let path: String = path.chars().take(200).collect();
+            return Err(format!(
+                "`{path}` is no path of a file of a skill: files lie directly in scripts/, references/ or assets/, and their names \
+                 have letters, digits, `-`, `_` and `.`, as in references/api.md"
+            ));
         }
         if text.len() > MAX_FILE_BYTES {
-            return Err(FileError::TooLarge { path: path.clone(), bytes: text.len() });
+            return Err(format!("{path} has {} bytes; a file has at most {MAX_FILE_BYTES}", text.len()));
         }
         if text.contains('\0') {
-            return Err(FileError::NotText(path.clone()));
+            return Err(format!("{path} is not text: only files in UTF-8 without U+0000 are allowed"));
         }
     }
-    let bytes = files.values().map(String::len).sum();
-    if bytes > MAX_FILES_BYTES { Err(FileError::AllTooLarge(bytes)) } else { Ok(()) }
+    let bytes: usize = files.values().map(String::len).sum();
+    if bytes > MAX_FILES_BYTES {
+        return Err(format!(
+            "the files of a skill have at most {MAX_FILES_BYTES} bytes together, but these have {bytes}"
+        ));
+    }
+    Ok(())
 }

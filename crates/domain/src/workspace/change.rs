@@ -210,57 +210,14 @@ const COUNTED: usize = 100;
 /// Words that are compared to find a line with other spaces.
 const COMPARED_WORDS: usize = 20;
 
-/// Why a text is not replaced. Models read it, and correct their call.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EditRefusal {
-    /// There is nothing to look for.
-    #[error("`old` is empty: give the text to replace, as it is in the file")]
-    Empty,
-    /// The replacement is what is there.
-    #[error("`old` and `new` are the same: nothing would change")]
-    Same,
-    /// The text does not occur.
-    #[error("`old` does not occur in the file{}: read the file, and copy the text with its spaces and line breaks", like(*.line))]
-    NotFound {
-        /// A line where it would occur if only spaces were different.
-        line: Option<usize>,
-    },
-    /// The text occurs several times.
-    #[error("`old` occurs {}{count} times, in lines {}: add the text around the one you mean", least(*.count), list(.lines, *.count))]
-    Ambiguous {
-        /// How often; it is not counted further than 100.
-        count: usize,
-        /// The lines of the first ones.
-        lines: Vec<usize>,
-    },
-}
-
-fn like(line: Option<usize>) -> String {
-    line.map(|line| format!(" (line {line} differs in spaces or line breaks only)")).unwrap_or_default()
-}
-
-fn least(count: usize) -> &'static str {
-    if count >= COUNTED { "at least " } else { "" }
-}
-
-fn list(lines: &[usize], count: usize) -> String {
-    let mut list = lines.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-    if count > lines.len() {
-        list.push_str(", …");
-    }
-    list
-}
-
-/// `content` with `new` in place of `old`, which must occur exactly once.
-///
-/// # Errors
-/// [`EditRefusal`] says why not, and where `old` occurs.
-pub fn edited(content: &str, old: &str, new: &str) -> Result<String, EditRefusal> {
+/// `content` with `new` in place of `old`, which must occur exactly once. The error says why not, and where `old` occurs: models
+/// read it, and correct their call.
+pub fn edited(content: &str, old: &str, new: &str) -> Result<String, String> {
     if old.is_empty() {
-        return Err(EditRefusal::Empty);
+        return Err("`old` is empty: give the text to replace, as it is in the file".to_owned());
     }
     if old == new {
-        return Err(EditRefusal::Same);
+        return Err("`old` and `new` are the same: nothing would change".to_owned());
     }
     let mut found = Vec::new();
     let mut from = 0;
@@ -277,11 +234,21 @@ pub fn edited(content: &str, old: &str, new: &str) -> Result<String, EditRefusal
         from = at + content[at..].chars().next().map_or(1, char::len_utf8);
     }
     match found[..] {
-        [] => Err(EditRefusal::NotFound { line: similar(content, old) }),
+        [] => {
+            let like = |line| format!(" (line {line} differs in spaces or line breaks only)");
+            let like = similar(content, old).map(like).unwrap_or_default();
+            Err(format!(
+                "`old` does not occur in the file{like}: read the file, and copy the text with its spaces and line breaks"
+            ))
+        }
         [at] => Ok([&content[..at], new, &content[at + old.len()..]].concat()),
         _ => {
-            let lines = found.iter().map(|at| line_of(content, *at)).collect();
-            Err(EditRefusal::Ambiguous { count, lines })
+            let lines: Vec<String> = found.iter().map(|at| line_of(content, *at).to_string()).collect();
+            let (lines, more) = (lines.join(", "), if count > found.len() { ", …" } else { "" });
+            let least = if count >= COUNTED { "at least " } else { "" };
+            Err(format!(
+                "`old` occurs {least}{count} times, in lines {lines}{more}: add the text around the one you mean"
+            ))
         }
     }
 }
@@ -444,7 +411,7 @@ mod tests {
                     prop_assert_eq!(&changed, &format!("{before}{new}{after}"));
                     prop_assert_eq!(edited(&changed, &new, &old).unwrap(), content);
                 }
-                Err(error) => prop_assert!(matches!(error, EditRefusal::Ambiguous { .. }), "{error}"),
+                Err(error) => prop_assert!(error.starts_with("`old` occurs "), "{error}"),
             }
         }
     }

@@ -25,106 +25,76 @@ const FORBIDDEN: [char; 8] = ['\\', ':', '*', '?', '"', '<', '>', '|'];
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkspacePath(String);
 
-/// Why a text is no path of a workspace.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PathError {
-    /// It is empty, or the workspace itself.
-    #[error("it names no file: give a path such as `notes/plan.md`")]
-    Empty,
-    /// It begins with `/`, `~` or a drive letter.
-    #[error(
-        "it is absolute, but paths are relative to the workspace: write `notes/plan.md`, not `/notes/plan.md`"
-    )]
-    Absolute,
-    /// It contains `..`.
-    #[error(
-        "it contains `..`, which is not allowed: write the path from the workspace down, as `notes/plan.md`"
-    )]
-    Parent,
-    /// It ends with `/`.
-    #[error("it ends with `/`, so it names a folder: give the path of a file")]
-    Folder,
-    /// It contains a character that names must not have.
-    #[error(
-        "it contains `{0}`, which names must not have: use letters, digits, spaces, `-`, `_`, `.` and `/` in between"
-    )]
-    Forbidden(char),
-    /// It contains a control character, or one that cannot be seen.
-    #[error("it contains the character U+{0:04X}, which cannot be seen: leave it out")]
-    Invisible(u32),
-    /// A name begins with a space, or ends with a space or a dot, which some file systems drop.
-    #[error("a name in it begins with a space, or ends with a space or a dot: leave those out")]
-    Edge,
-    /// A name is too long.
-    #[error("a name in it has {0} bytes; at most {MAX_NAME_BYTES} are allowed")]
-    LongName(usize),
-    /// It has too many names.
-    #[error("it has {0} names; at most {MAX_DEPTH} are allowed")]
-    TooDeep(usize),
-    /// It is too long.
-    #[error("it has {0} bytes; at most {MAX_PATH_BYTES} are allowed")]
-    TooLong(usize),
-}
+const ABSOLUTE: &str =
+    "it is absolute, but paths are relative to the workspace: write `notes/plan.md`, not `/notes/plan.md`";
 
 impl WorkspacePath {
-    /// Reads the path of a file. `./a//b` is `a/b`, and letters with accents have one spelling.
-    ///
-    /// # Errors
-    /// [`PathError`] says what is wrong and what is allowed.
-    pub fn file(raw: &str) -> Result<Self, PathError> {
+    /// Reads the path of a file. `./a//b` is `a/b`, and letters with accents have one spelling. The error says what is wrong and
+    /// what is allowed.
+    pub fn file(raw: &str) -> Result<Self, String> {
         if raw.ends_with('/') && raw.bytes().any(|byte| byte != b'/') && !raw.starts_with('/') {
-            return Err(PathError::Folder);
+            return Err("it ends with `/`, so it names a folder: give the path of a file".to_owned());
         }
-        Self::normal(raw)?.ok_or(PathError::Empty)
+        Self::normal(raw)?.ok_or_else(|| "it names no file: give a path such as `notes/plan.md`".to_owned())
     }
 
     /// Reads the path of a folder; `None` is the workspace itself, which is written as nothing, `.` or `/`.
-    pub fn folder(raw: &str) -> Result<Option<Self>, PathError> {
+    pub fn folder(raw: &str) -> Result<Option<Self>, String> {
         // Models write `/` for the workspace; nothing else that begins with it is meant.
         if raw == "/" { Ok(None) } else { Self::normal(raw) }
     }
 
-    fn normal(raw: &str) -> Result<Option<Self>, PathError> {
+    fn normal(raw: &str) -> Result<Option<Self>, String> {
+        let too_long = |bytes| format!("it has {bytes} bytes; at most {MAX_PATH_BYTES} are allowed");
         // Before it is normalized: that may make a text many times as long.
         if raw.len() > 4 * MAX_PATH_BYTES {
-            return Err(PathError::TooLong(raw.len()));
+            return Err(too_long(raw.len()));
         }
         let unseen = |letter: &char| is_invisible(*letter) || letter.is_whitespace() && *letter != ' ';
         if let Some(letter) = raw.chars().find(unseen) {
-            return Err(PathError::Invisible(letter.into()));
+            let code = u32::from(letter);
+            return Err(format!(
+                "it contains the character U+{code:04X}, which cannot be seen: leave it out"
+            ));
         }
         let drive =
             raw.as_bytes().get(1) == Some(&b':') && raw.starts_with(|c: char| c.is_ascii_alphabetic());
         if raw.starts_with(['/', '\\']) || drive {
-            return Err(PathError::Absolute);
+            return Err(ABSOLUTE.to_owned());
         }
         let path: String = raw.nfc().collect();
         // Once more: normalizing replaces some characters by others.
         if let Some(letter) = path.chars().find(|letter| FORBIDDEN.contains(letter)) {
-            return Err(PathError::Forbidden(letter));
+            return Err(format!(
+                "it contains `{letter}`, which names must not have: use letters, digits, spaces, `-`, `_`, `.` and `/` in between"
+            ));
         }
         let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
         // Not of `raw`: `./~` would become `~`.
         if names.first() == Some(&"~") {
-            return Err(PathError::Absolute);
+            return Err(ABSOLUTE.to_owned());
         }
         for name in &names {
             if *name == ".." {
-                return Err(PathError::Parent);
+                let rule = "which is not allowed: write the path from the workspace down, as `notes/plan.md`";
+                return Err(format!("it contains `..`, {rule}"));
             }
             if name.starts_with(' ') || name.ends_with([' ', '.']) {
-                return Err(PathError::Edge);
+                // Some file systems drop these.
+                let edge = "a name in it begins with a space, or ends with a space or a dot: leave those out";
+                return Err(edge.to_owned());
             }
             if name.len() > MAX_NAME_BYTES {
-                return Err(PathError::LongName(name.len()));
+                let bytes = name.len();
+                return Err(format!("a name in it has {bytes} bytes; at most {MAX_NAME_BYTES} are allowed"));
             }
         }
         if names.len() > MAX_DEPTH {
-            return Err(PathError::TooDeep(names.len()));
+            return Err(format!("it has {} names; at most {MAX_DEPTH} are allowed", names.len()));
         }
         let path = names.join("/");
         if path.len() > MAX_PATH_BYTES {
-            return Err(PathError::TooLong(path.len()));
+            return Err(too_long(path.len()));
         }
         Ok((!path.is_empty()).then_some(Self(path)))
     }

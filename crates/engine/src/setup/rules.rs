@@ -55,7 +55,7 @@ impl RuleRunner {
                 None => {
                     let rules = Rules::new(&source, &limits).map(Arc::new);
                     let rules = rules.map_err(|(index, invalid)| {
-                        format!("rule {} cannot be used: {invalid}", index + 1)
+                        format!("rule {} cannot be used: {}", index + 1, invalid.reason)
                     })?;
                     compiled.put(team, (version, Arc::clone(&rules)));
                     rules

@@ -1,6 +1,7 @@
 //! The pub/sub connection of the process, subscribed to the channels that have listeners.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -94,7 +95,7 @@ impl PubSubLink {
 
     fn receive(&self, control: &str, message: &Msg) {
         let Some(head) = Head::read(message.get_payload_bytes()) else {
-            self.counts.unreadable.add(1);
+            self.counts.unreadable.fetch_add(1, Relaxed);
             return;
         };
         let agentable = head.agentable;
@@ -107,13 +108,13 @@ impl PubSubLink {
         }
         let live = head.live().unwrap_or_else(|| {
             // A newer release sent an item this build cannot decode: let the stream read Postgres.
-            self.counts.unreadable.add(1);
+            self.counts.unreadable.fetch_add(1, Relaxed);
             Live::Nudge
         });
-        self.counts.received.add(1);
+        self.counts.received.fetch_add(1, Relaxed);
         let weight = payload::weight(&live);
         let lagged = self.topics.deliver(channel, &Arc::new(LiveItem { agentable, live }), weight);
-        self.counts.lagged.add(lagged as u64);
+        self.counts.lagged.fetch_add(lagged as u64, Relaxed);
     }
 
     /// Subscribes and unsubscribes as listeners come and go, and pings a silent connection.

@@ -2,6 +2,7 @@
 //! fewer and longer ones are sent.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use houston_domain::event::{Delta, Live, LiveItem};
@@ -91,7 +92,7 @@ impl Outbox {
     }
 
     fn drop_one(&self, state: &mut Waiting, item: &LiveItem) {
-        self.counts.dropped.add(1);
+        self.counts.dropped.fetch_add(1, Relaxed);
         let durable = matches!(item.live, Live::Committed(_) | Live::Nudge);
         if durable && state.missed.len() < MAX_MISSED {
             state.missed.insert(item.agentable);
@@ -187,7 +188,7 @@ impl Publisher {
                 self.outbox.record_missed(batch.into_iter().chain(items));
                 return Err(failure);
             }
-            self.outbox.counts.sent.add(batch.len() as u64);
+            self.outbox.counts.sent.fetch_add(batch.len() as u64, Relaxed);
         }
         Ok(())
     }
@@ -264,7 +265,7 @@ mod tests {
             text: "x".repeat(1024),
             is_draft: false,
         };
-        while outbox.counts.dropped.get() == 0 {
+        while outbox.counts.dropped.load(Relaxed) == 0 {
             push(&outbox, 1, Live::Delta(delta.clone()));
         }
         assert!(outbox.lock().items.len() <= MAX_ITEMS && outbox.lock().bytes <= MAX_BYTES);

@@ -240,7 +240,7 @@ impl Channel {
 }
 
 /// The channels with listeners in this process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Topics {
     /// Whether the pub/sub connection is up; written under the lock.
     linked: AtomicBool,
@@ -279,10 +279,6 @@ pub(super) struct Changes {
 }
 
 impl Topics {
-    pub(super) fn new() -> Self {
-        Self { linked: AtomicBool::new(false), state: Mutex::default(), changed: Notify::new() }
-    }
-
     fn is_linked(&self) -> bool {
         self.linked.load(Relaxed)
     }

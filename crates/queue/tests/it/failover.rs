@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use houston_domain::clock::SystemClock;
@@ -149,7 +150,7 @@ async fn events_come_through_the_master_that_sentinels_name_now() {
     let publish = async || {
         here.publish(agentable, Live::Nudge);
         tokio::time::sleep(Duration::from_millis(50)).await;
-        there.counts().received.get()
+        there.counts.received.load(Relaxed)
     };
     eventually("an item comes", async || publish().await > 0).await;
     // The former master stays one, as if it were cut off: nothing breaks the connections to it.
@@ -163,7 +164,7 @@ async fn events_come_through_the_master_that_sentinels_name_now() {
         !clients.contains(" sub=1") && !clients.contains("cmd=publish")
     })
     .await;
-    let before = there.counts().received.get();
+    let before = there.counts.received.load(Relaxed);
     eventually("a later item comes", async || publish().await > before).await;
     stop.cancel();
     tracker.close();

@@ -1,18 +1,19 @@
 //! Hints: from the sender through the lanes to the handlers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use chrono::TimeDelta;
 use houston_domain::clock::{Clock, ManualClock, SystemClock};
-use houston_queue::{
-    Hint, HintBackend, HintSender, HintSettings, Lane, Redis, TrySendError, depths, run_worker,
-};
+use houston_queue::{Hint, HintBackend, HintSender, HintSettings, Lane, Redis, Slots, depths, run_worker};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::server::{Server, eventually};
-use crate::worker::{Worker, hint};
+use crate::worker::{Worker, hint, unreserved};
 
 fn sender(redis: Redis) -> HintSender {
     HintSender::start(Some(redis), &TaskTracker::new(), CancellationToken::new())
@@ -48,8 +49,8 @@ async fn hints_are_delivered_once_by_priority_then_first_sent() {
     worker.log.wait_ended(5).await;
     assert_eq!(worker.log.begun(), [5, 4, 2, 3, 1].map(hint));
     wait_for_depths(&redis, [0, 0, 0]).await;
-    assert_eq!(worker.intake.counts().delivered.get(), 5);
-    assert_eq!(sender.counts().sent.get(), 6);
+    assert_eq!(worker.intake.counts.delivered.load(Relaxed), 5);
+    assert_eq!(sender.counts.sent.load(Relaxed), 6);
     worker.end().await;
 }
 
@@ -86,7 +87,7 @@ async fn invalid_lane_member_is_dropped() {
     sender(server.redis()).send(Lane::Interactive, hint(7));
     worker.log.wait_ended(1).await;
     assert_eq!(worker.log.ended(), [hint(7)]);
-    assert_eq!(worker.intake.counts().undecodable.get(), 3);
+    assert_eq!(worker.intake.counts.undecodable.load(Relaxed), 3);
     worker.end().await;
 }
 
@@ -101,14 +102,14 @@ async fn handlers_never_exceed_the_slots() {
     }
     worker.log.wait_begun(3).await;
     wait_for_depths(&redis, [7, 0, 0]).await;
-    assert_eq!((worker.intake.in_flight(), worker.log.begun().len()), (3, 3));
+    assert_eq!((worker.slots.in_use().0, worker.log.begun().len()), (3, 3));
     worker.log.leave.add_permits(1);
     worker.log.wait_begun(4).await;
     wait_for_depths(&redis, [6, 0, 0]).await;
     assert_eq!(worker.log.begun().len(), 4);
     worker.log.leave.add_permits(9);
     worker.log.wait_ended(10).await;
-    eventually("all slots are free", async || worker.intake.in_flight() == 0).await;
+    eventually("all slots are free", async || worker.slots.in_use().0 == 0).await;
     worker.end().await;
 }
 
@@ -116,9 +117,9 @@ async fn handlers_never_exceed_the_slots() {
 async fn panicking_handler_frees_its_slot() {
     let server = Server::start().await;
     let tracker = TaskTracker::new();
-    let settings = HintSettings::unreserved(1, 1);
-    let backend = HintBackend::start(Some(server.redis()), settings, &tracker);
-    let (intake, stop) = (backend.intake(), CancellationToken::new());
+    let slots = Slots::from(unreserved(1, 1));
+    let backend = HintBackend::start(Some(server.redis()), slots.clone(), &tracker);
+    let (intake, stop) = (backend.intake.clone(), CancellationToken::new());
     let handled = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&handled);
     let handler = move |hint: Hint| -> futures_util::future::BoxFuture<'static, ()> {
@@ -136,8 +137,8 @@ async fn panicking_handler_frees_its_slot() {
         sender.send(Lane::Interactive, hint(n));
     }
     eventually("the third is handled", async || handled.load(SeqCst) == 1).await;
-    assert_eq!(intake.counts().panicked.get(), 2);
-    eventually("the slot is free", async || intake.in_flight() == 0).await;
+    assert_eq!(intake.counts.panicked.load(Relaxed), 2);
+    eventually("the slot is free", async || slots.in_use().0 == 0).await;
     stop.cancel();
     running.await.unwrap().unwrap();
 }
@@ -155,34 +156,12 @@ async fn stop_takes_no_hints_and_waits_for_handlers() {
     sender.send(Lane::Interactive, hint(2));
     wait_for_depths(&redis, [1, 0, 0]).await;
     assert!(!worker.running.is_finished());
-    assert_eq!(worker.local.try_send(Lane::Interactive, hint(3)), Err(TrySendError::NotAccepting));
+    assert!(!worker.local.try_send(Lane::Interactive, hint(3)));
     worker.log.leave.add_permits(1);
     let log = worker.log.clone();
     worker.end().await;
     assert_eq!(log.ended(), [hint(1)]);
     wait_for_depths(&redis, [1, 0, 0]).await;
-}
-
-#[tokio::test]
-async fn pause_puts_back_popped_hints() {
-    let server = Server::start().await;
-    let redis = server.redis();
-    let worker = Worker::quick(Some(redis.clone()), 4);
-    worker.up().await;
-    // The blocking pop is pending when the intake is paused, so Redis may still deliver this hint.
-    worker.intake.pause();
-    let sender = sender(redis.clone());
-    sender.send(Lane::Interactive, hint(1));
-    eventually("the hint is put back, or was never popped", async || {
-        worker.intake.counts().given_back.get() == 1
-            || depths(&redis).await.is_ok_and(|lanes| lanes[0].1 == 1)
-    })
-    .await;
-    wait_for_depths(&redis, [1, 0, 0]).await;
-    assert_eq!(worker.log.begun(), []);
-    worker.intake.resume();
-    worker.log.wait_ended(1).await;
-    worker.end().await;
 }
 
 #[tokio::test]
@@ -196,8 +175,8 @@ async fn hints_of_a_paused_lane_wait_and_others_do_not() {
     sender.send(Lane::Interactive, hint(1));
     sender.send(Lane::Background, hint(2));
     worker.log.wait_ended(1).await;
-    assert_eq!(worker.local.try_send(Lane::Interactive, hint(3)), Err(TrySendError::NotAccepting));
-    worker.local.try_send(Lane::Background, hint(4)).unwrap();
+    assert!(!worker.local.try_send(Lane::Interactive, hint(3)));
+    assert!(worker.local.try_send(Lane::Background, hint(4)));
     worker.log.wait_ended(2).await;
     wait_for_depths(&redis, [1, 0, 0]).await;
     assert_eq!(worker.log.begun(), [hint(2), hint(4)]);
@@ -209,16 +188,16 @@ async fn hints_of_a_paused_lane_wait_and_others_do_not() {
 #[tokio::test]
 async fn local_hint_that_waits_is_not_taken_of_a_paused_lane() {
     let worker = Worker::start(None, 1, 0);
-    worker.local.try_send(Lane::Interactive, hint(1)).unwrap();
+    assert!(worker.local.try_send(Lane::Interactive, hint(1)));
     worker.log.wait_begun(1).await;
-    worker.local.try_send(Lane::Interactive, hint(2)).unwrap();
+    assert!(worker.local.try_send(Lane::Interactive, hint(2)));
     // It begins to wait for the slot.
     tokio::task::yield_now().await;
     worker.intake.pause_lanes(&[Lane::Interactive]);
     worker.log.leave.add_permits(2);
     eventually("it is left to the sweep", async || worker.local.waiting() == 0).await;
     worker.intake.pause_lanes(&[]);
-    worker.local.try_send(Lane::Interactive, hint(3)).unwrap();
+    assert!(worker.local.try_send(Lane::Interactive, hint(3)));
     worker.log.wait_ended(2).await;
     assert_eq!(worker.log.begun(), [hint(1), hint(3)]);
     worker.end().await;
@@ -227,14 +206,14 @@ async fn local_hint_that_waits_is_not_taken_of_a_paused_lane() {
 #[tokio::test]
 async fn local_hints_need_no_redis_and_are_queued_once() {
     let worker = Worker::start(None, 1, 0);
-    worker.local.try_send(Lane::Interactive, hint(1)).unwrap();
+    assert!(worker.local.try_send(Lane::Interactive, hint(1)));
     worker.log.wait_begun(1).await;
     for _ in 0..3 {
         for n in 2..=1_025 {
-            worker.local.try_send(Lane::Interactive, hint(n)).unwrap();
+            assert!(worker.local.try_send(Lane::Interactive, hint(n)));
         }
     }
-    assert_eq!(worker.local.try_send(Lane::Interactive, hint(5_000)), Err(TrySendError::Full));
+    assert!(!worker.local.try_send(Lane::Interactive, hint(5_000)));
     assert_eq!(worker.local.waiting(), 1_024);
     worker.log.leave.add_permits(2_000);
     worker.log.wait_ended(1_025).await;
@@ -249,7 +228,7 @@ async fn local_hint_does_not_wait_for_a_blocked_pop() {
     let worker = Worker::start(Some(redis.clone()), 1, 0);
     worker.up().await;
     // Takes the slot of the pending pop, so the hint it returns must be put back.
-    worker.local.try_send(Lane::Interactive, hint(1)).unwrap();
+    assert!(worker.local.try_send(Lane::Interactive, hint(1)));
     worker.log.wait_begun(1).await;
     sender(redis.clone()).send(Lane::Background, hint(2));
     wait_for_depths(&redis, [0, 1, 0]).await;
@@ -273,7 +252,7 @@ async fn hints_sent_before_the_stop_are_written() {
     tracker.wait().await;
     wait_for_depths(&redis, [0, 1_500, 0]).await;
     sender.send(Lane::Background, hint(9_999));
-    assert_eq!(sender.counts().dropped.get(), 1);
+    assert_eq!(sender.counts.dropped.load(Relaxed), 1);
 }
 
 const RESERVED: HintSettings =
@@ -317,11 +296,11 @@ async fn interactive_hint_does_not_wait_for_background_runs() {
 async fn local_interactive_hint_does_not_wait_for_background_runs() {
     let worker = Worker::start_with(None, RESERVED, 0);
     for n in 0..5 {
-        worker.local.try_send(Lane::Background, hint(n)).unwrap();
+        assert!(worker.local.try_send(Lane::Background, hint(n)));
     }
     worker.log.wait_begun(2).await;
-    worker.local.try_send(Lane::Maintenance, hint(10)).unwrap();
-    worker.local.try_send(Lane::Interactive, hint(20)).unwrap();
+    assert!(worker.local.try_send(Lane::Maintenance, hint(10)));
+    assert!(worker.local.try_send(Lane::Interactive, hint(20)));
     worker.log.wait_begun(3).await;
     assert_eq!(worker.log.begun()[2], hint(20));
     assert_eq!((worker.log.begun().len(), worker.local.waiting()), (3, 4));
@@ -341,7 +320,7 @@ async fn full_lane_keeps_the_oldest_hints() {
         sender.send(Lane::Background, hint(n));
         clock.advance(TimeDelta::milliseconds(1));
     }
-    eventually("all are sent", async || sender.counts().sent.get() == 5).await;
+    eventually("all are sent", async || sender.counts.sent.load(Relaxed) == 5).await;
     wait_for_depths(&redis, [0, 3, 0]).await;
     let worker = Worker::quick(Some(redis.clone()), 1);
     worker.log.wait_ended(3).await;

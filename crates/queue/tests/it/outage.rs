@@ -1,5 +1,6 @@
 //! The worker survives every failure of Redis and handles later hints.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use houston_queue::{HintHealth, HintSender, Lane, RedisState, depths};
@@ -50,7 +51,7 @@ async fn flush_loses_only_the_hints_in_redis() {
 #[tokio::test]
 async fn redis_that_takes_no_writes_counts_as_down_until_it_does() {
     let setup = set_up().await;
-    let health = HintHealth::new(setup.worker.health.clone(), setup.sender.health().clone());
+    let health = HintHealth { read: setup.worker.health.clone(), write: setup.sender.health.clone() };
     eventually("hints go through Redis", async || health.is_up()).await;
     for (refuse, accept) in [
         (["CONFIG", "SET", "maxmemory", "1"], ["CONFIG", "SET", "maxmemory", "0"]),
@@ -79,7 +80,7 @@ async fn worker_survives_a_restart_of_redis() {
     })
     .await;
     // Without Redis the worker gets local hints.
-    setup.worker.local.try_send(Lane::Interactive, hint(2)).unwrap();
+    assert!(setup.worker.local.try_send(Lane::Interactive, hint(2)));
     setup.worker.log.wait_ended(2).await;
     setup.server.restart().await;
     setup.handles_hint(3).await;
@@ -101,7 +102,7 @@ async fn worker_recovers_from_a_stalled_redis() {
     let setup = set_up().await;
     setup.server.signal("STOP");
     eventually("the stall is noticed", async || !setup.worker.health.is_up()).await;
-    setup.worker.local.try_send(Lane::Interactive, hint(2)).unwrap();
+    assert!(setup.worker.local.try_send(Lane::Interactive, hint(2)));
     setup.worker.log.wait_ended(2).await;
     setup.server.signal("CONT");
     setup.handles_hint(3).await;
@@ -125,15 +126,15 @@ async fn worker_connects_to_a_redis_that_starts_later() {
     for n in 0..6_000 {
         sender.send(Lane::Background, hint(n));
     }
-    assert!(sender.counts().dropped.get() > 0);
+    assert!(sender.counts.dropped.load(Relaxed) > 0);
     assert!(depths(&server.redis()).await.is_err());
     server.restart().await;
     worker.up().await;
     eventually("what waited is sent", async || {
-        let counts = sender.counts();
-        counts.sent.get() + counts.dropped.get() == 6_000 && counts.sent.get() > 0
+        let counts = &sender.counts;
+        counts.sent.load(Relaxed) + counts.dropped.load(Relaxed) == 6_000 && counts.sent.load(Relaxed) > 0
     })
     .await;
-    worker.log.wait_ended(usize::try_from(sender.counts().sent.get()).unwrap()).await;
+    worker.log.wait_ended(usize::try_from(sender.counts.sent.load(Relaxed)).unwrap()).await;
     worker.end().await;
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use houston_queue::{
-    Error, Hint, HintBackend, HintSettings, Intake, LocalHints, Redis, RedisHealth, run_worker,
+    Error, Hint, HintBackend, HintSettings, Intake, LocalHints, Redis, RedisHealth, Slots, run_worker,
 };
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -44,8 +44,14 @@ impl Log {
     }
 }
 
+/// Settings without reserved slots: hints of every lane may use all of them.
+pub(crate) fn unreserved(max_in_flight: usize, max_batch: usize) -> HintSettings {
+    HintSettings { max_in_flight, background: max_in_flight, maintenance: max_in_flight, max_batch }
+}
+
 pub(crate) struct Worker {
     pub(crate) log: Log,
+    pub(crate) slots: Slots,
     pub(crate) intake: Intake,
     pub(crate) local: LocalHints,
     pub(crate) health: RedisHealth,
@@ -62,14 +68,15 @@ impl Worker {
 
     /// A worker whose first `leave` handlers end at once.
     pub(crate) fn start(redis: Option<Redis>, max_in_flight: usize, leave: usize) -> Self {
-        Self::start_with(redis, HintSettings::unreserved(max_in_flight, 64), leave)
+        Self::start_with(redis, unreserved(max_in_flight, 64), leave)
     }
 
     pub(crate) fn start_with(redis: Option<Redis>, settings: HintSettings, leave: usize) -> Self {
         let tracker = TaskTracker::new();
         let stop = CancellationToken::new();
-        let backend = HintBackend::start(redis, settings, &tracker);
-        let (intake, local, health) = (backend.intake(), backend.local_hints(), backend.health());
+        let slots = Slots::from(settings);
+        let backend = HintBackend::start(redis, slots.clone(), &tracker);
+        let (intake, local, health) = (backend.intake.clone(), backend.local.clone(), backend.health.clone());
         let log =
             Log { begun: Arc::default(), ended: Arc::default(), leave: Arc::new(Semaphore::new(leave)) };
         let seen = log.clone();
@@ -82,7 +89,7 @@ impl Worker {
             })
         };
         let running = tracker.spawn(run_worker("test", backend, handler, stop.clone()));
-        Self { log, intake, local, health, stop, tracker, running }
+        Self { log, slots, intake, local, health, stop, tracker, running }
     }
 
     pub(crate) async fn up(&self) {

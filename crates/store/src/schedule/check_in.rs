@@ -3,7 +3,7 @@
 //! look.
 
 use chrono::{DateTime, Utc};
-use houston_domain::check_in::{CheckIn, CheckInLimits, CheckInRequest, InvalidMoment};
+use houston_domain::check_in::{CheckIn, CheckInLimits, CheckInRequest};
 use houston_domain::id::{AgentableId, CheckInId, MessageId, RunId, TenantId, UserId};
 use houston_domain::local_time::parse_zone;
 use houston_domain::mode::Mode;
@@ -85,7 +85,7 @@ pub enum CheckInRefusal {
         most: i64,
     },
     /// The time is not allowed.
-    Invalid(InvalidMoment),
+    Invalid(String),
 }
 
 /// A pending check-in as its agent sees it.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use houston_domain::field::{Entity, Field, FieldType, Max};
+use houston_domain::field::{Entity, Field, FieldType, Max, UpdatableBy};
 use houston_tools::{Outside, SharedTool, builtin};
 use serde_json::{Map, Value, json};
 
@@ -75,7 +75,7 @@ fn tables_are_those_of_requests() {
         let of_api: BTreeSet<&str> = entity
             .fields()
             .iter()
-            .filter(|field| field.updatable_by.is_api())
+            .filter(|field| field.updatable_by != UpdatableBy::Agent)
             .map(|field| field.name)
             .collect();
         if entity == Entity::Task {

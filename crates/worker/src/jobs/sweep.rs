@@ -29,7 +29,7 @@ pub(super) async fn run(jobs: &Jobs, continues: bool) -> Result {
             jobs.worker.hints.send(lane, hint);
         } else {
             // May fail when the queue is full or closed: the next sweep finds the agentable again.
-            let _ = jobs.local.try_send(lane, hint);
+            jobs.local.try_send(lane, hint);
         }
     };
     let mut found = 0;

@@ -281,11 +281,8 @@ fn answer_named(id: &str, answer: &Value, open: &[NewQuestion]) -> Result<(Quest
         let reason = format!("is no open question of this task; those are: {}", ids.join(", "));
         return Err(ApiError::field(&pointer, reason));
     };
-    let wrong = question.check_answer(answer).err();
-    match wrong {
-        None => Ok((question.id, answer.clone())),
-        Some(wrong) => Err(ApiError::field(&format!("{pointer}{}", wrong.pointer), wrong.reason)),
-    }
+    question.check_answer(answer).map_err(|wrong| wrong.below(&pointer))?;
+    Ok((question.id, answer.clone()))
 }
 
 #[cfg(test)]

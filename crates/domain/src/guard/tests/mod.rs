@@ -99,7 +99,7 @@ fn judge(layers: &[Arc<Layer>], name: &str, input: &Value, situation: &Situation
 /// `ask each time, external, by tenant rule 1: x`.
 fn summary(verdict: &Verdict) -> String {
     let by = verdict.by.layer.map(|layer| format!("{layer} ")).unwrap_or_default();
-    assert_eq!(verdict.by.decision, verdict.decision.ruling());
+    assert_eq!(verdict.by.decision, ruling(verdict));
     let decision = match &verdict.decision {
         Decision::Allow => "allow".to_owned(),
         Decision::Ask { risk, lasting, why } => {
@@ -115,7 +115,11 @@ fn summary(verdict: &Verdict) -> String {
 }
 
 fn ruling(verdict: &Verdict) -> Ruling {
-    verdict.decision.ruling()
+    match verdict.decision {
+        Decision::Allow => Ruling::Allow,
+        Decision::Ask { .. } => Ruling::Ask,
+        Decision::Deny { .. } => Ruling::Deny,
+    }
 }
 
 fn intent(risk: Option<Risk>) -> Intent {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::guard::{GuardSettings, Layer, LayerKind, is_open, judged_path};
 
-fn refused(raw: &str) -> PathError {
+fn refused(raw: &str) -> String {
     WorkspacePath::file(raw).map(|path| path.to_string()).expect_err(raw)
 }
 
@@ -47,88 +47,91 @@ fn paths_have_one_spelling() {
 /// system reads as something else.
 #[test]
 fn paths_that_may_lead_out_are_refused() {
-    use PathError::{Absolute, Edge, Empty, Folder, Forbidden, Invisible, Parent};
-
+    let [absolute, edge, empty, folder, parent] =
+        ["it is absolute", "a name in it begins", "it names no file", "it ends with `/`", "it contains `..`"]
+            .map(str::to_owned);
+    let forbidden = |letter: char| format!("it contains `{letter}`");
+    let invisible = |code: u32| format!("it contains the character U+{code:04X}");
     for (raw, error) in [
-        ("", Empty),
-        (".", Empty),
-        ("./.", Empty),
-        ("a/", Folder),
-        ("a//", Folder),
-        ("./", Folder),
-        ("/", Absolute),
-        ("//", Absolute),
-        ("/etc/passwd", Absolute),
-        ("~", Absolute),
-        ("~/a", Absolute),
-        ("./~", Absolute),
-        (".//~/a", Absolute),
-        ("//etc/passwd", Absolute),
-        ("//host/share", Absolute),
-        ("/proc/self/environ", Absolute),
-        ("/proc/1/root/etc/passwd", Absolute),
-        ("\\etc", Absolute),
-        ("\\\\host\\share", Absolute),
-        ("\\\\?\\C:\\a", Absolute),
-        ("C:", Absolute),
-        ("C:\\a", Absolute),
-        ("c:/a", Absolute),
-        ("z:a", Absolute),
-        ("~", Absolute),
-        ("~/.ssh/id_rsa", Absolute),
-        ("..", Parent),
-        ("../a", Parent),
-        ("a/..", Parent),
-        ("a/../b", Parent),
-        ("a/../../b", Parent),
-        ("./../a", Parent),
-        ("a/./../../../b", Parent),
-        ("a//..//..//b", Parent),
-        ("nosuch/../../outside", Parent),
-        ("a\\b", Forbidden('\\')),
-        ("..\\a", Forbidden('\\')),
-        ("a\\..\\..\\b", Forbidden('\\')),
-        ("a/..\\b", Forbidden('\\')),
-        ("file:///etc/passwd", Forbidden(':')),
-        ("https://example.com/a", Forbidden(':')),
-        ("a.txt::$DATA", Forbidden(':')),
-        ("a/b:c", Forbidden(':')),
-        ("*.md", Forbidden('*')),
-        ("a?", Forbidden('?')),
-        ("a|b", Forbidden('|')),
-        ("a>b", Forbidden('>')),
-        ("a<b", Forbidden('<')),
-        ("a\"b", Forbidden('"')),
-        ("\0", Invisible(0)),
-        ("a\0b", Invisible(0)),
-        ("a.md\0.png", Invisible(0)),
-        ("a\nb", Invisible(0x0a)),
-        ("a\tb", Invisible(0x09)),
-        ("a\rb", Invisible(0x0d)),
-        ("a\u{1b}[2Jb", Invisible(0x1b)),
-        ("a\u{7f}", Invisible(0x7f)),
-        ("a\u{85}b", Invisible(0x85)),
-        ("a\u{a0}b", Invisible(0xa0)),
-        ("a\u{ad}b", Invisible(0xad)),
-        ("a\u{200b}b", Invisible(0x200b)),
-        (".e\u{200d}nv", Invisible(0x200d)),
-        ("a\u{2028}b", Invisible(0x2028)),
-        ("txt.\u{202e}dm", Invisible(0x202e)),
-        ("a\u{2066}b", Invisible(0x2066)),
-        ("\u{feff}a", Invisible(0xfeff)),
-        ("a\u{e0041}", Invisible(0xe0041)),
-        ("...", Edge),
-        ("a/...", Edge),
-        ("a./b", Edge),
-        ("a.", Edge),
-        ("a /b", Edge),
-        (" a", Edge),
-        ("a/ b", Edge),
-        (".. /a", Edge),
-        (" ../a", Edge),
-        ("a ", Edge),
+        ("", &empty),
+        (".", &empty),
+        ("./.", &empty),
+        ("a/", &folder),
+        ("a//", &folder),
+        ("./", &folder),
+        ("/", &absolute),
+        ("//", &absolute),
+        ("/etc/passwd", &absolute),
+        ("~", &absolute),
+        ("~/a", &absolute),
+        ("./~", &absolute),
+        (".//~/a", &absolute),
+        ("//etc/passwd", &absolute),
+        ("//host/share", &absolute),
+        ("/proc/self/environ", &absolute),
+        ("/proc/1/root/etc/passwd", &absolute),
+        ("\\etc", &absolute),
+        ("\\\\host\\share", &absolute),
+        ("\\\\?\\C:\\a", &absolute),
+        ("C:", &absolute),
+        ("C:\\a", &absolute),
+        ("c:/a", &absolute),
+        ("z:a", &absolute),
+        ("~", &absolute),
+        ("~/.ssh/id_rsa", &absolute),
+        ("..", &parent),
+        ("../a", &parent),
+        ("a/..", &parent),
+        ("a/../b", &parent),
+        ("a/../../b", &parent),
+        ("./../a", &parent),
+        ("a/./../../../b", &parent),
+        ("a//..//..//b", &parent),
+        ("nosuch/../../outside", &parent),
+        ("a\\b", &forbidden('\\')),
+        ("..\\a", &forbidden('\\')),
+        ("a\\..\\..\\b", &forbidden('\\')),
+        ("a/..\\b", &forbidden('\\')),
+        ("file:///etc/passwd", &forbidden(':')),
+        ("https://example.com/a", &forbidden(':')),
+        ("a.txt::$DATA", &forbidden(':')),
+        ("a/b:c", &forbidden(':')),
+        ("*.md", &forbidden('*')),
+        ("a?", &forbidden('?')),
+        ("a|b", &forbidden('|')),
+        ("a>b", &forbidden('>')),
+        ("a<b", &forbidden('<')),
+        ("a\"b", &forbidden('"')),
+        ("\0", &invisible(0)),
+        ("a\0b", &invisible(0)),
+        ("a.md\0.png", &invisible(0)),
+        ("a\nb", &invisible(0x0a)),
+        ("a\tb", &invisible(0x09)),
+        ("a\rb", &invisible(0x0d)),
+        ("a\u{1b}[2Jb", &invisible(0x1b)),
+        ("a\u{7f}", &invisible(0x7f)),
+        ("a\u{85}b", &invisible(0x85)),
+        ("a\u{a0}b", &invisible(0xa0)),
+        ("a\u{ad}b", &invisible(0xad)),
+        ("a\u{200b}b", &invisible(0x200b)),
+        (".e\u{200d}nv", &invisible(0x200d)),
+        ("a\u{2028}b", &invisible(0x2028)),
+        ("txt.\u{202e}dm", &invisible(0x202e)),
+        ("a\u{2066}b", &invisible(0x2066)),
+        ("\u{feff}a", &invisible(0xfeff)),
+        ("a\u{e0041}", &invisible(0xe0041)),
+        ("...", &edge),
+        ("a/...", &edge),
+        ("a./b", &edge),
+        ("a.", &edge),
+        ("a /b", &edge),
+        (" a", &edge),
+        ("a/ b", &edge),
+        (".. /a", &edge),
+        (" ../a", &edge),
+        ("a ", &edge),
     ] {
-        assert_eq!(refused(raw), error, "{raw:?}");
+        assert!(refused(raw).starts_with(error), "{raw:?}");
     }
 }
 
@@ -136,15 +139,15 @@ fn paths_that_may_lead_out_are_refused() {
 fn long_and_deep_paths_are_refused() {
     let name = "n".repeat(MAX_NAME_BYTES);
     assert!(WorkspacePath::file(&name).is_ok());
-    assert_eq!(refused(&format!("{name}n")), PathError::LongName(MAX_NAME_BYTES + 1));
+    assert_eq!(refused(&format!("{name}n")), "a name in it has 256 bytes; at most 255 are allowed");
     let deep = vec!["a"; MAX_DEPTH].join("/");
     assert!(WorkspacePath::file(&deep).is_ok());
-    assert_eq!(refused(&format!("{deep}/a")), PathError::TooDeep(MAX_DEPTH + 1));
+    assert_eq!(refused(&format!("{deep}/a")), "it has 17 names; at most 16 are allowed");
     let long = format!("{name}/{name}");
     assert!(WorkspacePath::file(&long).is_ok(), "{}", long.len());
-    assert_eq!(refused(&format!("{long}/a")), PathError::TooLong(MAX_PATH_BYTES + 1));
-    assert_eq!(refused(&"a/".repeat(10_000)), PathError::Folder);
-    assert_eq!(refused(&"a".repeat(10_000)), PathError::TooLong(10_000));
+    assert_eq!(refused(&format!("{long}/a")), "it has 513 bytes; at most 512 are allowed");
+    assert!(refused(&"a/".repeat(10_000)).starts_with("it ends with `/`"));
+    assert_eq!(refused(&"a".repeat(10_000)), "it has 10000 bytes; at most 512 are allowed");
 }
 
 #[test]
@@ -156,8 +159,8 @@ fn folders_may_be_the_workspace_and_end_with_a_slash() {
     assert_eq!(folder.as_str(), "a/b");
     assert!(folder.contains("a/b/c") && folder.contains("a/b/c/d"));
     assert!(!folder.contains("a/b") && !folder.contains("a/bc") && !folder.contains("a"));
-    assert_eq!(WorkspacePath::folder("/a"), Err(PathError::Absolute));
-    assert_eq!(WorkspacePath::folder("../"), Err(PathError::Parent));
+    assert_eq!(WorkspacePath::folder("/a"), Err(ABSOLUTE.to_owned()));
+    assert!(WorkspacePath::folder("../").unwrap_err().starts_with("it contains `..`"));
     let file = WorkspacePath::file("a/b/c").unwrap();
     assert_eq!(file.folders().collect::<Vec<_>>(), ["a", "a/b"]);
     assert_eq!(WorkspacePath::file("a").unwrap().folders().count(), 0);

@@ -34,7 +34,7 @@ pub(super) fn look<T>(
 
 /// The path in a row, which a tool has checked.
 pub(super) fn path_of(stored: &str) -> houston_folder::Result<WorkspacePath> {
-    WorkspacePath::file(stored).map_err(|error| std::io::Error::other(error.to_string()).into())
+    WorkspacePath::file(stored).map_err(|error| std::io::Error::other(error).into())
 }
 
 /// The agentable and the path that a moved file has been at.
