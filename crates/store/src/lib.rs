@@ -138,6 +138,7 @@ mod schedule;
 mod schema;
 pub mod session;
 mod settings;
+mod statement;
 mod tenant;
 mod timeline;
 

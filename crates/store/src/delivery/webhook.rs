@@ -13,6 +13,7 @@ use super::fan_out::ensure_reader;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
+use crate::statement::Statement as _;
 
 /// A webhook to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -193,15 +194,14 @@ impl TenantStore<'_> {
 
     /// Deletes a webhook with its deliveries.
     pub async fn delete_webhook(self, id: WebhookId) -> Result<()> {
-        let deleted = sqlx::query!(
+        sqlx::query!(
             "-- store::webhook::delete
             delete from houston.webhooks where tenant_id = $1 and id = $2 and run_id is null",
             self.tenant.0,
             id.0
         )
-        .execute(&self.pool)
-        .await?;
-        if deleted.rows_affected() == 0 { Err(NOT_FOUND) } else { Ok(()) }
+        .run_or(&self.pool, NOT_FOUND)
+        .await
     }
 
     /// Whether the tenant has this user, or agentable, in this cell: what a webhook may be restricted to.
@@ -269,9 +269,8 @@ pub(crate) async fn switch_off(
         because,
         now
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Makes the webhooks of a tenant those of the home. What a worker here has switched off stays off until it is changed.

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
+use crate::statement::Statement as _;
 
 /// Bytes of a part: what is in memory of a file that is read.
 pub const PART_BYTES: usize = 2 << 20;
@@ -130,9 +131,8 @@ impl TenantStore<'_> {
             text,
             is_cut
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Deletes a file of the tenant. Texts that refer to it stay.
@@ -258,10 +258,8 @@ impl TenantStore<'_> {
             new.user.0,
             new.id.0,
             new.name
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(renamed.rows_affected() > 0)
+        );
+        Ok(renamed.execute(&self.pool).await?.rows_affected() > 0)
     }
 }
 
@@ -320,15 +318,14 @@ async fn insert_parts(
 
 /// Keeps an object that was announced. One whose upload took so long that it was dropped meanwhile is not there any more.
 async fn keep_object(connection: &mut PgConnection, tenant: TenantId, object: Uuid) -> Result<()> {
-    let kept = sqlx::query!(
+    sqlx::query!(
         "-- store::attachment::bytes::keep
         update houston.attachment_objects set drop_at = null where tenant_id = $1 and id = $2",
         tenant.0,
         object
     )
-    .execute(connection)
-    .await?;
-    if kept.rows_affected() == 0 { Err(Error::Busy { what: "attachment".to_owned() }) } else { Ok(()) }
+    .run_or(connection, Error::Busy { what: "attachment".to_owned() })
+    .await
 }
 
 /// What a call has deleted.

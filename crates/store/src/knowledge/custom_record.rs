@@ -204,10 +204,8 @@ pub(crate) async fn delete(
         table.user.0,
         table.id.0,
         id.0
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(done)
+    );
+    Ok(done.fetch_one(connection).await?)
 }
 
 const NOT_FOUND: Error = Error::NotFound { what: "record" };

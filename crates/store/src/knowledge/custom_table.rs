@@ -179,10 +179,8 @@ pub(crate) async fn delete(connection: &mut PgConnection, tenant: TenantId, id: 
         returning user_id",
         tenant.0,
         id.0
-    )
-    .fetch_optional(&mut *connection)
-    .await?;
-    let Some(user) = gone else { return Ok(false) };
+    );
+    let Some(user) = gone.fetch_optional(&mut *connection).await? else { return Ok(false) };
     // Who adds a record changes the row of the table first, so none is added any more, and this statement sees all.
     sqlx::query!(
         "-- store::custom_table::delete_records

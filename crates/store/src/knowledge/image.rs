@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::IdempotencyKey;
+use crate::statement::Statement as _;
 
 /// An image to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -165,10 +166,8 @@ impl TenantStore<'_> {
             select exists (select from gone) as "found!""#,
             self.tenant.0,
             id.0
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        if row.found { Ok(()) } else { Err(Error::NotFound { what: "image" }) }
+        );
+        if row.fetch_one(&self.pool).await?.found { Ok(()) } else { Err(Error::NotFound { what: "image" }) }
     }
 
     /// Those of these images and attachments that a provider has refused, and why.
@@ -197,9 +196,8 @@ impl TenantStore<'_> {
             ids,
             why
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Those of these images that the user has; those of `with_data` with their bytes.
@@ -255,7 +253,6 @@ pub(crate) async fn use_in(
         &Vec::from_iter(images),
         &Vec::from_iter(files)
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }

@@ -301,10 +301,8 @@ pub(crate) async fn delete(
         kind.rules().stored,
         id,
         within
-    )
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected() > 0)
+    );
+    Ok(done.execute(connection).await?.rows_affected() > 0)
 }
 
 impl TenantStore<'_> {

@@ -84,10 +84,8 @@ pub(crate) async fn write(
         &profile.interests,
         &profile.aims,
         &profile.untrusted
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(row.updated_at)
+    );
+    Ok(row.fetch_one(connection).await?.updated_at)
 }
 
 impl TenantStore<'_> {
@@ -121,9 +119,7 @@ impl TenantStore<'_> {
             select exists (select from houston.users where tenant_id = $1 and id = $2) as "found!""#,
             self.tenant.0,
             user.0
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        if row.found { Ok(()) } else { Err(Error::NotFound { what: "user" }) }
+        );
+        if row.fetch_one(&self.pool).await?.found { Ok(()) } else { Err(Error::NotFound { what: "user" }) }
     }
 }

@@ -178,10 +178,8 @@ pub(crate) async fn delete(
         tenant.0,
         user.0,
         name
-    )
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected() > 0)
+    );
+    Ok(done.execute(connection).await?.rows_affected() > 0)
 }
 
 impl TenantStore<'_> {

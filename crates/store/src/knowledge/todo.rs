@@ -245,10 +245,8 @@ pub(crate) async fn delete(
         tenant.0,
         &ids,
         within.map(|user| user.0)
-    )
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected())
+    );
+    Ok(done.execute(connection).await?.rows_affected())
 }
 
 const NOT_FOUND: Error = Error::NotFound { what: "todo" };
@@ -324,10 +322,8 @@ pub(crate) async fn put_before(
             user.0,
             next.0,
             id.0
-        )
-        .fetch_optional(&mut *connection)
-        .await?;
-        let Some(around) = around else { return Ok(false) };
+        );
+        let Some(around) = around.fetch_optional(&mut *connection).await? else { return Ok(false) };
         if let Some(position) = between(around.before, around.position) {
             let done = sqlx::query!(
                 "-- store::todo::order::put

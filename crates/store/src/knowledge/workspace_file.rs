@@ -22,6 +22,7 @@ use self::folder::{Folders, look};
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, Shared, TenantStore};
 use crate::row_security::with_connection;
+use crate::statement::Statement as _;
 
 /// A file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,10 +167,8 @@ impl Workspace {
             self.tenant.0,
             self.agentable.0,
             paths as &[&str]
-        )
-        .fetch_all(connection)
-        .await?;
-        Ok(rows.into_iter().map(|row| (row.path, row.content)).collect())
+        );
+        Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.path, row.content)).collect())
     }
 
     /// What decides whether the file at `path` may be changed.
@@ -251,9 +250,8 @@ impl Workspace {
             self.agentable.0,
             path.as_str()
         )
-        .execute(connection)
-        .await?;
-        Ok(())
+        .run(connection)
+        .await
     }
 }
 

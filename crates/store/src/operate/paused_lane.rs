@@ -5,6 +5,7 @@ use houston_domain::lane_service::LaneService;
 
 use crate::error::Result;
 use crate::handle::{ApiStore, OperatorStore, RunStore, Shared};
+use crate::statement::Statement as _;
 
 /// What is known of all lanes at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,9 +50,8 @@ impl Shared {
             lane,
             is_paused
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 }
 

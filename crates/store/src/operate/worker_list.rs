@@ -7,6 +7,7 @@ use houston_domain::worker::WorkerSlots;
 
 use crate::error::{Error, Result};
 use crate::handle::{ApiStore, OperatorStore, Shared};
+use crate::statement::Statement as _;
 
 /// Maximum number of workers that are listed.
 const MAX_WORKERS: i64 = 1_000;
@@ -48,14 +49,13 @@ impl Shared {
 
     /// The worker reads this with the next look at its lease, at most half a second later.
     async fn ask_to_drain(&self, worker: WorkerId) -> Result<()> {
-        let done = sqlx::query!(
+        sqlx::query!(
             "-- store::worker_list::drain
             update houston.workers set drain_requested_at = least(drain_requested_at, statement_timestamp()) where id = $1",
             worker.0
         )
-        .execute(&self.pool)
-        .await?;
-        if done.rows_affected() == 0 { Err(Error::NotFound { what: "worker" }) } else { Ok(()) }
+        .run_or(&self.pool, Error::NotFound { what: "worker" })
+        .await
     }
 }
 

@@ -181,10 +181,8 @@ pub(crate) async fn delete(
         tenant.0,
         id.0,
         within.map(|within| within.0)
-    )
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected() == 1)
+    );
+    Ok(done.execute(connection).await?.rows_affected() == 1)
 }
 
 impl TenantStore<'_> {
@@ -307,10 +305,8 @@ impl RunStore {
              where c.id = $1 and c.due_at <= now() and u.id = c.user_id
             returning c.agentable_id, c.reason, c.wanted_at, u.time_zone",
             id.0
-        )
-        .fetch_optional(&mut *tx)
-        .await?;
-        let Some(due) = due else { return Ok(CheckInOutcome::Gone) };
+        );
+        let Some(due) = due.fetch_optional(&mut *tx).await? else { return Ok(CheckInOutcome::Gone) };
         let content =
             check_in_message(&config.prompt, parse_zone(&due.time_zone), due.wanted_at, &due.reason);
         let message = NewSystemMessage {

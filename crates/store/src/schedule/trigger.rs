@@ -15,6 +15,7 @@ use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
+use crate::statement::Statement as _;
 
 /// The most triggers that are listed as due next.
 pub const MAX_DUE: usize = 100;
@@ -124,7 +125,7 @@ impl TenantStore<'_> {
                 return Err(Error::Full { what: "triggers of a user", limit: MAX_TRIGGERS });
             }
             // By the clock of the database, by which events have their times.
-            let made = sqlx::query!(
+            sqlx::query!(
                 "-- store::trigger::create
                 insert into houston.triggers (id, tenant_id, user_id, agentable_id, name, instructions, rule, next_at, task,
                                               created_at, updated_at)
@@ -140,9 +141,8 @@ impl TenantStore<'_> {
                 new.next_at,
                 new.task.as_ref().map(Json) as Option<Json<&TriggerTask>>
             )
-            .execute(tx)
-            .await?;
-            if made.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
+            .run_or(tx, Error::NotFound { what: "agentable" })
+            .await
         };
         self.create_once(new.id.0, once, add).await
     }

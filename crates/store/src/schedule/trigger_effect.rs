@@ -21,6 +21,7 @@ use crate::cancel::ARCHIVED;
 use crate::error::Result;
 use crate::plan::{MAX_OPEN_PLANS, NewPlan, PlanRow, announce, insert_plan};
 use crate::settings::Fairness;
+use crate::statement::Statement as _;
 use crate::system_message::{Delivery, LockedRow, NewSystemMessage, deliver, lock};
 
 /// What was made, or why nothing was.
@@ -346,9 +347,8 @@ async fn note_fired(
         Json([firing]) as Json<[&Firing; 1]>,
         MAX_FIRINGS
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Counts what did not fire, and says why. A trigger that costs too much is switched off: its owner sees the reason, and may

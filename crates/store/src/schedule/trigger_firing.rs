@@ -276,10 +276,8 @@ impl RunStore {
             heard.trigger.0,
             heard.event.0.0,
             heard.event.1
-        )
-        .fetch_optional(&mut *tx)
-        .await?;
-        let Some(taken) = taken else { return Ok(Tried::Fired(Fired::Gone)) };
+        );
+        let Some(taken) = taken.fetch_optional(&mut *tx).await? else { return Ok(Tried::Fired(Fired::Gone)) };
         let fired = match trigger {
             Some(trigger) => {
                 let triggers = taken.chain.into_iter().map(TriggerId).collect();

@@ -24,6 +24,7 @@ use crate::event::EventPosition;
 use crate::handle::RunStore;
 use crate::owned_event::OwnedEvent;
 use crate::run::deaths::end_of_id;
+use crate::statement::Statement as _;
 
 /// How far back the cause of a run is followed: a task, its parent, the task whose end opened the parent's run, …
 const MAX_HOPS: usize = 8;
@@ -70,9 +71,8 @@ pub(crate) async fn ensure_reader(connection: &mut PgConnection) -> Result<()> {
         insert into houston.readers (name, position) values ('triggers', pg_current_snapshot()::text)
             on conflict (name) do update set name = excluded.name"
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// What the owner of a trigger reads that was set aside.
@@ -100,10 +100,8 @@ impl RunStore {
             select position from houston.readers where name = 'triggers'
                and (turn_until is null or turn_until < $1)",
             now
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        let Some(position) = position else { return Ok(Listened::Idle) };
+        );
+        let Some(position) = position.fetch_optional(&self.pool).await? else { return Ok(Listened::Idle) };
         let tenants = hearing_tenants(&self.pool).await?;
         if tenants.is_empty() {
             self.end_trigger_reader().await?;
@@ -153,10 +151,8 @@ impl RunStore {
             position,
             now,
             until
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(taken.rows_affected() == 1)
+        );
+        Ok(taken.execute(&self.pool).await?.rows_affected() == 1)
     }
 
     /// Evaluates what triggers want. What is not plain could end the process: it is evaluated trigger by trigger, each with a
@@ -297,10 +293,8 @@ async fn move_on(executor: impl PgExecutor<'_>, from: &str, to: &EventPosition) 
         update houston.readers set position = $2, turn_until = null where name = 'triggers' and position = $1",
         from,
         to.to_string()
-    )
-    .execute(executor)
-    .await?;
-    Ok(moved.rows_affected() == 1)
+    );
+    Ok(moved.execute(executor).await?.rows_affected() == 1)
 }
 
 /// What this process evaluates.
@@ -597,10 +591,8 @@ async fn waiting(connection: &mut PgConnection, tenants: Vec<Uuid>) -> Result<Ha
           from (select distinct u.id from unnest($1::uuid[]) as u (id)) as t"#,
         &tenants,
         MAX_WAITING
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.id, row.waiting)).collect())
+    );
+    Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.id, row.waiting)).collect())
 }
 
 /// Notes what was heard, but for what the triggers have caused themselves. Returns how many. The times are of the database, so

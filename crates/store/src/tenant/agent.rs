@@ -13,6 +13,7 @@ use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{OperatorStore, TenantStore};
 use crate::idempotency::{Created, Once};
+use crate::statement::Statement as _;
 
 /// How many users of an agent or a team are listed when it cannot be deleted.
 const NAMED_USERS: i64 = 5;
@@ -352,9 +353,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             rows(defaults)
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Resets the tenant's default agents to the settings of the files, except those that were changed over the
@@ -418,9 +418,7 @@ impl OperatorStore<'_> {
              where a.is_default and a.kind = d.kind and not a.changed
                and a.settings - '{description,guards}'::text[] <> d.settings - 'description'",
             rows(defaults)
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(done.rows_affected())
+        );
+        Ok(done.execute(&self.pool).await?.rows_affected())
     }
 }

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::handle::{ApiStore, OperatorStore, Shared, TenantStore};
+use crate::statement::Statement as _;
 
 /// How many characters of a key are stored in plain text, to find it by.
 pub const PREFIX_CHARS: usize = 12;
@@ -225,10 +226,8 @@ impl OperatorStore<'_> {
         let id = sqlx::query_scalar!(
             "-- store::api_key::tenant_by_name\nselect id from houston.tenants where name = $1",
             name
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(TenantId(id))
+        );
+        Ok(TenantId(id.fetch_one(&self.pool).await?))
     }
 
     /// Stores the hash and the prefix of a new key of the tenant.
@@ -259,9 +258,8 @@ impl ApiStore {
             update houston.api_keys set last_used_at = statement_timestamp() where id = any($1)",
             &ids
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// The keys among `keys` that are valid: neither revoked nor expired.

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey};
 use crate::message::{NewPost, Posted};
+use crate::statement::Statement as _;
 
 impl TenantStore<'_> {
     /// Stores a user's message with what its client offers the run that answers it, in one transaction.
@@ -61,9 +62,8 @@ impl TenantStore<'_> {
             message.0,
             Json(offer) as _
         )
-        .execute(connection)
-        .await?;
-        Ok(())
+        .run(connection)
+        .await
     }
 
     /// Changes what the client of the agentable's latest message with an offer offers, from the next attempt of its run on.
@@ -75,9 +75,8 @@ impl TenantStore<'_> {
             agentable.0,
             Json(offer) as _
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Leaves it to the model which of these tools it calls: the client has answered, and says nothing more about them.
@@ -89,9 +88,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             agentable.0
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// The names of the tools that the client of the agentable's latest message with an offer offers.
@@ -104,9 +102,7 @@ impl TenantStore<'_> {
              where o.tenant_id = $1 and o.agentable_id = $2"#,
             self.tenant.0,
             agentable.0
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(names)
+        );
+        Ok(names.fetch_all(&self.pool).await?)
     }
 }

@@ -176,9 +176,7 @@ impl TenantStore<'_> {
             target,
             thread,
             agentable.0
-        )
-        .execute(connection)
-        .await?;
-        Ok(done.rows_affected() == 1)
+        );
+        Ok(done.execute(connection).await?.rows_affected() == 1)
     }
 }

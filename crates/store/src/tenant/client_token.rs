@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::api_key::{hash, prefix};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::statement::Statement as _;
 
 /// A client token to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -103,16 +104,14 @@ impl TenantStore<'_> {
             new.user.0,
             agentables.as_deref(),
             new.lifetime.as_secs_f64()
-        )
-        .fetch_one(connection)
-        .await?;
-        Ok(expires_at)
+        );
+        Ok(expires_at.fetch_one(connection).await?)
     }
 
     /// Deletes a client token in the cell of its user; with `user`, only if it is one of this user's. Waits for a move of the user
     /// to another cell, and then does not find the token: it is to be deleted there.
     pub async fn delete_client_token_of_user(self, id: ApiKeyId, user: Option<UserId>) -> Result<()> {
-        let deleted = sqlx::query!(
+        sqlx::query!(
             "-- store::client_token::delete_of_user
             with u as materialized (
                 select u.id from houston.users u
@@ -126,14 +125,13 @@ impl TenantStore<'_> {
             id.0,
             user.map(|user| user.0)
         )
-        .execute(&self.pool)
-        .await?;
-        if deleted.rows_affected() == 0 { Err(Error::NotFound { what: "client token" }) } else { Ok(()) }
+        .run_or(&self.pool, Error::NotFound { what: "client token" })
+        .await
     }
 
     /// Deletes the copy of a client token in another cell than that of its user; with `user`, only if it is one of this user's.
     pub async fn delete_client_token(self, id: ApiKeyId, user: Option<UserId>) -> Result<()> {
-        let deleted = sqlx::query!(
+        sqlx::query!(
             "-- store::client_token::delete
             delete from houston.api_keys
              where tenant_id = $1 and id = $2 and parent_id is not null and user_id = coalesce($3, user_id)",
@@ -141,9 +139,8 @@ impl TenantStore<'_> {
             id.0,
             user.map(|user| user.0)
         )
-        .execute(&self.pool)
-        .await?;
-        if deleted.rows_affected() == 0 { Err(Error::NotFound { what: "client token" }) } else { Ok(()) }
+        .run_or(&self.pool, Error::NotFound { what: "client token" })
+        .await
     }
 }
 

@@ -15,6 +15,7 @@ use sqlx::PgConnection;
 use crate::connections::Connections;
 use crate::error::Result;
 use crate::handle::ApiStore;
+use crate::statement::Statement as _;
 use crate::webhook;
 
 /// Copies from the first cell to the others. With one cell it does nothing.
@@ -183,9 +184,8 @@ async fn make_room(connection: &mut PgConnection, tenant: TenantId, rows: &Value
         tenant.0,
         rows
     )
-    .execute(&mut *connection)
-    .await?;
-    Ok(())
+    .run(&mut *connection)
+    .await
 }
 
 /// Inserts and updates agents, teams and their members, and tool sources.
@@ -222,9 +222,8 @@ async fn fill(connection: &mut PgConnection, rows: &Value) -> Result<()> {
         select r.* from jsonb_populate_recordset(null::houston.tool_sources, $1::jsonb->'sources') r",
         rows
     )
-    .execute(&mut *connection)
-    .await?;
-    Ok(())
+    .run(&mut *connection)
+    .await
 }
 
 /// Replaces the MCP servers of the tenant.
@@ -241,9 +240,8 @@ async fn mcp_servers(connection: &mut PgConnection, tenant: TenantId, rows: &Val
         select r.* from jsonb_populate_recordset(null::houston.mcp_servers, $1::jsonb->'mcp_servers') r",
         rows
     )
-    .execute(&mut *connection)
-    .await?;
-    Ok(())
+    .run(&mut *connection)
+    .await
 }
 
 /// Makes the skills of the tenant those of the home. They may be long, so only the texts of those that differ are sent: both
@@ -304,7 +302,6 @@ async fn skills(
         select r.* from jsonb_populate_recordset(null::houston.skill_files, $1::jsonb->'skill_files') r",
         changed
     )
-    .execute(&mut *connection)
-    .await?;
-    Ok(())
+    .run(&mut *connection)
+    .await
 }

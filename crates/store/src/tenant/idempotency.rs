@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::error::Result;
 use crate::handle::TenantStore;
+use crate::statement::Statement as _;
 
 /// A client's key for one request.
 #[derive(Debug, Clone, Copy)]
@@ -131,9 +132,8 @@ pub(crate) async fn answer(
         key.key,
         response
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Bytes as Postgres reads them from text.

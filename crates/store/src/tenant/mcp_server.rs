@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
+use crate::statement::Statement as _;
 use crate::tool_source::{StoredSource, summarise};
 
 /// Whose something is that a tenant has for all its users, or a user alone: a server, a skill.
@@ -249,7 +250,7 @@ impl TenantStore<'_> {
         let (tenant, id) = (self.tenant, owner.id(self.tenant));
         let mut tx = self.pool.begin().await?;
         bound::lock(&mut tx, "tool sources", id).await?;
-        let deleted = sqlx::query!(
+        sqlx::query!(
             "-- store::mcp_server::delete
             with accounts as (
                 delete from houston.mcp_accounts where tenant_id = $1 and owner_id = $2 and server = $3),
@@ -260,11 +261,8 @@ impl TenantStore<'_> {
             id,
             name
         )
-        .execute(&mut *tx)
+        .run_or(&mut *tx, NOT_FOUND)
         .await?;
-        if deleted.rows_affected() == 0 {
-            return Err(NOT_FOUND);
-        }
         summarise_owner(&mut tx, tenant, owner).await?;
         Ok(tx.commit().await?)
     }
@@ -279,7 +277,7 @@ impl RunStore {
         owner: ServerOwner,
         name: &str,
     ) -> Result<Option<StoredSource>> {
-        Ok(sqlx::query_as!(
+        let row = sqlx::query_as!(
             StoredSource,
             r#"-- store::mcp_server::of_run
             select jsonb_build_object('url', url, 'settings', settings, 'pins', pins)::text as "document!", sealed,
@@ -289,9 +287,8 @@ impl RunStore {
             tenant.0,
             owner.id(tenant),
             name
-        )
-        .fetch_optional(&self.pool)
-        .await?)
+        );
+        Ok(row.fetch_optional(&self.pool).await?)
     }
 }
 
@@ -316,9 +313,8 @@ async fn summarise_owner(connection: &mut PgConnection, tenant: TenantId, owner:
         tenant.0,
         user
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 impl RunStore {
@@ -341,10 +337,8 @@ impl RunStore {
             tenant.0,
             id,
             name
-        )
-        .fetch_optional(&mut *tx)
-        .await?;
-        let Some(before) = before else { return Ok(false) };
+        );
+        let Some(before) = before.fetch_optional(&mut *tx).await? else { return Ok(false) };
         let mut pins = before.pins.0;
         let withheld = changed.iter().filter(|(tool, sha256)| withhold(&mut pins, tool, sha256)).count();
         if withheld == 0 {

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
 pub use crate::mcp_server::ServerOwner as SkillOwner;
 use crate::record::RecordTx;
+use crate::statement::Statement as _;
 
 /// A skill of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +87,7 @@ impl TenantStore<'_> {
         if others >= i64::from(limit) {
             return Err(Error::Full { what, limit: limit.into() });
         }
-        let written = sqlx::query!(
+        sqlx::query!(
             "-- store::skill::put
             insert into houston.skills (tenant_id, user_id, owner_id, name, text, summary)
             select $1, $2::uuid, coalesce($2, $1), $3, $4, $5
@@ -99,11 +100,8 @@ impl TenantStore<'_> {
             text,
             Json(summary) as Json<&SkillSummary>
         )
-        .execute(&mut *tx)
+        .run_or(&mut *tx, Error::NotFound { what: "user" })
         .await?;
-        if written.rows_affected() == 0 {
-            return Err(Error::NotFound { what: "user" });
-        }
         replace_files(&mut tx, self.tenant, id, name, files).await?;
         Ok(tx.commit().await?)
     }
@@ -162,16 +160,15 @@ impl TenantStore<'_> {
 
     /// Deletes a skill and its files.
     pub async fn delete_skill(self, owner: SkillOwner, name: &str) -> Result<()> {
-        let done = sqlx::query!(
+        sqlx::query!(
             "-- store::skill::delete
             delete from houston.skills where tenant_id = $1 and owner_id = $2 and name = $3",
             self.tenant.0,
             owner.id(self.tenant),
             name
         )
-        .execute(&self.pool)
-        .await?;
-        if done.rows_affected() == 0 { Err(Error::NotFound { what: "skill" }) } else { Ok(()) }
+        .run_or(&self.pool, Error::NotFound { what: "skill" })
+        .await
     }
 }
 
@@ -237,10 +234,8 @@ impl RecordTx<'_> {
             owner,
             name,
             path
-        )
-        .fetch_optional(self.tx.connection())
-        .await?;
-        Ok(content)
+        );
+        Ok(content.fetch_optional(self.tx.connection()).await?)
     }
 }
 
@@ -276,7 +271,6 @@ async fn replace_files(
         &paths,
         &contents
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }

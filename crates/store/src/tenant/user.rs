@@ -65,10 +65,8 @@ pub(crate) async fn with_external_id(
         select id from houston.users where tenant_id = $1 and external_id = $2",
         tenant.0,
         external_id
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(id)
+    );
+    Ok(id.fetch_optional(connection).await?)
 }
 
 impl TenantStore<'_> {

@@ -15,6 +15,7 @@ use super::{FileEntry, Workspace, WorkspaceFile, length, version};
 use crate::connections::Connections;
 use crate::error::{Error, Result};
 use crate::handle::RunStore;
+use crate::statement::Statement as _;
 
 /// Rows of one transaction: each has up to 1 MiB.
 const ROWS: i64 = 16;
@@ -246,9 +247,8 @@ impl Workspace {
             self.agentable.0,
             paths as &[&str]
         )
-        .execute(connection)
-        .await?;
-        Ok(())
+        .run(connection)
+        .await
     }
 
     /// Deletes all files: at once if they are rows, else they are marked. Returns how many there were.
@@ -634,8 +634,7 @@ impl crate::Store {
             on conflict (name) do update set value = excluded.value where s.value <> excluded.value",
             number
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 }

@@ -273,10 +273,8 @@ async fn runs(connection: &mut PgConnection, group: &[Uuid], rows: i64) -> Resul
                as "gone!: Json<BTreeMap<String, i64>>""#,
         group,
         rows
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(gone)
+    );
+    Ok(gone.fetch_one(connection).await?)
 }
 
 /// Deletes messages, questions, events and history.
@@ -300,10 +298,8 @@ async fn threads(connection: &mut PgConnection, group: &[Uuid], rows: i64) -> Re
                as "gone!: Json<BTreeMap<String, i64>>""#,
         group,
         rows
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(gone)
+    );
+    Ok(gone.fetch_one(connection).await?)
 }
 
 /// Deletes knowledge items of the agentables and feed items written by them, compressions, large results, files, and images
@@ -341,8 +337,6 @@ async fn knowledge(connection: &mut PgConnection, group: &[Uuid], rows: i64) -> 
                as "gone!: Json<BTreeMap<String, i64>>""#,
         group,
         rows
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(gone)
+    );
+    Ok(gone.fetch_one(connection).await?)
 }
