@@ -154,7 +154,6 @@ pub use settings::{Archiving, Fairness};
 pub use delivery::{
     fan_out, inbound_hook, outbox, owned_event, replay, task_push, webhook, webhook_delivery,
 };
-pub(crate) use knowledge::profile;
 pub use knowledge::{
     attachment, custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,
 };
