@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::lane_service::LaneService;
 
 use crate::error::Result;
-use crate::handle::{ApiStore, OperatorStore, RunStore, Shared};
+use crate::handle::{ApiStore, RunStore, Shared};
 use crate::statement::Statement as _;
 
 /// What is known of all lanes at one instant.
@@ -38,8 +38,16 @@ impl Shared {
         );
         Ok(lanes.fetch_all(&self.pool).await?)
     }
+}
 
-    async fn set_paused(&self, lane: &str, is_paused: bool) -> Result<()> {
+impl ApiStore {
+    /// The names of the lanes that are paused.
+    pub async fn paused_lanes(&self) -> Result<Vec<String>> {
+        self.shared.paused().await
+    }
+
+    /// Pauses a lane for all workers, or lets it go on. Idempotent. Workers read it within a second.
+    pub async fn set_lane_paused(&self, lane: &str, is_paused: bool) -> Result<()> {
         sqlx::query!(
             "-- store::paused_lane::set
             with gone as (delete from houston.paused_lanes where lane = $1 and not $2 returning lane),
@@ -52,25 +60,6 @@ impl Shared {
         )
         .run(&self.pool)
         .await
-    }
-}
-
-impl ApiStore {
-    /// The names of the lanes that are paused.
-    pub async fn paused_lanes(&self) -> Result<Vec<String>> {
-        self.shared.paused().await
-    }
-
-    /// Pauses a lane for all workers, or lets it go on. Idempotent. Workers read it within a second.
-    pub async fn set_lane_paused(&self, lane: &str, is_paused: bool) -> Result<()> {
-        self.shared.set_paused(lane, is_paused).await
-    }
-}
-
-impl OperatorStore<'_> {
-    /// See [`ApiStore::paused_lanes`].
-    pub async fn paused_lanes(self) -> Result<Vec<String>> {
-        self.shared.paused().await
     }
 }
 
