@@ -1,8 +1,9 @@
-//! Statements of which only the effect is wanted, not rows.
+//! Statements of which only the effect is wanted, not rows; and ids as their parameters.
 
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{PgExecutor, Postgres};
+use sqlx::{PgConnection, PgExecutor, Postgres};
+use uuid::Uuid;
 
 use crate::error::{Error, Result};
 
@@ -27,4 +28,20 @@ impl Statement for Query<'_, Postgres, PgArguments> {
     async fn run_or(self, executor: impl PgExecutor<'_>, missing: Error) -> Result<()> {
         if self.execute(executor).await?.rows_affected() == 0 { Err(missing) } else { Ok(()) }
     }
+}
+
+/// Ids as a parameter.
+pub(crate) fn uuids<Id: Copy + Into<Uuid>>(ids: &[Id]) -> Vec<Uuid> {
+    ids.iter().copied().map(Into::into).collect()
+}
+
+/// Executes statements one after the other.
+pub(crate) async fn in_turn<const N: usize>(
+    connection: &mut PgConnection,
+    statements: [Query<'_, Postgres, PgArguments>; N],
+) -> Result<()> {
+    for statement in statements {
+        statement.execute(&mut *connection).await?;
+    }
+    Ok(())
 }

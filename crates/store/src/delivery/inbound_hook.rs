@@ -104,13 +104,9 @@ impl TenantStore<'_> {
         )
         .fetch_optional(&mut *tx)
         .await?;
-        match has_room {
-            None => return Err(Error::NotFound { what: "agentable" }),
-            Some(false) => {
-                return Err(Error::Full { what: "inbound hooks of an agentable", limit: MAX_INBOUND_HOOKS });
-            }
-            Some(true) => {}
-        }
+        let (is_there, has_room) = (has_room.is_some(), has_room == Some(true));
+        let what = "inbound hooks of an agentable";
+        Error::check_inserted("agentable", what, MAX_INBOUND_HOOKS, is_there, has_room)?;
         sqlx::query!(
             "-- store::inbound_hook::create
             insert into houston.inbound_hooks (id, tenant_id, agentable_id, name, instructions, sealed, created_at)

@@ -84,7 +84,7 @@ impl TenantStore<'_> {
         bound::lock(&mut tx, "webhooks", self.tenant.0).await?;
         ensure_reader(&mut tx).await?;
         // By the clock of the database, by which events have their times.
-        let row = query_webhooks!(
+        let created = query_webhooks!(
             "-- store::webhook::create
             insert into houston.webhooks (id, tenant_id, url, description, topics, user_id, kind, agentable_id, sealed,
                                           created_at, updated_at)
@@ -104,9 +104,8 @@ impl TenantStore<'_> {
             MAX_WEBHOOKS
         )
         .fetch_optional(&mut *tx)
-        .await?;
-        let full = Error::Full { what: "webhooks of a tenant", limit: MAX_WEBHOOKS };
-        let created = row.ok_or(full)?;
+        .await?
+        .ok_or(Error::Full { what: "webhooks of a tenant", limit: MAX_WEBHOOKS })?;
         tx.commit().await?;
         Ok(created)
     }
@@ -145,7 +144,7 @@ impl TenantStore<'_> {
         if change.enabled == Some(true) {
             ensure_reader(&mut tx).await?;
         }
-        let row = query_webhooks!(
+        let changed = query_webhooks!(
             "-- store::webhook::change
             update houston.webhooks
                set url = coalesce($3, url), description = coalesce($4, description), topics = coalesce($5, topics),
@@ -163,8 +162,8 @@ impl TenantStore<'_> {
             now
         )
         .fetch_optional(&mut *tx)
-        .await?;
-        let changed = row.ok_or(NOT_FOUND)?;
+        .await?
+        .ok_or(NOT_FOUND)?;
         tx.commit().await?;
         Ok(changed)
     }

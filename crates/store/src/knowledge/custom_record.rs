@@ -294,7 +294,8 @@ impl Knowledge<'_> {
         aggregate: &Aggregate,
     ) -> Result<Vec<Group>> {
         let ids = self.matching_records(table, filter).await?;
-        let groups = sqlx::query!(
+        let groups = sqlx::query_as!(
+            Group,
             r#"-- store::custom_record::search::aggregate
             with read as (
                 select untrusted, data -> $6 as value, data -> $7 as in_group,
@@ -302,7 +303,7 @@ impl Knowledge<'_> {
                   from (select untrusted, data from houston.custom_records
                          where tenant_id = $1 and user_id = $2 and table_id = $3 and ($4::uuid[] is null or id = any ($4))
                          order by id limit $5) as r)
-            select in_group, count(*) filter (where $6::text is null or value is not null) as "count!",
+            select in_group as value, count(*) filter (where $6::text is null or value is not null) as "count!",
                    sum(number)::text as sum, trim_scale(round(avg(number), 10))::text as avg,
                    (array_agg(value order by value) filter (where value is not null))[1] as min,
                    (array_agg(value order by value desc) filter (where value is not null))[1] as max,
@@ -316,16 +317,7 @@ impl Knowledge<'_> {
             aggregate.field,
             aggregate.group_by,
             i64::try_from(MAX_GROUPS).unwrap_or(i64::MAX - 1) + 1
-        )
-        .map(|row| Group {
-            value: row.in_group.unwrap_or_default(),
-            count: row.count,
-            sum: row.sum,
-            avg: row.avg,
-            min: row.min,
-            max: row.max,
-            untrusted: row.untrusted,
-        });
+        );
         Ok(groups.fetch_all(&mut *self.connection).await?)
     }
 }

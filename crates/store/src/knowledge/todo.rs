@@ -6,7 +6,6 @@ use houston_domain::time::Time;
 pub use houston_domain::todo::{NewTodo, Todo, TodoChange};
 use houston_domain::todo::{Priority, STEP, TodoStatus, between};
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::Knowledge;
 use crate::bound;
@@ -14,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
 use crate::row_security::with_connection;
+use crate::statement::uuids;
 
 /// Which todos a list has.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -56,26 +56,19 @@ macro_rules! of_row {
     }};
 }
 
-/// Who creates a todo, and when.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Author {
-    /// A request, at this time.
-    Request(DateTime<Utc>),
-    /// The agent of an agentable, now.
-    Agent(AgentableId),
-}
-
 impl Knowledge<'_> {
-    /// Creates todos of a user, in the order given.
+    /// Creates todos of a user, in the order given. `agentable`: that whose agent does; `created_at`: `None` is now.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when there would be too many; then none is created.
-    pub(crate) async fn create_todos(&mut self, user: UserId, new: &[NewTodo], author: Author) -> Result<()> {
+    pub(crate) async fn create_todos(
+        &mut self,
+        user: UserId,
+        new: &[NewTodo],
+        agentable: Option<AgentableId>,
+        created_at: Option<DateTime<Utc>>,
+    ) -> Result<()> {
         bound::lock(self.connection, "todos", user.0).await?;
-        let (agentable, at) = match author {
-            Author::Request(at) => (None, Some(at)),
-            Author::Agent(agentable) => (Some(agentable.0), None),
-        };
         let row = |todo: &NewTodo| {
             json!({
                 "id": todo.id.0,
@@ -109,12 +102,12 @@ impl Knowledge<'_> {
             select exists (select from owner) as "found!", exists (select from made) as "made!""#,
             self.tenant.0,
             user.0,
-            agentable,
+            agentable.map(|agentable| agentable.0),
             STEP,
             self.untrusted,
             rows,
             i64::from(self.limits.max_todos),
-            at
+            created_at
         )
         .fetch_one(&mut *self.connection)
         .await?;
@@ -175,7 +168,6 @@ impl Knowledge<'_> {
         ids: &[TodoId],
         change: &TodoChange,
     ) -> Result<Vec<Todo>> {
-        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         let due = change.due.as_ref().and_then(Option::as_ref);
         // Text that stays keeps its mark.
         let writes = change.list.is_some() || change.title.is_some() || change.details.is_some();
@@ -196,7 +188,7 @@ impl Knowledge<'_> {
             returning d.id, d.user_id, d.list, d.title, d.details, d.priority, d.due, d.time_zone, d.due_at, d.position,
                       d.done_at, d.untrusted, d.created_at, d.updated_at",
             self.tenant.0,
-            &ids,
+            &uuids(ids),
             within.map(|user| user.0),
             change.list,
             change.title,
@@ -215,14 +207,13 @@ impl Knowledge<'_> {
 
     /// Deletes todos of the tenant; with `within`, only those of that user. Returns how many existed.
     pub(crate) async fn delete_todos(&mut self, within: Option<UserId>, ids: &[TodoId]) -> Result<u64> {
-        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         let done = sqlx::query!(
             "-- store::todo::delete
             delete from houston.todos d
              where d.tenant_id = $1 and d.id = any ($2) and ($3::uuid is null or d.user_id = $3)
                and exists (select from houston.users u where u.id = d.user_id and u.tenant_id = $1)",
             self.tenant.0,
-            &ids,
+            &uuids(ids),
             within.map(|user| user.0)
         );
         Ok(done.execute(&mut *self.connection).await?.rows_affected())
@@ -289,8 +280,9 @@ impl TenantStore<'_> {
         (new, created_at): (NewTodo, DateTime<Utc>),
         once: Once<'_>,
     ) -> Result<Created<Value>> {
-        let (id, new, author) = (new.id.0, [new], Author::Request(created_at));
-        self.create_once(id, once, async |tx| self.knowledge(tx).create_todos(user, &new, author).await).await
+        let (id, new, at) = (new.id.0, [new], Some(created_at));
+        self.create_once(id, once, async |tx| self.knowledge(tx).create_todos(user, &new, None, at).await)
+            .await
     }
 
     /// Todos of a user in their order, those that are done last.

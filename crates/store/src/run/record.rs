@@ -274,7 +274,7 @@ impl RecordTx<'_> {
 
     /// What agents know, for the run.
     fn knowledge(&mut self) -> Knowledge<'_> {
-        let (Owner { tenant, untrusted, .. }, limits) = (self.owner, self.knowledge_limits());
+        let (Owner { tenant, untrusted, .. }, limits) = (self.owner, self.tx.shared.knowledge_limits);
         Knowledge { connection: self.tx.connection(), tenant, limits, untrusted }
     }
 

@@ -57,6 +57,24 @@ impl RecordTx<'_> {
         set(connection, owner.tenant, (owner.user, owner.agentable), Some(owner.run), id, wanted, &limits)
             .await
     }
+
+    /// The pending check-ins of the agentable, oldest first, at most 100.
+    pub async fn check_ins(&mut self) -> Result<Vec<PendingCheckIn>> {
+        let owner = self.owner;
+        let pending = sqlx::query!(
+            "-- store::check_in::pending
+            select c.id, c.reason, c.due_at, u.time_zone from houston.check_ins c
+              join houston.users u on u.id = c.user_id
+             where c.agentable_id = $1 order by c.id limit 100",
+            owner.agentable.0
+        )
+        .map(|row| PendingCheckIn {
+            id: CheckInId(row.id),
+            reason: row.reason,
+            local: row.due_at.with_timezone(&parse_zone(&row.time_zone)).to_rfc3339(),
+        });
+        Ok(pending.fetch_all(self.tx.connection()).await?)
+    }
 }
 
 /// A check-in that was set.
@@ -144,26 +162,6 @@ async fn set(
     .fetch_one(connection)
     .await?;
     Ok(Ok(SetCheckIn { due_at, local: due_at.with_timezone(&zone).to_rfc3339(), created_at }))
-}
-
-impl RecordTx<'_> {
-    /// The pending check-ins of the agentable, oldest first, at most 100.
-    pub async fn check_ins(&mut self) -> Result<Vec<PendingCheckIn>> {
-        let owner = self.owner;
-        let pending = sqlx::query!(
-            "-- store::check_in::pending
-            select c.id, c.reason, c.due_at, u.time_zone from houston.check_ins c
-              join houston.users u on u.id = c.user_id
-             where c.agentable_id = $1 order by c.id limit 100",
-            owner.agentable.0
-        )
-        .map(|row| PendingCheckIn {
-            id: CheckInId(row.id),
-            reason: row.reason,
-            local: row.due_at.with_timezone(&parse_zone(&row.time_zone)).to_rfc3339(),
-        });
-        Ok(pending.fetch_all(self.tx.connection()).await?)
-    }
 }
 
 /// Deletes a pending check-in of the tenant; with `within`, only if it belongs to that agentable. Returns whether it

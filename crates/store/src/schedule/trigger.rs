@@ -99,10 +99,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             user.0,
             agentable.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        kind.ok_or(Error::NotFound { what: "agentable" })
+        );
+        kind.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "agentable" })
     }
 
     /// Stores a trigger: it hears what is committed from now on. `response` is stored under the idempotency key.
@@ -249,10 +247,8 @@ impl TenantStore<'_> {
             select count(*) as "count!" from gone"#,
             self.tenant.0,
             id.0
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        if deleted == 0 { Err(NOT_FOUND) } else { Ok(()) }
+        );
+        if deleted.fetch_one(&self.pool).await? == 0 { Err(NOT_FOUND) } else { Ok(()) }
     }
 }
 

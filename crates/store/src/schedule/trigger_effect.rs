@@ -66,22 +66,16 @@ pub(super) struct Filled {
     texts: std::result::Result<Texts, ExpressionError>,
 }
 
-/// What became of a trigger in a transaction.
-pub(super) enum Acted {
-    Fired(Fired),
-    /// Nothing: its templates have to be evaluated first, without a transaction.
-    Unfilled,
-}
-
 /// Posts to the agentable, or starts a task or a plan of it, unless the chain is too long, the trigger has fired too often, or its template
-/// fails. What it starts because of an event belongs where the run of that event does: `traceparent`.
+/// fails. What it starts because of an event belongs where the run of that event does: `traceparent`. `None`: nothing was done, since
+/// its templates have to be evaluated first, without a transaction.
 pub(super) async fn act(
     connection: &mut PgConnection,
     trigger: &Locked,
     Why { cause, before, traceparent }: Why<'_>,
     (limits, ids): (FiringLimits, FiringIds),
     (filled, fairness): (Option<&Filled>, Fairness),
-) -> Result<Acted> {
+) -> Result<Option<Fired>> {
     let (why, is_off) = 'refused: {
         let Some(chain) = before.then(trigger.id) else { break 'refused ("loop".to_owned(), false) };
         let Some(free_at) = allowance::count(trigger.free_at, ids.now, limits.per_hour) else {
@@ -92,7 +86,7 @@ pub(super) async fn act(
         let texts = match filled.filter(is_same) {
             Some(filled) => filled.texts.clone(),
             None if trigger.is_plain() => texts(trigger, cause),
-            None => return Ok(Acted::Unfilled),
+            None => return Ok(None),
         };
         let texts = match texts {
             Ok(texts) => texts,
@@ -102,19 +96,19 @@ pub(super) async fn act(
         };
         let said = Said { texts: &texts, traceparent, depth: chain.depth };
         let Some(made) = make(connection, trigger, said, ids, fairness).await? else {
-            return Ok(Acted::Fired(Fired::Gone));
+            return Ok(Some(Fired::Gone));
         };
         match made {
             Ok((fired, run, made)) => {
                 let firing = Firing { made: Some(made), ..Firing::about(cause, ids.now) };
                 note_fired(connection, trigger.id, (run, &chain), &firing, free_at).await?;
-                return Ok(Acted::Fired(fired));
+                return Ok(Some(fired));
             }
             Err(why) => (why.to_owned(), false),
         }
     };
     let about = (cause, ids.now);
-    refuse(connection, trigger.id, about, (&why, is_off)).await.map(Acted::Fired)
+    refuse(connection, trigger.id, about, (&why, is_off)).await.map(Some)
 }
 
 /// Does what the trigger does. `None`: its agentable is gone.

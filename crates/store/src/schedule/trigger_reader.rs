@@ -480,20 +480,20 @@ const SPENT: &str = "the triggers of this user or tenant took too much work for 
 /// The work that is left to users and tenants.
 #[derive(Default)]
 struct Left {
-    spent: HashMap<UserId, u64>,
-    spent_by_tenant: HashMap<TenantId, u64>,
+    /// By the id of a user or a tenant.
+    spent: HashMap<Uuid, u64>,
 }
 
 impl Left {
     fn of(&self, (tenant, user): (TenantId, UserId)) -> u64 {
-        let of_user = USER_WORK.saturating_sub(self.spent.get(&user).copied().unwrap_or_default());
-        let spent = self.spent_by_tenant.get(&tenant).copied().unwrap_or_default();
-        of_user.min(TENANT_WORK.saturating_sub(spent))
+        let left = |id, most: u64| most.saturating_sub(self.spent.get(&id).copied().unwrap_or_default());
+        left(user.0, USER_WORK).min(left(tenant.0, TENANT_WORK))
     }
 
     fn spend(&mut self, (tenant, user): (TenantId, UserId), work: u64) {
-        *self.spent.entry(user).or_default() += work;
-        *self.spent_by_tenant.entry(tenant).or_default() += work;
+        for id in [tenant.0, user.0] {
+            *self.spent.entry(id).or_default() += work;
+        }
     }
 }
 
@@ -624,9 +624,7 @@ async fn note(
         }
         let of_tenant = waiting.entry(event.tenant.0).or_default();
         if *of_tenant >= MAX_WAITING {
-            let failures = failed.entry(listening.id).or_default();
-            failures.count += 1;
-            failures.last = Firing { refusal: Some(backlog()), ..Firing::about(&cause(event), now) };
+            failed.entry(listening.id).or_default().add(1, event, backlog(), now);
             continue;
         }
         let triggers: Vec<Uuid> = chain.triggers.iter().map(|trigger| trigger.0).collect();

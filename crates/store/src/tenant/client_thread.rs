@@ -5,7 +5,7 @@
 
 use houston_domain::id::{AgentId, AgentableId, UserId};
 
-use crate::creation::{Creation, refused};
+use crate::creation::Creation;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 
@@ -121,15 +121,8 @@ impl TenantStore<'_> {
         thread: &str,
     ) -> Result<bool> {
         let Some(agentable) = creation.agentable else { return Ok(false) };
-        let mut tx = self.pool.begin().await?;
-        match self.create_within(&mut tx, agentable.user, creation).await {
-            Ok(Ok(())) => {}
-            Ok(Err(existing)) => {
-                drop(tx);
-                return Err(self.refusal(agentable.user, creation, existing).await);
-            }
-            Err(error) => return refused(error).map(|()| false),
-        }
+        let tx = self.pool.begin().await?;
+        let Some(mut tx) = self.created_within(tx, agentable.user, creation).await? else { return Ok(false) };
         let is_first =
             self.put_client_thread(&mut tx, agentable.user, (target, thread), agentable.id).await?;
         if is_first {

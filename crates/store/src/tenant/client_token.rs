@@ -7,12 +7,12 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, ApiKeyId, UserId};
 use houston_domain::scope::Scopes;
 use sqlx::PgConnection;
-use uuid::Uuid;
 
 use crate::api_key::{hash, prefix};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::statement::Statement as _;
+use crate::row_security::with_connection;
+use crate::statement::{Statement as _, uuids};
 
 /// A client token to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the user does not exist or one of the agentables is not the user's.
     pub async fn create_client_token(self, new: &NewClientToken<'_>) -> Result<DateTime<Utc>> {
-        let agentables = agentables(new);
+        let agentables = new.agentables.map(uuids);
         let mut tx = self.pool.begin().await?;
         let missing = sqlx::query_scalar!(
             r#"-- store::client_token::missing
@@ -70,10 +70,7 @@ impl TenantStore<'_> {
 
     /// Stores a token that the cell of its user has, in another cell, unless it came there with its user. Returns when it expires.
     pub async fn copy_client_token(self, new: &NewClientToken<'_>) -> Result<DateTime<Utc>> {
-        let mut tx = self.pool.begin().await?;
-        let expires_at = self.insert_client_token(&mut tx, new).await?;
-        tx.commit().await?;
-        Ok(expires_at)
+        Ok(with_connection!(self.pool, |c| self.insert_client_token(c, new)))
     }
 
     async fn insert_client_token(
@@ -81,7 +78,7 @@ impl TenantStore<'_> {
         connection: &mut PgConnection,
         new: &NewClientToken<'_>,
     ) -> Result<DateTime<Utc>> {
-        let agentables = agentables(new);
+        let agentables = new.agentables.map(uuids);
         let expires_at = sqlx::query_scalar!(
             r#"-- store::client_token::create
             with expired as (
@@ -142,8 +139,4 @@ impl TenantStore<'_> {
         .run_or(&self.pool, Error::NotFound { what: "client token" })
         .await
     }
-}
-
-fn agentables(new: &NewClientToken<'_>) -> Option<Vec<Uuid>> {
-    new.agentables.map(|ids| ids.iter().map(|id| id.0).collect())
 }

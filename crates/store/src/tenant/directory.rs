@@ -39,12 +39,6 @@ pub struct Filter<'f> {
     pub limit: i64,
 }
 
-impl Filter<'_> {
-    fn user(&self) -> Option<Uuid> {
-        self.user.map(|user| user.0)
-    }
-}
-
 impl OperatorStore<'_> {
     /// The tenant with this name.
     pub async fn tenant_named(self, name: &str) -> Result<TenantId> {
@@ -68,7 +62,7 @@ impl OperatorStore<'_> {
              where ($1::text is null or t.name = $1) and ($2::uuid is null or u.id = $2)
              order by u.id desc limit $3"#,
             filter.tenant,
-            filter.user(),
+            filter.user.map(|user| user.0),
             filter.limit
         );
         Ok(rows.fetch_all(&self.pool).await?)
@@ -88,7 +82,7 @@ impl OperatorStore<'_> {
              where a.kind = any ($4) and ($1::text is null or t.name = $1) and ($2::uuid is null or a.user_id = $2)
              order by a.id desc limit $3"#,
             filter.tenant,
-            filter.user(),
+            filter.user.map(|user| user.0),
             filter.limit,
             kinds
         );
@@ -106,7 +100,7 @@ impl OperatorStore<'_> {
              where ($1::text is null or t.name = $1) and ($2::uuid is null or a.user_id = $2)
              order by r.id desc limit $3"#,
             filter.tenant,
-            filter.user(),
+            filter.user.map(|user| user.0),
             filter.limit
         );
         Ok(rows.fetch_all(&self.pool).await?)

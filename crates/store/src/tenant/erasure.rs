@@ -56,10 +56,6 @@ impl Target<'_> {
             Self::Agentable(kind, _) => kind,
         }
     }
-
-    fn not_found(self) -> Error {
-        Error::NotFound { what: if let Self::User(_) = self { "user" } else { "agentable" } }
-    }
 }
 
 /// The result of a request.
@@ -131,7 +127,8 @@ impl TenantStore<'_> {
         };
         if !is_there {
             tx.rollback().await?;
-            let erasure = self.erasure_of(target).await?.ok_or_else(|| target.not_found())?;
+            let what = if let Target::User(_) = target { "user" } else { "agentable" };
+            let erasure = self.erasure_of(target).await?.ok_or(Error::NotFound { what })?;
             return Ok(Some(Requested { erasure, agentables: Vec::new(), stopped: Vec::new() }));
         }
         let members = members(&mut tx, self.tenant, target).await?;
@@ -366,14 +363,6 @@ struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// Removes the folders of these agentables.
-    async fn remove_folders(&self, agentables: &[Uuid]) -> Result<()> {
-        if let Some(folders) = &self.folders {
-            folders.remove(agentables.iter().map(|agentable| (self.tenant, *agentable)).collect()).await?;
-        }
-        Ok(())
-    }
-
     /// Adds to the deleted rows of `table`; returns `rows`.
     fn count(&mut self, table: &str, rows: i64) -> i64 {
         if rows > 0 {

@@ -102,7 +102,30 @@ impl TenantStore<'_> {
         )
         .run_or(&mut *tx, Error::NotFound { what: "user" })
         .await?;
-        replace_files(&mut tx, self.tenant, id, name, files).await?;
+        sqlx::query!(
+            "-- store::skill::delete_files
+            delete from houston.skill_files where tenant_id = $1 and owner_id = $2 and skill = $3",
+            self.tenant.0,
+            id,
+            name
+        )
+        .execute(&mut *tx)
+        .await?;
+        if !files.is_empty() {
+            let (paths, contents): (Vec<String>, Vec<String>) = files.clone().into_iter().unzip();
+            sqlx::query!(
+                "-- store::skill::add_files
+                insert into houston.skill_files (owner_id, skill, path, tenant_id, content)
+                select $2, $3, f.path, $1, f.content from unnest($4::text[], $5::text[]) as f (path, content)",
+                self.tenant.0,
+                id,
+                name,
+                &paths,
+                &contents
+            )
+            .execute(&mut *tx)
+            .await?;
+        }
         Ok(tx.commit().await?)
     }
 
@@ -237,40 +260,4 @@ impl RecordTx<'_> {
         );
         Ok(content.fetch_optional(self.tx.connection()).await?)
     }
-}
-
-/// Replaces the files of a skill.
-async fn replace_files(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    owner: Uuid,
-    name: &str,
-    files: &BTreeMap<String, String>,
-) -> Result<()> {
-    sqlx::query!(
-        "-- store::skill::delete_files
-        delete from houston.skill_files where tenant_id = $1 and owner_id = $2 and skill = $3",
-        tenant.0,
-        owner,
-        name
-    )
-    .execute(&mut *connection)
-    .await?;
-    if files.is_empty() {
-        return Ok(());
-    }
-    let (paths, contents): (Vec<String>, Vec<String>) =
-        files.iter().map(|(path, content)| (path.clone(), content.clone())).unzip();
-    sqlx::query!(
-        "-- store::skill::add_files
-        insert into houston.skill_files (owner_id, skill, path, tenant_id, content)
-        select $2, $3, f.path, $1, f.content from unnest($4::text[], $5::text[]) as f (path, content)",
-        tenant.0,
-        owner,
-        name,
-        &paths,
-        &contents
-    )
-    .run(connection)
-    .await
 }

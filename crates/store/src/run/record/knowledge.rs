@@ -16,7 +16,7 @@ use crate::custom_table::CustomTable;
 use crate::error::Result;
 use crate::skill::{self, SkillText};
 use crate::snippet::{Snippet, SnippetEntry};
-use crate::todo::{Author, NewTodo, Todo, TodoChange, TodoQuery};
+use crate::todo::{NewTodo, Todo, TodoChange, TodoQuery};
 use crate::workspace_file::{FileEntry, Workspace, WorkspaceFile};
 
 /// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
@@ -52,7 +52,7 @@ impl RecordTx<'_> {
 
     /// The tables of the user, by their names, at most the number that there may be.
     pub async fn tables(&mut self) -> Result<Vec<CustomTable>> {
-        let (user, limits) = (self.owner.user, self.table_limits());
+        let (user, limits) = (self.owner.user, self.tx.shared.knowledge_limits.tables);
         self.knowledge().tables(user, "", limits.max_tables.into()).await
     }
 
@@ -133,7 +133,7 @@ impl RecordTx<'_> {
     /// [`Error::Full`](crate::Error::Full) when there would be too many; nothing was written, and the transaction goes on.
     pub async fn create_todos(&mut self, new: &[NewTodo]) -> Result<()> {
         let Owner { user, agentable, .. } = self.owner;
-        self.knowledge().create_todos(user, new, Author::Agent(agentable)).await
+        self.knowledge().create_todos(user, new, Some(agentable), None).await
     }
 
     /// Todos of the user in their order, those that are done last. `written_here`: only those that agents of this agentable
@@ -168,7 +168,7 @@ impl RecordTx<'_> {
 impl RecordTx<'_> {
     /// The snippets of the user without their code, in the order of their names.
     pub async fn snippets(&mut self) -> Result<Vec<SnippetEntry>> {
-        let (user, limits) = (self.owner.user, self.knowledge_limits());
+        let (user, limits) = (self.owner.user, self.tx.shared.knowledge_limits);
         self.knowledge().snippets(user, "", limits.max_snippets.into()).await
     }
 
@@ -190,7 +190,7 @@ impl RecordTx<'_> {
 /// goes on after the latter.
 impl RecordTx<'_> {
     fn workspace(&self) -> Workspace {
-        Workspace::new(self.owner.tenant, self.owner.agentable, self.tx.shared.folders.clone())
+        self.tx.shared.workspace(self.owner.tenant, self.owner.agentable)
     }
 
     /// How much the workspace may hold.

@@ -160,7 +160,9 @@ impl OpenRequest {
             + self.count_all(knowledge(connection, &group, rows).await?)
             + self.count_all(delete_attachments_of_agentables(connection, &group).await?);
         if deleted == 0 {
-            self.remove_folders(&group).await?;
+            if let Some(folders) = &self.folders {
+                folders.remove(group.iter().map(|agentable| (self.tenant, *agentable)).collect()).await?;
+            }
             self.agentables(connection, &group).await?;
         }
         Ok(true)
