@@ -438,12 +438,7 @@ impl ItemChange for UpdateFeedItem {
 
     fn change(&self) -> KnowledgeChange<'_> {
         let Self { title, content, read } = self;
-        KnowledgeChange {
-            title: title.as_deref(),
-            content: content.as_deref(),
-            read: *read,
-            ..KnowledgeChange::default()
-        }
+        KnowledgeChange { title: title.as_deref(), content: content.as_deref(), read: *read }
     }
 }
 

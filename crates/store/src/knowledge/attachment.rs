@@ -187,7 +187,22 @@ impl TenantStore<'_> {
             // Another request has stored it meanwhile: its object will be dropped.
             (false, _) => {}
             (true, Some(object)) => keep_object(&mut tx, self.tenant, object).await?,
-            (true, None) => insert_parts(&mut tx, self.tenant, new).await?,
+            (true, None) => {
+                for (nth, part) in new.data.chunks(PART_BYTES).enumerate() {
+                    sqlx::query!(
+                        "-- store::attachment::bytes::insert_part
+                        insert into houston.attachment_parts (attachment_id, nth, tenant_id, user_id, data)
+                        values ($1, $2, $3, $4, $5)",
+                        new.id.0,
+                        i32::try_from(nth).unwrap_or(i32::MAX),
+                        self.tenant.0,
+                        new.user.0,
+                        part
+                    )
+                    .execute(&mut *tx)
+                    .await?;
+                }
+            }
         }
         tx.commit().await?;
         self.attachment(new.id).await
@@ -319,28 +334,6 @@ async fn insert(
     .fetch_one(connection)
     .await?;
     if row.is_there { Ok(row.is_new) } else { Err(Error::NotFound { what: "user" }) }
-}
-
-async fn insert_parts(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    new: &NewAttachment<'_>,
-) -> Result<()> {
-    for (nth, part) in new.data.chunks(PART_BYTES).enumerate() {
-        sqlx::query!(
-            "-- store::attachment::bytes::insert_part
-            insert into houston.attachment_parts (attachment_id, nth, tenant_id, user_id, data)
-            values ($1, $2, $3, $4, $5)",
-            new.id.0,
-            i32::try_from(nth).unwrap_or(i32::MAX),
-            tenant.0,
-            new.user.0,
-            part
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
-    Ok(())
 }
 
 /// Keeps an object that was announced. One whose upload took so long that it was dropped meanwhile is not there any more.

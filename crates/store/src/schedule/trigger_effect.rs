@@ -95,8 +95,13 @@ pub(super) async fn act(
             }
         };
         let said = Said { texts: &texts, traceparent, depth: chain.depth };
-        let Some(made) = make(connection, trigger, said, ids, fairness).await? else {
-            return Ok(Some(Fired::Gone));
+        let Some(row) = lock(connection, trigger.agentable).await? else { return Ok(Some(Fired::Gone)) };
+        let made = match trigger.task.as_ref().map(|task| (task, task.plan.as_deref())) {
+            None => tell(connection, (trigger, &row), said, ids, fairness).await?,
+            Some((task, None)) => start(connection, (trigger, task), said, ids, fairness).await?,
+            Some((task, Some(plan))) => {
+                start_plan(connection, &row, (task, plan), said, (ids, fairness)).await?
+            }
         };
         match made {
             Ok((fired, run, made)) => {
@@ -109,22 +114,6 @@ pub(super) async fn act(
     };
     let about = (cause, ids.now);
     refuse(connection, trigger.id, about, (&why, is_off)).await.map(Some)
-}
-
-/// Does what the trigger does. `None`: its agentable is gone.
-async fn make(
-    connection: &mut PgConnection,
-    trigger: &Locked,
-    said: Said<'_>,
-    ids: FiringIds,
-    fairness: Fairness,
-) -> Result<Option<Made>> {
-    let Some(row) = lock(connection, trigger.agentable).await? else { return Ok(None) };
-    Ok(Some(match trigger.task.as_ref().map(|task| (task, task.plan.as_deref())) {
-        None => tell(connection, (trigger, &row), said, ids, fairness).await?,
-        Some((task, None)) => start(connection, (trigger, task), said, ids, fairness).await?,
-        Some((task, Some(plan))) => start_plan(connection, &row, (task, plan), said, (ids, fairness)).await?,
-    }))
 }
 
 impl Locked {

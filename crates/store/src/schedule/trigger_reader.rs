@@ -120,8 +120,19 @@ impl RunStore {
             read => read?,
         };
         let listening = listening(&self.pool, &page.events).await?;
-        if !listening.is_empty() && !self.take_reading_turn(&position, now, now + reading.turn).await? {
-            return Ok(Listened::Idle);
+        if !listening.is_empty() {
+            // Leaves the page at this position to this process for a while.
+            let taken = sqlx::query!(
+                "-- store::trigger_reader::turn
+                update houston.readers set turn_until = $3
+                 where name = 'triggers' and position = $1 and (turn_until is null or turn_until < $2)",
+                position,
+                now,
+                now + reading.turn
+            );
+            if taken.execute(&self.pool).await?.rows_affected() != 1 {
+                return Ok(Listened::Idle);
+            }
         }
         let (next, has_more) = (page.next, page.has_more);
         let mut verdicts = self.verdicts((listening, page.events), &position, now, reading.turn).await?;
@@ -135,24 +146,6 @@ impl RunStore {
         note_failures(&mut tx, &failed).await?;
         tx.commit().await?;
         Ok(Listened::Read { heard: count, has_more })
-    }
-
-    /// Leaves the page at this position to this process for a while. Returns whether it does.
-    async fn take_reading_turn(
-        &self,
-        position: &str,
-        now: DateTime<Utc>,
-        until: DateTime<Utc>,
-    ) -> Result<bool> {
-        let taken = sqlx::query!(
-            "-- store::trigger_reader::turn
-            update houston.readers set turn_until = $3
-             where name = 'triggers' and position = $1 and (turn_until is null or turn_until < $2)",
-            position,
-            now,
-            until
-        );
-        Ok(taken.execute(&self.pool).await?.rows_affected() == 1)
     }
 
     /// Evaluates what triggers want. What is not plain could end the process: it is evaluated trigger by trigger, each with a

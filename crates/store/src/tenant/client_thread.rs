@@ -8,6 +8,7 @@ use houston_domain::id::{AgentId, AgentableId, UserId};
 use crate::creation::Creation;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::row_security::with_connection;
 
 /// The user whom a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,9 +144,7 @@ impl TenantStore<'_> {
         let own = self.own_agentables_of(&[user]).await?;
         let own = own.into_iter().find(|own| own.kind == kind).map(|own| own.id);
         let own = own.ok_or(Error::NotFound { what: "agentable" })?;
-        let mut tx = self.pool.begin().await?;
-        self.put_client_thread(&mut tx, user, (target, thread), own).await?;
-        tx.commit().await?;
+        with_connection!(self.pool, |c| self.put_client_thread(c, user, (target, thread), own));
         Ok(own)
     }
 

@@ -65,8 +65,7 @@ impl TenantStore<'_> {
     /// [`Error::Exists`] when the tenant has a user with this `external_id`; [`Error::Moved`] when a new user belongs
     /// into another cell; [`Error::NotFound`] when the tenant has no such user, agent or team;
     /// [`Error::TooManyPending`] when the user has too many unread messages.
-    pub async fn create(self, creation: &Creation<'_>, once: Once<'_>) -> Result<Created<Value>> {
-        let (key, response) = once;
+    pub async fn create(self, creation: &Creation<'_>, (key, response): Once<'_>) -> Result<Created<Value>> {
         let Some(owner) = creation.owner() else { return Ok(Created::New(response.clone())) };
         if !self.is_unbatched {
             let row = CreationRow::of(self.tenant, owner, creation, key.map(|key| (key, response)))?;
@@ -74,15 +73,6 @@ impl TenantStore<'_> {
                 return Ok(Created::New(response.clone()));
             }
         }
-        self.create_alone(owner, creation, once).await
-    }
-
-    async fn create_alone(
-        self,
-        owner: UserId,
-        creation: &Creation<'_>,
-        (key, response): Once<'_>,
-    ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
         if let Some(earlier) = earlier(&mut tx, self.tenant, key, creation.resource(owner), response).await? {
             return Ok(earlier);
