@@ -125,7 +125,7 @@ impl Outside for SignIn {
         let (home, copies, ids) = (self.home.clone(), self.copies.clone(), Arc::clone(&self.ids));
         Box::pin(async move {
             let hash = api_key::hash(key.expose_secret());
-            let like = home.operator().api_keys_like(key.expose_secret()).await;
+            let like = home.api().api_keys_with(&[api_key::prefix(key.expose_secret())]).await;
             let found =
                 like.map_err(|error| error.to_string())?.into_iter().find(|key| key.hash() == Some(hash));
             let Some(found) = found.filter(|key| key.name.starts_with(KEY_OF)) else { return Ok(()) };

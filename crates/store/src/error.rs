@@ -193,11 +193,11 @@ impl Error {
         }
     }
 
-    /// Maps the result of an insert that requires an existing `owner` with room for one more row.
+    /// Maps the result of an insert that requires an existing `owner` with room for what is inserted.
     pub(crate) fn check_inserted(
         owner: &'static str,
         what: &'static str,
-        limit: u32,
+        limit: impl Into<i64>,
         owner_exists: bool,
         inserted: bool,
     ) -> Result<()> {

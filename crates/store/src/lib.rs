@@ -138,6 +138,7 @@ mod schedule;
 mod schema;
 pub mod session;
 mod settings;
+mod statement;
 mod tenant;
 mod timeline;
 
@@ -153,7 +154,6 @@ pub use settings::{Archiving, Fairness};
 pub use delivery::{
     fan_out, inbound_hook, outbox, owned_event, replay, task_push, webhook, webhook_delivery,
 };
-pub(crate) use knowledge::profile;
 pub use knowledge::{
     attachment, custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,
 };

@@ -19,7 +19,7 @@ use houston_protocol::knowledge::{
     NoteResponse, Sentence, UpdateFeedItem, UpdateNote,
 };
 use houston_protocol::owner::Owner as AgentableOwner;
-use houston_store::knowledge_item::{KnowledgeChange, KnowledgeItem, NewKnowledgeItem};
+use houston_store::knowledge_item::{KnowledgeChange, KnowledgeItem};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -238,32 +238,22 @@ async fn create<N: KnowledgeResource>(ctx: Ctx, owner: Owner, request: Creation<
     check(N::KIND.rules().form, title.as_deref(), Some(&content))?;
     owner.confirm(&ctx).await?;
     let (id, now): (Uuid, _) = (ctx.state.ids.beside(owner.id()), ctx.now());
-    let new = NewKnowledgeItem {
-        id,
-        kind: N::KIND,
-        owner: owner.id(),
-        author: None,
-        title: title.as_deref(),
-        content: &content,
-        untrusted: false,
-        created_at: Some(now),
-    };
     let item = KnowledgeItem {
         id,
         kind: N::KIND,
         owner: owner.id(),
         owner_kind: if let Owner::Agentable(path) = &owner { Some(path.kind.clone()) } else { None },
         run: None,
-        title: title.clone(),
-        content: content.clone(),
+        title,
+        content,
         untrusted: false,
         read_at: None,
         created_at: now,
         updated_at: now,
     };
-    let response = stored_body(&N::response(item));
+    let response = stored_body(&N::response(item.clone()));
     let key = key.as_ref().map(Key::as_stored);
-    let done = ctx.store().create_item(&new, (key, &response)).await?;
+    let done = ctx.store().create_item(&item, (key, &response)).await?;
     created(unless_key_reused(done)?, N::ITEM.trim_end_matches("/{id}"))
 }
 
@@ -337,12 +327,7 @@ impl ItemChange for UpdateFeedItem {
 
     fn change(&self) -> KnowledgeChange<'_> {
         let Self { title, content, read } = self;
-        KnowledgeChange {
-            title: title.as_deref(),
-            content: content.as_deref(),
-            read: *read,
-            ..KnowledgeChange::default()
-        }
+        KnowledgeChange { title: title.as_deref(), content: content.as_deref(), read: *read }
     }
 }
 

@@ -114,7 +114,7 @@ async fn look(name: &CellName, addresses: &CellAddresses, store: &Store) -> List
     let read = async {
         store.find_primary().await?;
         store.check_schema().await?;
-        Ok::<_, houston_store::Error>((store.count_users().await?, store.operator().list_workers().await?))
+        Ok::<_, houston_store::Error>((store.count_users().await?, store.api().list_workers().await?))
     };
     match read.await {
         Err(error) => away(error.to_string()),
@@ -404,7 +404,7 @@ async fn record_end(home: &Store, target: String, moved: &Result<(u64, Vec<Shard
 async fn check_workers(stores: &Cells<Store>, to: usize) -> Result<(), Failure> {
     let mut claiming = Vec::with_capacity(stores.count());
     for store in stores.iter() {
-        let workers = store.operator().list_workers().await?;
+        let workers = store.api().list_workers().await?;
         let processes =
             workers.into_iter().filter(RegisteredWorker::claims).map(|worker| (worker.host, worker.pid));
         claiming.push(processes.collect::<HashSet<_>>());

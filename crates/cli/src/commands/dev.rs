@@ -11,7 +11,7 @@ use houston_domain::id::{AgentableId, Ids, Shard, TenantId, UserId, parse_prefix
 use houston_domain::scope::Scope;
 use houston_store::Store;
 use houston_store::agentable::NewAgentable;
-use houston_store::api_key::ApiKey;
+use houston_store::api_key::{self, ApiKey};
 use houston_store::user::User;
 
 use super::{Context, DEFAULT_FOLDER, Failure, runtime};
@@ -216,9 +216,9 @@ fn new<'a>(
 async fn ensure_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), Failure> {
     let file = folder.join(KEY_FILE);
     if let Ok(saved) = saved_key(&file) {
-        let hash = houston_store::api_key::hash(&saved);
+        let (hash, prefix) = (api_key::hash(&saved), api_key::prefix(&saved));
         let is_it = |key: &ApiKey| key.secret_sha256 == hash && key.scopes.allow(Scope::Installation);
-        if store.operator().api_keys_like(&saved).await?.iter().any(is_it) {
+        if store.api().api_keys_with(&[prefix]).await?.iter().any(is_it) {
             return Ok(());
         }
     }

@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
 use crate::image;
-use crate::serving::{ServedBy, assign};
+use crate::serving::{self, ServedBy, ServingChange};
 
 /// Rows of one statement, which must finish within the statement time-out.
 const ROWS: usize = 500;
@@ -99,7 +99,8 @@ impl TenantStore<'_> {
             .ok_or(Error::NotFound { what: "user" })?;
             insert(tx, self.tenant, agentable, false).await?;
             if let Some(Origin { served_by, .. }) = origin {
-                assign(tx, self.tenant, agentable.id, *served_by).await?;
+                let change = ServingChange { served_by: Some(*served_by), tools: None };
+                serving::set(tx, self.tenant, agentable.id, &change).await?;
             }
             let (tenant, agentable_id, run) = (self.tenant, agentable.id, *run);
             let mut maker = Maker { connection: tx, tenant, agentable: agentable_id, run, conversation, ids };

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::event::EventPosition;
 use crate::event::position::present;
 use crate::handle::RunStore;
+use crate::statement::Statement as _;
 
 /// The name of the reader.
 const READER: &str = "webhooks";
@@ -122,9 +123,8 @@ impl NewDeliveries {
             now,
             again
         )
-        .execute(connection)
-        .await?;
-        Ok(())
+        .run(connection)
+        .await
     }
 
     /// Notes which agentables have open deliveries.
@@ -147,9 +147,8 @@ impl NewDeliveries {
             &tenants,
             now
         )
-        .execute(connection)
-        .await?;
-        Ok(())
+        .run(connection)
+        .await
     }
 }
 
@@ -193,10 +192,8 @@ impl RunStore {
             "-- store::fan_out::take
             select position from houston.readers where name = $1 for no key update skip locked",
             READER
-        )
-        .fetch_optional(&mut *tx)
-        .await?;
-        let Some(position) = position else { return Ok(FannedOut::Idle) };
+        );
+        let Some(position) = position.fetch_optional(&mut *tx).await? else { return Ok(FannedOut::Idle) };
         let subscriptions = subscriptions(&mut tx).await?;
         if subscriptions.is_empty() {
             sqlx::query!("-- store::fan_out::end\ndelete from houston.readers where name = $1", READER)
@@ -246,9 +243,8 @@ async fn move_to(connection: &mut PgConnection, position: &EventPosition) -> Res
         READER,
         position.to_string()
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// The webhooks that are switched on, by tenant.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{ApiStore, TenantStore};
+use crate::statement::Statement as _;
 use crate::system_message::{Delivery, NewSystemMessage, deliver, lock};
 
 /// An inbound hook, with its secrets, which are sealed.
@@ -103,13 +104,9 @@ impl TenantStore<'_> {
         )
         .fetch_optional(&mut *tx)
         .await?;
-        match has_room {
-            None => return Err(Error::NotFound { what: "agentable" }),
-            Some(false) => {
-                return Err(Error::Full { what: "inbound hooks of an agentable", limit: MAX_INBOUND_HOOKS });
-            }
-            Some(true) => {}
-        }
+        let (is_there, has_room) = (has_room.is_some(), has_room == Some(true));
+        let what = "inbound hooks of an agentable";
+        Error::check_inserted("agentable", what, MAX_INBOUND_HOOKS, is_there, has_room)?;
         sqlx::query!(
             "-- store::inbound_hook::create
             insert into houston.inbound_hooks (id, tenant_id, agentable_id, name, instructions, sealed, created_at)
@@ -158,7 +155,7 @@ impl TenantStore<'_> {
         sealed: &[u8],
         old_until: DateTime<Utc>,
     ) -> Result<()> {
-        let rotated = sqlx::query!(
+        sqlx::query!(
             "-- store::inbound_hook::rotate
             update houston.inbound_hooks set old_sealed = sealed, old_until = $4, sealed = $3
              where tenant_id = $1 and id = $2",
@@ -167,23 +164,21 @@ impl TenantStore<'_> {
             sealed,
             old_until
         )
-        .execute(&self.pool)
-        .await?;
-        if rotated.rows_affected() == 0 { Err(NOT_FOUND) } else { Ok(()) }
+        .run_or(&self.pool, NOT_FOUND)
+        .await
     }
 
     /// Deletes an inbound hook.
     pub async fn delete_inbound_hook(self, id: InboundHookId) -> Result<()> {
-        let deleted = sqlx::query!(
+        sqlx::query!(
             "-- store::inbound_hook::delete
             with received as (delete from houston.inbound_messages where tenant_id = $1 and hook_id = $2)
             delete from houston.inbound_hooks where tenant_id = $1 and id = $2",
             self.tenant.0,
             id.0
         )
-        .execute(&self.pool)
-        .await?;
-        if deleted.rows_affected() == 0 { Err(NOT_FOUND) } else { Ok(()) }
+        .run_or(&self.pool, NOT_FOUND)
+        .await
     }
 
     /// Posts what was received as a system message, unless the same id was received before. Returns the message, and the

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::event::position::page_since;
 use crate::event::{EventPosition, only};
 use crate::handle::{ApiStore, Shared, TenantStore};
+use crate::statement::uuids;
 
 /// An event and whose it is.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,8 +107,7 @@ impl ApiStore {
         limit: i64,
         tenants: &[TenantId],
     ) -> Result<OwnedPage> {
-        let tenants: Vec<Uuid> = tenants.iter().map(|tenant| tenant.0).collect();
-        self.owned_events_since(position, limit, &tenants).await
+        self.owned_events_since(position, limit, &uuids(tenants)).await
     }
 }
 

@@ -12,6 +12,7 @@ use crate::bound;
 use crate::error::{Error, Result};
 use crate::event::batch::{self, StreamRead};
 use crate::handle::TenantStore;
+use crate::statement::Statement as _;
 
 /// Where updates of a task are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,7 +190,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the run has none with this id.
     pub async fn delete_task_push(self, run: RunId, push_id: &str) -> Result<()> {
-        let deleted = sqlx::query!(
+        sqlx::query!(
             "-- store::task_push::delete
             delete from houston.webhooks w using houston.runs r
              where r.tenant_id = $1 and r.id = $2
@@ -198,9 +199,8 @@ impl TenantStore<'_> {
             run.0,
             push_id
         )
-        .execute(&self.pool)
-        .await?;
-        if deleted.rows_affected() == 0 { Err(NOT_FOUND) } else { Ok(()) }
+        .run_or(&self.pool, NOT_FOUND)
+        .await
     }
 }
 
@@ -227,7 +227,6 @@ pub(crate) async fn close(connection: &mut PgConnection, webhook: Uuid) -> Resul
            and not exists (select from houston.open_deliveries o where o.webhook_id = w.id)",
         webhook
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }

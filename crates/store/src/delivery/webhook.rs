@@ -13,6 +13,7 @@ use super::fan_out::ensure_reader;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
+use crate::statement::Statement as _;
 
 /// A webhook to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -83,7 +84,7 @@ impl TenantStore<'_> {
         bound::lock(&mut tx, "webhooks", self.tenant.0).await?;
         ensure_reader(&mut tx).await?;
         // By the clock of the database, by which events have their times.
-        let row = query_webhooks!(
+        let created = query_webhooks!(
             "-- store::webhook::create
             insert into houston.webhooks (id, tenant_id, url, description, topics, user_id, kind, agentable_id, sealed,
                                           created_at, updated_at)
@@ -103,9 +104,8 @@ impl TenantStore<'_> {
             MAX_WEBHOOKS
         )
         .fetch_optional(&mut *tx)
-        .await?;
-        let full = Error::Full { what: "webhooks of a tenant", limit: MAX_WEBHOOKS };
-        let created = row.ok_or(full)?;
+        .await?
+        .ok_or(Error::Full { what: "webhooks of a tenant", limit: MAX_WEBHOOKS })?;
         tx.commit().await?;
         Ok(created)
     }
@@ -144,7 +144,7 @@ impl TenantStore<'_> {
         if change.enabled == Some(true) {
             ensure_reader(&mut tx).await?;
         }
-        let row = query_webhooks!(
+        let changed = query_webhooks!(
             "-- store::webhook::change
             update houston.webhooks
                set url = coalesce($3, url), description = coalesce($4, description), topics = coalesce($5, topics),
@@ -162,8 +162,8 @@ impl TenantStore<'_> {
             now
         )
         .fetch_optional(&mut *tx)
-        .await?;
-        let changed = row.ok_or(NOT_FOUND)?;
+        .await?
+        .ok_or(NOT_FOUND)?;
         tx.commit().await?;
         Ok(changed)
     }
@@ -193,15 +193,14 @@ impl TenantStore<'_> {
 
     /// Deletes a webhook with its deliveries.
     pub async fn delete_webhook(self, id: WebhookId) -> Result<()> {
-        let deleted = sqlx::query!(
+        sqlx::query!(
             "-- store::webhook::delete
             delete from houston.webhooks where tenant_id = $1 and id = $2 and run_id is null",
             self.tenant.0,
             id.0
         )
-        .execute(&self.pool)
-        .await?;
-        if deleted.rows_affected() == 0 { Err(NOT_FOUND) } else { Ok(()) }
+        .run_or(&self.pool, NOT_FOUND)
+        .await
     }
 
     /// Whether the tenant has this user, or agentable, in this cell: what a webhook may be restricted to.
@@ -269,9 +268,8 @@ pub(crate) async fn switch_off(
         because,
         now
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Makes the webhooks of a tenant those of the home. What a worker here has switched off stays off until it is changed.

@@ -7,6 +7,7 @@ pub use houston_domain::webhook::Delivery;
 
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::statement::Statement as _;
 
 impl TenantStore<'_> {
     /// Deliveries of a webhook, the newest first, with an id below `before` if given; with `state`, those in this state.
@@ -70,7 +71,7 @@ impl TenantStore<'_> {
         )
         .execute(&mut *tx)
         .await?;
-        let again = sqlx::query!(
+        sqlx::query!(
             "-- store::webhook_delivery::again
             update houston.deliveries set state = 'pending', attempts = 0, created_at = $4
              where tenant_id = $1 and webhook_id = $2 and id = $3",
@@ -79,11 +80,8 @@ impl TenantStore<'_> {
             id.0,
             now
         )
-        .execute(&mut *tx)
+        .run_or(&mut *tx, Error::NotFound { what: "delivery" })
         .await?;
-        if again.rows_affected() == 0 {
-            return Err(Error::NotFound { what: "delivery" });
-        }
         tx.commit().await?;
         Ok(())
     }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
+use crate::statement::{Statement as _, uuids};
 
 /// Bytes of a part: what is in memory of a file that is read.
 pub const PART_BYTES: usize = 2 << 20;
@@ -99,22 +100,19 @@ impl TenantStore<'_> {
             self.tenant.0,
             id.0
         )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "attachment" })?;
-        Ok(attachment!(row))
+        .map(|row| attachment!(row));
+        row.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "attachment" })
     }
 
     /// Those of these files that the user has.
     pub async fn attachments(self, user: UserId, ids: &[AttachmentId]) -> Result<Vec<StoredAttachment>> {
-        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         let rows = sqlx::query!(
             "-- store::attachment::list
             select id, user_id, name, media_type, bytes, width, height, object_id, pdf_text, pdf_text_cut, created_at
               from houston.attachments where tenant_id = $1 and user_id = $2 and id = any ($3)",
             self.tenant.0,
             user.0,
-            &ids
+            &uuids(ids)
         )
         .map(|row| attachment!(row));
         Ok(rows.fetch_all(&self.pool).await?)
@@ -130,9 +128,8 @@ impl TenantStore<'_> {
             text,
             is_cut
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Deletes a file of the tenant. Texts that refer to it stay.
@@ -153,14 +150,7 @@ impl TenantStore<'_> {
         .await?;
         if row.found { Ok(()) } else { Err(Error::NotFound { what: "attachment" }) }
     }
-}
 
-/// The key of an object.
-fn key(tenant: Uuid, object: Uuid) -> String {
-    format!("{tenant}/{object}")
-}
-
-impl TenantStore<'_> {
     /// Stores a file of a user. One that the user has posted before is not stored again, and has the new name.
     ///
     /// # Errors
@@ -197,7 +187,22 @@ impl TenantStore<'_> {
             // Another request has stored it meanwhile: its object will be dropped.
             (false, _) => {}
             (true, Some(object)) => keep_object(&mut tx, self.tenant, object).await?,
-            (true, None) => insert_parts(&mut tx, self.tenant, new).await?,
+            (true, None) => {
+                for (nth, part) in new.data.chunks(PART_BYTES).enumerate() {
+                    sqlx::query!(
+                        "-- store::attachment::bytes::insert_part
+                        insert into houston.attachment_parts (attachment_id, nth, tenant_id, user_id, data)
+                        values ($1, $2, $3, $4, $5)",
+                        new.id.0,
+                        i32::try_from(nth).unwrap_or(i32::MAX),
+                        self.tenant.0,
+                        new.user.0,
+                        part
+                    )
+                    .execute(&mut *tx)
+                    .await?;
+                }
+            }
         }
         tx.commit().await?;
         self.attachment(new.id).await
@@ -242,11 +247,8 @@ impl TenantStore<'_> {
         )
         .fetch_one(&self.pool)
         .await?;
-        match (row.is_there, row.fits) {
-            (false, _) => Err(Error::NotFound { what: "user" }),
-            (true, false) => Err(Error::Full { what: "bytes of files of a user", limit: max_bytes }),
-            (true, true) => Ok(()),
-        }
+        let has_room = row.is_there && row.fits;
+        Error::check_inserted("user", "bytes of files of a user", max_bytes, row.is_there, has_room)
     }
 
     /// Gives a file that is stored the name of the new one; whether there is one.
@@ -258,11 +260,49 @@ impl TenantStore<'_> {
             new.user.0,
             new.id.0,
             new.name
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(renamed.rows_affected() > 0)
+        );
+        Ok(renamed.execute(&self.pool).await?.rows_affected() > 0)
     }
+
+    /// Lets an agentable use files of its user. Those that the user does not have are left out.
+    pub async fn use_attachments(
+        self,
+        agentable: AgentableId,
+        ids: &[AttachmentId],
+    ) -> Result<Vec<UsedAttachment>> {
+        let rows = sqlx::query!(
+            r#"-- store::attachment::uses::add
+            with a as materialized (
+                select a.id, a.user_id from houston.agentables a where a.tenant_id = $1 and a.id = $2 for key share),
+            found as materialized (
+                select f.id, f.name, f.media_type from a
+                  join houston.attachments f on f.user_id = a.user_id
+                 where f.tenant_id = $1 and f.id = any ($3) for key share of f),
+            uses as (
+                insert into houston.attachment_uses (agentable_id, attachment_id, tenant_id)
+                select a.id, f.id, $1 from found f cross join a on conflict do nothing)
+            select a.id as agentable, f.id as "id?", f.name as "name?", f.media_type as "media_type?"
+              from a left join found f on true"#,
+            self.tenant.0,
+            agentable.0,
+            &uuids(ids)
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        if rows.is_empty() {
+            return Err(Error::NotFound { what: "agentable" });
+        }
+        let used = rows.into_iter().filter_map(|row| {
+            let kind = AttachmentType::of_media_type(&row.media_type?)?;
+            Some(UsedAttachment { id: AttachmentId(row.id?), name: row.name?, kind })
+        });
+        Ok(used.collect())
+    }
+}
+
+/// The key of an object.
+fn key(tenant: Uuid, object: Uuid) -> String {
+    format!("{tenant}/{object}")
 }
 
 /// Inserts the row of a file; whether there was none. A user who was erased meanwhile has none.
@@ -296,39 +336,16 @@ async fn insert(
     if row.is_there { Ok(row.is_new) } else { Err(Error::NotFound { what: "user" }) }
 }
 
-async fn insert_parts(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    new: &NewAttachment<'_>,
-) -> Result<()> {
-    for (nth, part) in new.data.chunks(PART_BYTES).enumerate() {
-        sqlx::query!(
-            "-- store::attachment::bytes::insert_part
-            insert into houston.attachment_parts (attachment_id, nth, tenant_id, user_id, data)
-            values ($1, $2, $3, $4, $5)",
-            new.id.0,
-            i32::try_from(nth).unwrap_or(i32::MAX),
-            tenant.0,
-            new.user.0,
-            part
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
-    Ok(())
-}
-
 /// Keeps an object that was announced. One whose upload took so long that it was dropped meanwhile is not there any more.
 async fn keep_object(connection: &mut PgConnection, tenant: TenantId, object: Uuid) -> Result<()> {
-    let kept = sqlx::query!(
+    sqlx::query!(
         "-- store::attachment::bytes::keep
         update houston.attachment_objects set drop_at = null where tenant_id = $1 and id = $2",
         tenant.0,
         object
     )
-    .execute(connection)
-    .await?;
-    if kept.rows_affected() == 0 { Err(Error::Busy { what: "attachment".to_owned() }) } else { Ok(()) }
+    .run_or(connection, Error::Busy { what: "attachment".to_owned() })
+    .await
 }
 
 /// What a call has deleted.
@@ -395,42 +412,4 @@ pub struct UsedAttachment {
     pub name: String,
     /// What it is.
     pub kind: AttachmentType,
-}
-
-impl TenantStore<'_> {
-    /// Lets an agentable use files of its user. Those that the user does not have are left out.
-    pub async fn use_attachments(
-        self,
-        agentable: AgentableId,
-        ids: &[AttachmentId],
-    ) -> Result<Vec<UsedAttachment>> {
-        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
-        let rows = sqlx::query!(
-            r#"-- store::attachment::uses::add
-            with a as materialized (
-                select a.id, a.user_id from houston.agentables a where a.tenant_id = $1 and a.id = $2 for key share),
-            found as materialized (
-                select f.id, f.name, f.media_type from a
-                  join houston.attachments f on f.user_id = a.user_id
-                 where f.tenant_id = $1 and f.id = any ($3) for key share of f),
-            uses as (
-                insert into houston.attachment_uses (agentable_id, attachment_id, tenant_id)
-                select a.id, f.id, $1 from found f cross join a on conflict do nothing)
-            select a.id as agentable, f.id as "id?", f.name as "name?", f.media_type as "media_type?"
-              from a left join found f on true"#,
-            self.tenant.0,
-            agentable.0,
-            &ids
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        if rows.is_empty() {
-            return Err(Error::NotFound { what: "agentable" });
-        }
-        let used = rows.into_iter().filter_map(|row| {
-            let kind = AttachmentType::of_media_type(&row.media_type?)?;
-            Some(UsedAttachment { id: AttachmentId(row.id?), name: row.name?, kind })
-        });
-        Ok(used.collect())
-    }
 }

@@ -4,14 +4,15 @@
 
 use chrono::{DateTime, Utc};
 pub use houston_domain::custom_table::CustomRecord;
-use houston_domain::custom_table::{Aggregate, Condition, MAX_GROUPS, Order, TableLimits};
-use houston_domain::id::{RecordId, TableId, TenantId};
+use houston_domain::custom_table::{Aggregate, Condition, MAX_GROUPS, Order};
+use houston_domain::id::{RecordId, TableId};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::custom_table::{self, CustomTable};
+use super::Knowledge;
+use crate::custom_table::CustomTable;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
@@ -35,179 +36,294 @@ fn bytes(record: &Map<String, Value>) -> i32 {
     i32::try_from(bytes).unwrap_or(i32::MAX)
 }
 
-/// Adds records to a table, in the order given.
-///
-/// # Errors
-/// [`Error::TooLarge`] when a record is too long or all together are, [`Error::Full`] when there would be too many,
-/// [`Error::NotFound`] when the table was deleted meanwhile. Then nothing was written, and the transaction goes on.
-pub(crate) async fn insert(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    table: &CustomTable,
-    new: &[RecordData],
-    (untrusted, created_at): (bool, Option<DateTime<Utc>>),
-    limits: &TableLimits,
-) -> Result<()> {
-    let ids: Vec<Uuid> = new.iter().map(|record| record.id.0).collect();
-    let values: Vec<Value> = new.iter().map(|record| Value::Object(record.data.clone())).collect();
-    let lengths: Vec<i32> = new.iter().map(|record| bytes(&record.data)).collect();
-    if lengths.iter().any(|length| i64::from(*length) > i64::from(limits.max_record_bytes)) {
-        return Err(too_large("record", limits.max_record_bytes));
-    }
-    let all = lengths.iter().copied().map(i64::from).sum::<i64>();
-    let done = sqlx::query!(
-        r#"-- store::custom_record::insert
-        with counted as (
-            update houston.custom_tables t set records = t.records + cardinality($3::uuid[]), bytes = t.bytes + $6
-             where t.tenant_id = $1 and t.id = $2 and t.records + cardinality($3::uuid[]) <= $8 and t.bytes + $6 <= $9
-               and exists (select from houston.users u where u.id = t.user_id and u.tenant_id = $1)
-            returning t.tenant_id, t.user_id, t.id),
-        made as (
-            insert into houston.custom_records (id, tenant_id, user_id, table_id, data, bytes, untrusted, created_at,
-                                                updated_at)
-            select v.id, c.tenant_id, c.user_id, c.id, v.data, v.bytes, $7,
-                   coalesce($10, statement_timestamp()), coalesce($10, statement_timestamp())
-              from counted c, unnest($3::uuid[], $4::jsonb[], $5::integer[]) as v (id, data, bytes)
-            returning 1)
-        select (select count(*) from made) as "made!",
-               (select t.records from houston.custom_tables t where t.tenant_id = $1 and t.id = $2) as records"#,
-        tenant.0,
-        table.id.0,
-        &ids,
-        &values,
-        &lengths,
-        all,
-        untrusted,
-        i32::try_from(limits.max_records).unwrap_or(i32::MAX),
-        i64::from(limits.max_bytes),
-        created_at
-    )
-    .fetch_one(connection)
-    .await?;
-    let more = i64::try_from(new.len()).unwrap_or(i64::MAX);
-    match done.records {
-        _ if done.made == more => Ok(()),
-        None => Err(Error::NotFound { what: "table" }),
-        Some(records) if i64::from(records) + more > i64::from(limits.max_records) => {
-            Err(Error::Full { what: "records of a table", limit: limits.max_records.into() })
+impl Knowledge<'_> {
+    /// Adds records to a table, in the order given.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when a record is too long or all together are, [`Error::Full`] when there would be too many,
+    /// [`Error::NotFound`] when the table was deleted meanwhile. Then nothing was written, and the transaction goes on.
+    pub(crate) async fn add_records(
+        &mut self,
+        table: &CustomTable,
+        new: &[RecordData],
+        created_at: Option<DateTime<Utc>>,
+    ) -> Result<()> {
+        let limits = self.limits.tables;
+        let ids: Vec<Uuid> = new.iter().map(|record| record.id.0).collect();
+        let values: Vec<Value> = new.iter().map(|record| Value::Object(record.data.clone())).collect();
+        let lengths: Vec<i32> = new.iter().map(|record| bytes(&record.data)).collect();
+        if lengths.iter().any(|length| i64::from(*length) > i64::from(limits.max_record_bytes)) {
+            return Err(too_large("record", limits.max_record_bytes));
         }
-        Some(_) => Err(too_large("table", limits.max_bytes)),
+        let all = lengths.iter().copied().map(i64::from).sum::<i64>();
+        let done = sqlx::query!(
+            r#"-- store::custom_record::insert
+            with counted as (
+                update houston.custom_tables t set records = t.records + cardinality($3::uuid[]), bytes = t.bytes + $6
+                 where t.tenant_id = $1 and t.id = $2 and t.records + cardinality($3::uuid[]) <= $8 and t.bytes + $6 <= $9
+                   and exists (select from houston.users u where u.id = t.user_id and u.tenant_id = $1)
+                returning t.tenant_id, t.user_id, t.id),
+            made as (
+                insert into houston.custom_records (id, tenant_id, user_id, table_id, data, bytes, untrusted, created_at,
+                                                    updated_at)
+                select v.id, c.tenant_id, c.user_id, c.id, v.data, v.bytes, $7,
+                       coalesce($10, statement_timestamp()), coalesce($10, statement_timestamp())
+                  from counted c, unnest($3::uuid[], $4::jsonb[], $5::integer[]) as v (id, data, bytes)
+                returning 1)
+            select (select count(*) from made) as "made!",
+                   (select t.records from houston.custom_tables t where t.tenant_id = $1 and t.id = $2) as records"#,
+            self.tenant.0,
+            table.id.0,
+            &ids,
+            &values,
+            &lengths,
+            all,
+            self.untrusted,
+            i32::try_from(limits.max_records).unwrap_or(i32::MAX),
+            i64::from(limits.max_bytes),
+            created_at
+        )
+        .fetch_one(&mut *self.connection)
+        .await?;
+        let more = i64::try_from(new.len()).unwrap_or(i64::MAX);
+        match done.records {
+            _ if done.made == more => Ok(()),
+            None => Err(Error::NotFound { what: "table" }),
+            Some(records) if i64::from(records) + more > i64::from(limits.max_records) => {
+                Err(Error::Full { what: "records of a table", limit: limits.max_records.into() })
+            }
+            Some(_) => Err(too_large("table", limits.max_bytes)),
+        }
+    }
+
+    /// A record of the tenant.
+    pub(crate) async fn record(&mut self, id: RecordId) -> Result<Option<CustomRecord>> {
+        let row = sqlx::query!(
+            r#"-- store::custom_record::find
+            select r.id, r.table_id, r.data as "data: Json<Map<String, Value>>", r.untrusted, r.created_at, r.updated_at
+              from houston.custom_records r join houston.users u on u.id = r.user_id
+             -- A user who is being erased has no tenant any more.
+             where r.tenant_id = $1 and u.tenant_id = $1 and r.id = $2"#,
+            self.tenant.0,
+            id.0
+        )
+        .map(|row| CustomRecord {
+            id: RecordId(row.id),
+            table: TableId(row.table_id),
+            data: data(row.data),
+            untrusted: row.untrusted,
+            created_at: row.created_at.into(),
+            updated_at: row.updated_at.into(),
+        });
+        Ok(row.fetch_optional(&mut *self.connection).await?)
+    }
+
+    /// Changes values of a record; null removes one. `None`: the table has no such record.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when the record or its table would be too long. Then nothing was written, and the transaction goes on.
+    pub(crate) async fn change_record(
+        &mut self,
+        table: &CustomTable,
+        id: RecordId,
+        changes: &Map<String, Value>,
+    ) -> Result<Option<CustomRecord>> {
+        let limits = self.limits.tables;
+        let removed: Vec<String> =
+            changes.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone()).collect();
+        let set: Map<String, Value> = changes
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        let row = sqlx::query!(
+            r#"-- store::custom_record::change
+            with before as materialized (
+                select r.id, r.bytes, (r.data - $5::text[]) || $6 as data from houston.custom_records r
+                 where r.tenant_id = $1 and r.user_id = $2 and r.table_id = $3 and r.id = $4 for no key update),
+            counted as (
+                update houston.custom_tables t set bytes = t.bytes + octet_length(b.data::text) - b.bytes from before b
+                 where t.tenant_id = $1 and t.id = $3 and octet_length(b.data::text) <= $8
+                   and (octet_length(b.data::text) <= b.bytes or t.bytes + octet_length(b.data::text) - b.bytes <= $9)
+                returning t.id),
+            changed as (
+                update houston.custom_records r
+                   set data = b.data, bytes = octet_length(b.data::text), untrusted = r.untrusted or $7,
+                       updated_at = statement_timestamp()
+                  from before b, counted c where r.tenant_id = $1 and r.id = b.id
+                returning r.id, r.data, r.untrusted, r.created_at, r.updated_at)
+            select exists (select from before) as "found!", n.id as "id?", n.data as "data?: Json<Map<String, Value>>",
+                   n.untrusted as "untrusted?", n.created_at as "created_at?", n.updated_at as "updated_at?"
+              from (select 1) as one left join changed n on true"#,
+            self.tenant.0,
+            table.user.0,
+            table.id.0,
+            id.0,
+            &removed,
+            Value::Object(set),
+            self.untrusted,
+            i32::try_from(limits.max_record_bytes).unwrap_or(i32::MAX),
+            i64::from(limits.max_bytes)
+        )
+        .fetch_one(&mut *self.connection)
+        .await?;
+        if !row.found {
+            return Ok(None);
+        }
+        let (Some(changed), Some(created_at), Some(updated_at)) = (row.data, row.created_at, row.updated_at)
+        else {
+            return Err(too_large("record", limits.max_record_bytes));
+        };
+        let (data, untrusted) = (data(changed), row.untrusted.unwrap_or_default());
+        let (created_at, updated_at) = (created_at.into(), updated_at.into());
+        Ok(Some(CustomRecord { id, table: table.id, data, untrusted, created_at, updated_at }))
+    }
+
+    /// Deletes a record of a table. Returns whether it existed.
+    pub(crate) async fn delete_record(&mut self, table: &CustomTable, id: RecordId) -> Result<bool> {
+        let done = sqlx::query_scalar!(
+            r#"-- store::custom_record::delete
+            with gone as (
+                delete from houston.custom_records
+                 where tenant_id = $1 and user_id = $2 and table_id = $3 and id = $4 returning bytes),
+            counted as (
+                update houston.custom_tables t set records = t.records - 1, bytes = t.bytes - g.bytes from gone g
+                 where t.tenant_id = $1 and t.id = $3)
+            select exists (select from gone) as "gone!""#,
+            self.tenant.0,
+            table.user.0,
+            table.id.0,
+            id.0
+        );
+        Ok(done.fetch_one(&mut *self.connection).await?)
+    }
+
+    /// The ids of the records of a table that match; `None`: all do. Reads the records of the table once.
+    async fn matching_records(
+        &mut self,
+        table: &CustomTable,
+        filter: &RecordFilter,
+    ) -> Result<Option<Vec<Uuid>>> {
+        if *filter == RecordFilter::default() {
+            return Ok(None);
+        }
+        let fields: Vec<&str> = filter.conditions.iter().map(|one| one.field.as_str()).collect();
+        let tests: Vec<&str> = filter.conditions.iter().map(|one| one.test.as_str()).collect();
+        let values: Vec<Value> = filter.conditions.iter().map(|one| one.value.clone()).collect();
+        let ids = sqlx::query_scalar!(
+            "-- store::custom_record::search::matching
+            with read as (
+                select id, data from houston.custom_records
+                 where tenant_id = $1 and user_id = $2 and table_id = $3 order by id limit $4)
+            select id from read r
+             where not exists (
+                    select from unnest($5::text[], $6::text[], $7::jsonb[]) as c (field, test, value)
+                     where not coalesce(case c.test
+                        when 'eq' then r.data -> c.field = c.value
+                        when 'ne' then r.data -> c.field is distinct from c.value
+                        when 'lt' then r.data -> c.field < c.value
+                        when 'lte' then r.data -> c.field <= c.value
+                        when 'gt' then r.data -> c.field > c.value
+                        when 'gte' then r.data -> c.field >= c.value
+                        when 'in' then c.value @> (r.data -> c.field)
+                        when 'empty' then (r.data -> c.field is null) = (c.value = 'true')
+                        when 'contains' then case jsonb_typeof(r.data -> c.field)
+                            when 'array' then r.data -> c.field @> c.value
+                            else position(lower(c.value #>> '{}') in lower(r.data ->> c.field)) > 0 end
+                     end, false))
+               and ($8::text is null or exists (
+                    select from jsonb_each_text(r.data) as v where position(lower($8) in lower(v.value)) > 0))",
+            self.tenant.0,
+            table.user.0,
+            table.id.0,
+            i64::from(self.limits.tables.max_records),
+            &fields as _,
+            &tests as _,
+            &values,
+            filter.text
+        );
+        Ok(Some(ids.fetch_all(&mut *self.connection).await?))
+    }
+
+    /// Records of a table that match, and how many there are in all.
+    pub(crate) async fn search_records(
+        &mut self,
+        table: &CustomTable,
+        search: &RecordSearch,
+    ) -> Result<(Vec<CustomRecord>, i64)> {
+        let ids = self.matching_records(table, &search.filter).await?;
+        let rows = sqlx::query!(
+            r#"-- store::custom_record::search::search
+            select id, data as "data: Json<Map<String, Value>>", untrusted, created_at, updated_at,
+                   count(*) over () as "all!"
+              from (select id, data, untrusted, created_at, updated_at from houston.custom_records
+                     where tenant_id = $1 and user_id = $2 and table_id = $3 and ($4::uuid[] is null or id = any ($4))
+                     order by id limit $5) as r
+             order by case when not $7 then data -> $6 end, case when $7 then data -> $6 end desc nulls last,
+                      case when $7 and $6::text is null then id end desc, id
+             offset $8 limit $9"#,
+            self.tenant.0,
+            table.user.0,
+            table.id.0,
+            ids.as_deref(),
+            i64::from(self.limits.tables.max_records),
+            search.order.field,
+            search.order.descending,
+            search.offset,
+            search.limit
+        )
+        .fetch_all(&mut *self.connection)
+        .await?;
+        let all = rows.first().map_or(0, |row| row.all);
+        let records = rows.into_iter().map(|row| CustomRecord {
+            id: RecordId(row.id),
+            table: table.id,
+            data: data(row.data),
+            untrusted: row.untrusted,
+            created_at: row.created_at.into(),
+            updated_at: row.updated_at.into(),
+        });
+        Ok((records.collect(), all))
+    }
+
+    /// Numbers over the records that match: one group, or one for each value, at most one more than [`MAX_GROUPS`].
+    pub(crate) async fn aggregate_records(
+        &mut self,
+        table: &CustomTable,
+        filter: &RecordFilter,
+        aggregate: &Aggregate,
+    ) -> Result<Vec<Group>> {
+        let ids = self.matching_records(table, filter).await?;
+        let groups = sqlx::query_as!(
+            Group,
+            r#"-- store::custom_record::search::aggregate
+            with read as (
+                select untrusted, data -> $6 as value, data -> $7 as in_group,
+                       case when jsonb_typeof(data -> $6) = 'number' then (data -> $6)::numeric end as number
+                  from (select untrusted, data from houston.custom_records
+                         where tenant_id = $1 and user_id = $2 and table_id = $3 and ($4::uuid[] is null or id = any ($4))
+                         order by id limit $5) as r)
+            select in_group as value, count(*) filter (where $6::text is null or value is not null) as "count!",
+                   sum(number)::text as sum, trim_scale(round(avg(number), 10))::text as avg,
+                   (array_agg(value order by value) filter (where value is not null))[1] as min,
+                   (array_agg(value order by value desc) filter (where value is not null))[1] as max,
+                   bool_or(untrusted) as "untrusted!"
+              from read group by in_group order by in_group nulls last limit $8"#,
+            self.tenant.0,
+            table.user.0,
+            table.id.0,
+            ids.as_deref(),
+            i64::from(self.limits.tables.max_records),
+            aggregate.field,
+            aggregate.group_by,
+            i64::try_from(MAX_GROUPS).unwrap_or(i64::MAX - 1) + 1
+        );
+        Ok(groups.fetch_all(&mut *self.connection).await?)
     }
 }
 
 fn too_large(what: &'static str, limit: u32) -> Error {
     Error::TooLarge { what, limit: usize::try_from(limit).unwrap_or(usize::MAX) }
-}
-
-/// A record of the tenant.
-pub(crate) async fn find(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    id: RecordId,
-) -> Result<Option<CustomRecord>> {
-    let row = sqlx::query!(
-        r#"-- store::custom_record::find
-        select r.id, r.table_id, r.data as "data: Json<Map<String, Value>>", r.untrusted, r.created_at, r.updated_at
-          from houston.custom_records r join houston.users u on u.id = r.user_id
-         -- A user who is being erased has no tenant any more.
-         where r.tenant_id = $1 and u.tenant_id = $1 and r.id = $2"#,
-        tenant.0,
-        id.0
-    )
-    .map(|row| CustomRecord {
-        id: RecordId(row.id),
-        table: TableId(row.table_id),
-        data: data(row.data),
-        untrusted: row.untrusted,
-        created_at: row.created_at.into(),
-        updated_at: row.updated_at.into(),
-    });
-    Ok(row.fetch_optional(connection).await?)
-}
-
-/// Changes values of a record; null removes one. `None`: the table has no such record.
-///
-/// # Errors
-/// [`Error::TooLarge`] when the record or its table would be too long. Then nothing was written, and the transaction goes on.
-pub(crate) async fn change(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    (table, id): (&CustomTable, RecordId),
-    changes: &Map<String, Value>,
-    untrusted: bool,
-    limits: &TableLimits,
-) -> Result<Option<CustomRecord>> {
-    let removed: Vec<String> =
-        changes.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone()).collect();
-    let set: Map<String, Value> =
-        changes.iter().filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect();
-    let row = sqlx::query!(
-        r#"-- store::custom_record::change
-        with before as materialized (
-            select r.id, r.bytes, (r.data - $5::text[]) || $6 as data from houston.custom_records r
-             where r.tenant_id = $1 and r.user_id = $2 and r.table_id = $3 and r.id = $4 for no key update),
-        counted as (
-            update houston.custom_tables t set bytes = t.bytes + octet_length(b.data::text) - b.bytes from before b
-             where t.tenant_id = $1 and t.id = $3 and octet_length(b.data::text) <= $8
-               and (octet_length(b.data::text) <= b.bytes or t.bytes + octet_length(b.data::text) - b.bytes <= $9)
-            returning t.id),
-        changed as (
-            update houston.custom_records r
-               set data = b.data, bytes = octet_length(b.data::text), untrusted = r.untrusted or $7,
-                   updated_at = statement_timestamp()
-              from before b, counted c where r.tenant_id = $1 and r.id = b.id
-            returning r.id, r.data, r.untrusted, r.created_at, r.updated_at)
-        select exists (select from before) as "found!", n.id as "id?", n.data as "data?: Json<Map<String, Value>>",
-               n.untrusted as "untrusted?", n.created_at as "created_at?", n.updated_at as "updated_at?"
-          from (select 1) as one left join changed n on true"#,
-        tenant.0,
-        table.user.0,
-        table.id.0,
-        id.0,
-        &removed,
-        Value::Object(set),
-        untrusted,
-        i32::try_from(limits.max_record_bytes).unwrap_or(i32::MAX),
-        i64::from(limits.max_bytes)
-    )
-    .fetch_one(connection)
-    .await?;
-    if !row.found {
-        return Ok(None);
-    }
-    let (Some(changed), Some(created_at), Some(updated_at)) = (row.data, row.created_at, row.updated_at)
-    else {
-        return Err(too_large("record", limits.max_record_bytes));
-    };
-    let (data, untrusted) = (data(changed), row.untrusted.unwrap_or_default());
-    let (created_at, updated_at) = (created_at.into(), updated_at.into());
-    Ok(Some(CustomRecord { id, table: table.id, data, untrusted, created_at, updated_at }))
-}
-
-/// Deletes a record of a table. Returns whether it existed.
-pub(crate) async fn delete(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    table: &CustomTable,
-    id: RecordId,
-) -> Result<bool> {
-    let done = sqlx::query_scalar!(
-        r#"-- store::custom_record::delete
-        with gone as (
-            delete from houston.custom_records
-             where tenant_id = $1 and user_id = $2 and table_id = $3 and id = $4 returning bytes),
-        counted as (
-            update houston.custom_tables t set records = t.records - 1, bytes = t.bytes - g.bytes from gone g
-             where t.tenant_id = $1 and t.id = $3)
-        select exists (select from gone) as "gone!""#,
-        tenant.0,
-        table.user.0,
-        table.id.0,
-        id.0
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(done)
 }
 
 const NOT_FOUND: Error = Error::NotFound { what: "record" };
@@ -226,8 +342,8 @@ impl TenantStore<'_> {
         once: Once<'_>,
     ) -> Result<Created<Value>> {
         let first = new.first().map_or(table.id.0, |record| record.id.0);
-        let (how, limits) = ((false, Some(created_at)), &self.knowledge_limits.tables);
-        let add = async |tx: &mut PgConnection| insert(tx, self.tenant, table, new, how, limits).await;
+        let add =
+            async |tx: &mut PgConnection| self.knowledge(tx).add_records(table, new, Some(created_at)).await;
         self.create_once(first, once, add).await
     }
 
@@ -237,8 +353,7 @@ impl TenantStore<'_> {
         table: &CustomTable,
         wanted: &RecordSearch,
     ) -> Result<(Vec<CustomRecord>, i64)> {
-        let limits = &self.knowledge_limits.tables;
-        Ok(with_connection!(self.pool, |c| search(c, self.tenant, table, wanted, limits)))
+        Ok(with_connection!(self.pool, |c| self.knowledge(c).search_records(table, wanted)))
     }
 
     /// The values of the records of a table in the order in which they were added, from after `after` on.
@@ -270,15 +385,14 @@ impl TenantStore<'_> {
         filter: &RecordFilter,
         wanted: &Aggregate,
     ) -> Result<Vec<Group>> {
-        let limits = &self.knowledge_limits.tables;
-        Ok(with_connection!(self.pool, |c| aggregate(c, self.tenant, table, (filter, wanted), limits)))
+        Ok(with_connection!(self.pool, |c| self.knowledge(c).aggregate_records(table, filter, wanted)))
     }
 
     /// A record of the tenant with its table.
     pub async fn record(self, id: RecordId) -> Result<(CustomTable, CustomRecord)> {
         let mut tx = self.pool.begin().await?;
-        let record = find(&mut tx, self.tenant, id).await?.ok_or(NOT_FOUND)?;
-        let table = custom_table::find(&mut tx, self.tenant, record.table).await?.ok_or(NOT_FOUND)?;
+        let record = self.knowledge(&mut tx).record(id).await?.ok_or(NOT_FOUND)?;
+        let table = self.knowledge(&mut tx).table(record.table).await?.ok_or(NOT_FOUND)?;
         tx.commit().await?;
         Ok((table, record))
     }
@@ -292,15 +406,13 @@ impl TenantStore<'_> {
         (table, id): (&CustomTable, RecordId),
         changes: &Map<String, Value>,
     ) -> Result<CustomRecord> {
-        let (tenant, limits) = (self.tenant, &self.knowledge_limits.tables);
-        with_connection!(self.pool, |c| change(c, tenant, (table, id), changes, false, limits))
-            .ok_or(NOT_FOUND)
+        with_connection!(self.pool, |c| self.knowledge(c).change_record(table, id, changes)).ok_or(NOT_FOUND)
     }
 
     /// Deletes a record.
     pub async fn delete_record(self, id: RecordId) -> Result<()> {
         let (table, record) = self.record(id).await?;
-        let is_gone = with_connection!(self.pool, |c| delete(c, self.tenant, &table, record.id));
+        let is_gone = with_connection!(self.pool, |c| self.knowledge(c).delete_record(&table, record.id));
         if is_gone { Ok(()) } else { Err(NOT_FOUND) }
     }
 }
@@ -344,140 +456,4 @@ pub struct Group {
     pub max: Option<Value>,
     /// Whether one of its records is marked as untrusted.
     pub untrusted: bool,
-}
-
-/// The ids of the records of a table that match; `None`: all do. Reads the records of the table once.
-async fn matching(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    table: &CustomTable,
-    filter: &RecordFilter,
-    limits: &TableLimits,
-) -> Result<Option<Vec<Uuid>>> {
-    if *filter == RecordFilter::default() {
-        return Ok(None);
-    }
-    let fields: Vec<&str> = filter.conditions.iter().map(|one| one.field.as_str()).collect();
-    let tests: Vec<&str> = filter.conditions.iter().map(|one| one.test.as_str()).collect();
-    let values: Vec<Value> = filter.conditions.iter().map(|one| one.value.clone()).collect();
-    let ids = sqlx::query_scalar!(
-        "-- store::custom_record::search::matching
-        with read as (
-            select id, data from houston.custom_records
-             where tenant_id = $1 and user_id = $2 and table_id = $3 order by id limit $4)
-        select id from read r
-         where not exists (
-                select from unnest($5::text[], $6::text[], $7::jsonb[]) as c (field, test, value)
-                 where not coalesce(case c.test
-                    when 'eq' then r.data -> c.field = c.value
-                    when 'ne' then r.data -> c.field is distinct from c.value
-                    when 'lt' then r.data -> c.field < c.value
-                    when 'lte' then r.data -> c.field <= c.value
-                    when 'gt' then r.data -> c.field > c.value
-                    when 'gte' then r.data -> c.field >= c.value
-                    when 'in' then c.value @> (r.data -> c.field)
-                    when 'empty' then (r.data -> c.field is null) = (c.value = 'true')
-                    when 'contains' then case jsonb_typeof(r.data -> c.field)
-                        when 'array' then r.data -> c.field @> c.value
-                        else position(lower(c.value #>> '{}') in lower(r.data ->> c.field)) > 0 end
-                 end, false))
-           and ($8::text is null or exists (
-                select from jsonb_each_text(r.data) as v where position(lower($8) in lower(v.value)) > 0))",
-        tenant.0,
-        table.user.0,
-        table.id.0,
-        i64::from(limits.max_records),
-        &fields as _,
-        &tests as _,
-        &values,
-        filter.text
-    );
-    Ok(Some(ids.fetch_all(connection).await?))
-}
-
-/// Records of a table that match, and how many there are in all.
-pub(crate) async fn search(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    table: &CustomTable,
-    search: &RecordSearch,
-    limits: &TableLimits,
-) -> Result<(Vec<CustomRecord>, i64)> {
-    let ids = matching(&mut *connection, tenant, table, &search.filter, limits).await?;
-    let rows = sqlx::query!(
-        r#"-- store::custom_record::search::search
-        select id, data as "data: Json<Map<String, Value>>", untrusted, created_at, updated_at,
-               count(*) over () as "all!"
-          from (select id, data, untrusted, created_at, updated_at from houston.custom_records
-                 where tenant_id = $1 and user_id = $2 and table_id = $3 and ($4::uuid[] is null or id = any ($4))
-                 order by id limit $5) as r
-         order by case when not $7 then data -> $6 end, case when $7 then data -> $6 end desc nulls last,
-                  case when $7 and $6::text is null then id end desc, id
-         offset $8 limit $9"#,
-        tenant.0,
-        table.user.0,
-        table.id.0,
-        ids.as_deref(),
-        i64::from(limits.max_records),
-        search.order.field,
-        search.order.descending,
-        search.offset,
-        search.limit
-    )
-    .fetch_all(connection)
-    .await?;
-    let all = rows.first().map_or(0, |row| row.all);
-    let records = rows.into_iter().map(|row| CustomRecord {
-        id: RecordId(row.id),
-        table: table.id,
-        data: data(row.data),
-        untrusted: row.untrusted,
-        created_at: row.created_at.into(),
-        updated_at: row.updated_at.into(),
-    });
-    Ok((records.collect(), all))
-}
-
-/// Numbers over the records that match: one group, or one for each value, at most one more than [`MAX_GROUPS`].
-pub(crate) async fn aggregate(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    table: &CustomTable,
-    (filter, aggregate): (&RecordFilter, &Aggregate),
-    limits: &TableLimits,
-) -> Result<Vec<Group>> {
-    let ids = matching(&mut *connection, tenant, table, filter, limits).await?;
-    let groups = sqlx::query!(
-        r#"-- store::custom_record::search::aggregate
-        with read as (
-            select untrusted, data -> $6 as value, data -> $7 as in_group,
-                   case when jsonb_typeof(data -> $6) = 'number' then (data -> $6)::numeric end as number
-              from (select untrusted, data from houston.custom_records
-                     where tenant_id = $1 and user_id = $2 and table_id = $3 and ($4::uuid[] is null or id = any ($4))
-                     order by id limit $5) as r)
-        select in_group, count(*) filter (where $6::text is null or value is not null) as "count!",
-               sum(number)::text as sum, trim_scale(round(avg(number), 10))::text as avg,
-               (array_agg(value order by value) filter (where value is not null))[1] as min,
-               (array_agg(value order by value desc) filter (where value is not null))[1] as max,
-               bool_or(untrusted) as "untrusted!"
-          from read group by in_group order by in_group nulls last limit $8"#,
-        tenant.0,
-        table.user.0,
-        table.id.0,
-        ids.as_deref(),
-        i64::from(limits.max_records),
-        aggregate.field,
-        aggregate.group_by,
-        i64::try_from(MAX_GROUPS).unwrap_or(i64::MAX - 1) + 1
-    )
-    .map(|row| Group {
-        value: row.in_group.unwrap_or_default(),
-        count: row.count,
-        sum: row.sum,
-        avg: row.avg,
-        min: row.min,
-        max: row.max,
-        untrusted: row.untrusted,
-    });
-    Ok(groups.fetch_all(connection).await?)
 }

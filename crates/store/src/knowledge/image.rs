@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::IdempotencyKey;
+use crate::statement::{Statement as _, uuids};
 
 /// An image to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -135,11 +136,8 @@ impl TenantStore<'_> {
         )
         .fetch_one(&self.pool)
         .await?;
-        match (row.found, row.fits) {
-            (false, _) => Err(Error::NotFound { what: "agentable" }),
-            (true, false) => Err(Error::Full { what: "bytes of images of a user", limit: max_bytes }),
-            (true, true) => Ok(()),
-        }
+        let is_put = row.found && row.fits;
+        Error::check_inserted("agentable", "bytes of images of a user", max_bytes, row.found, is_put)
     }
 
     /// An image of the tenant, with its bytes.
@@ -150,10 +148,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             id.0
         )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "image" })?;
-        Ok(stored(row.id, &row.media_type, (row.width, row.height), row.bytes, Some(row.data)))
+        .map(|row| stored(row.id, &row.media_type, (row.width, row.height), row.bytes, Some(row.data)));
+        row.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "image" })
     }
 
     /// Deletes an image of the tenant. Texts that refer to it stay.
@@ -165,10 +161,8 @@ impl TenantStore<'_> {
             select exists (select from gone) as "found!""#,
             self.tenant.0,
             id.0
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        if row.found { Ok(()) } else { Err(Error::NotFound { what: "image" }) }
+        );
+        if row.fetch_one(&self.pool).await?.found { Ok(()) } else { Err(Error::NotFound { what: "image" }) }
     }
 
     /// Those of these images and attachments that a provider has refused, and why.
@@ -197,9 +191,8 @@ impl TenantStore<'_> {
             ids,
             why
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Those of these images that the user has; those of `with_data` with their bytes.
@@ -209,7 +202,6 @@ impl TenantStore<'_> {
         ids: &[ImageId],
         with_data: &[ImageId],
     ) -> Result<Vec<StoredImage>> {
-        let uuids = |ids: &[ImageId]| ids.iter().map(|id| id.0).collect::<Vec<_>>();
         let rows = sqlx::query!(
             "-- store::image::list
             select id, media_type, width, height, bytes, case when id = any ($4) then data end as data
@@ -255,7 +247,6 @@ pub(crate) async fn use_in(
         &Vec::from_iter(images),
         &Vec::from_iter(files)
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }

@@ -2,12 +2,13 @@
 //! the kinds is [`KnowledgeKind::rules`].
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, RunId, TenantId};
-use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits, KnowledgeOwner, ListQuery};
+use houston_domain::id::{AgentableId, RunId};
+use houston_domain::knowledge::{KnowledgeKind, KnowledgeOwner, ListQuery};
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::Knowledge;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
@@ -43,27 +44,6 @@ pub struct KnowledgeItem {
     pub updated_at: DateTime<Utc>,
 }
 
-/// An item to be created.
-#[derive(Debug, Clone, Copy)]
-pub struct NewKnowledgeItem<'a> {
-    /// The item's id.
-    pub id: Uuid,
-    /// What it is.
-    pub kind: KnowledgeKind,
-    /// The agentable or the user it belongs to.
-    pub owner: Uuid,
-    /// The agentable and the run that create it; `None`: the API does.
-    pub author: Option<(AgentableId, RunId)>,
-    /// Its title, one line, if items of its kind have one.
-    pub title: Option<&'a str>,
-    /// Its text.
-    pub content: &'a str,
-    /// Whether what strangers wrote was read before.
-    pub untrusted: bool,
-    /// When it is created; `None`: now, by the database's clock.
-    pub created_at: Option<DateTime<Utc>>,
-}
-
 /// A change of an item; `None` leaves the value as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KnowledgeChange<'a> {
@@ -73,8 +53,6 @@ pub struct KnowledgeChange<'a> {
     pub content: Option<&'a str>,
     /// Whether the user has read it.
     pub read: Option<bool>,
-    /// Whether what strangers wrote was read before.
-    pub untrusted: bool,
 }
 
 macro_rules! item {
@@ -96,49 +74,138 @@ macro_rules! item {
     }};
 }
 
-/// # Errors
-/// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when the owner has the maximum number of items.
-pub(crate) async fn insert(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    item: &NewKnowledgeItem<'_>,
-    limits: &KnowledgeLimits,
-) -> Result<()> {
-    let rules = item.kind.rules();
-    let (max, is_of_user) = ((rules.max)(limits), rules.owner == KnowledgeOwner::User);
-    let done = sqlx::query!(
-        r#"-- store::knowledge_item::insert
-        with owner as (
-            select tenant_id, id as agentable_id, null::uuid as user_id, null::uuid as author_id
-              from houston.agentables where tenant_id = $2 and id = $4 and not $11
-             union all
-            select tenant_id, null, id, $5 from houston.users where tenant_id = $2 and id = $4 and $11),
-        made as (
-            insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, user_id, author_id, run_id, title,
-                                                 content, created_at, updated_at, untrusted)
-            select $1, tenant_id, $3, agentable_id, user_id, author_id, $6, $7, $8,
-                   coalesce($9, clock_timestamp()), coalesce($9, clock_timestamp()), $12
-              from owner
-             where (select count(*) from houston.knowledge_items where owner_id = $4 and kind = $3) < $10
-            returning id)
-        select exists (select from owner) as "found!", exists (select from made) as "made!""#,
-        item.id,
-        tenant.0,
-        rules.stored,
-        item.owner,
-        item.author.map(|(agentable, _)| agentable.0),
-        item.author.map(|(_, run)| run.0),
-        item.title,
-        item.content,
-        item.created_at,
-        i64::from(max),
-        is_of_user,
-        item.untrusted
-    )
-    .fetch_one(connection)
-    .await?;
-    let owner = if is_of_user { "user" } else { "agentable" };
-    Error::check_inserted(owner, rules.of_owner, max, done.found, done.made)
+impl Knowledge<'_> {
+    /// Creates an item of an owner. `author`: the agentable and the run that do; `created_at`: `None` is now, by the database's
+    /// clock.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when the owner has the maximum number of items.
+    pub(crate) async fn create_item(
+        &mut self,
+        (kind, owner): (KnowledgeKind, Uuid),
+        id: Uuid,
+        author: Option<(AgentableId, RunId)>,
+        (title, content): (Option<&str>, &str),
+        created_at: Option<DateTime<Utc>>,
+    ) -> Result<()> {
+        let rules = kind.rules();
+        let (max, is_of_user) = ((rules.max)(&self.limits), rules.owner == KnowledgeOwner::User);
+        let done = sqlx::query!(
+            r#"-- store::knowledge_item::insert
+            with owner as (
+                select tenant_id, id as agentable_id, null::uuid as user_id, null::uuid as author_id
+                  from houston.agentables where tenant_id = $2 and id = $4 and not $11
+                 union all
+                select tenant_id, null, id, $5 from houston.users where tenant_id = $2 and id = $4 and $11),
+            made as (
+                insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, user_id, author_id, run_id, title,
+                                                     content, created_at, updated_at, untrusted)
+                select $1, tenant_id, $3, agentable_id, user_id, author_id, $6, $7, $8,
+                       coalesce($9, clock_timestamp()), coalesce($9, clock_timestamp()), $12
+                  from owner
+                 where (select count(*) from houston.knowledge_items where owner_id = $4 and kind = $3) < $10
+                returning id)
+            select exists (select from owner) as "found!", exists (select from made) as "made!""#,
+            id,
+            self.tenant.0,
+            rules.stored,
+            owner,
+            author.map(|(agentable, _)| agentable.0),
+            author.map(|(_, run)| run.0),
+            title,
+            content,
+            created_at,
+            i64::from(max),
+            is_of_user,
+            self.untrusted
+        )
+        .fetch_one(&mut *self.connection)
+        .await?;
+        let owner = if is_of_user { "user" } else { "agentable" };
+        Error::check_inserted(owner, rules.of_owner, max, done.found, done.made)
+    }
+
+    /// An item of the tenant; with `within`, only if it belongs to that owner.
+    pub(crate) async fn item(
+        &mut self,
+        within: Option<Uuid>,
+        (kind, id): (KnowledgeKind, Uuid),
+    ) -> Result<Option<KnowledgeItem>> {
+        let row = sqlx::query!(
+            r#"-- store::knowledge_item::find
+            select k.id, k.owner_id as "owner_id!", a.kind as "owner_kind?", k.run_id, k.title, k.content, k.untrusted,
+                   k.read_at, k.created_at, k.updated_at
+              from houston.knowledge_items k
+              left join houston.agentables a on a.id = k.agentable_id
+              left join houston.users u on u.id = k.user_id
+             where k.tenant_id = $1 and k.kind = $2 and k.id = $3 and ($4::uuid is null or k.owner_id = $4)
+               -- An owner that is being erased has no tenant any more.
+               and coalesce(a.tenant_id, u.tenant_id) = $1"#,
+            self.tenant.0,
+            kind.rules().stored,
+            id,
+            within
+        )
+        .map(|row| item!(kind, row));
+        Ok(row.fetch_optional(&mut *self.connection).await?)
+    }
+
+    /// Changes an item of the tenant; with `within`, only if it belongs to that owner.
+    pub(crate) async fn change_item(
+        &mut self,
+        within: Option<Uuid>,
+        (kind, id): (KnowledgeKind, Uuid),
+        change: KnowledgeChange<'_>,
+    ) -> Result<Option<KnowledgeItem>> {
+        let row = sqlx::query!(
+            r#"-- store::knowledge_item::change
+            with t as materialized (select clock_timestamp() as at)
+            update houston.knowledge_items k
+               set title = coalesce($5, k.title), content = coalesce($6, k.content),
+                   untrusted = case when $6::text is null or $5::text is null and k.title is not null
+                                    then k.untrusted or $8 and coalesce($5, $6) is not null else $8 end,
+                   read_at = case $7::boolean when true then coalesce(k.read_at, t.at)
+                                              when false then null else k.read_at end,
+                   updated_at = case when $5::text is null and $6::text is null then k.updated_at else t.at end
+              from t
+             where k.tenant_id = $1 and k.kind = $2 and k.id = $3 and ($4::uuid is null or k.owner_id = $4)
+               and (exists (select from houston.agentables o where o.id = k.agentable_id and o.tenant_id = $1)
+                    or exists (select from houston.users o where o.id = k.user_id and o.tenant_id = $1))
+            returning k.id, k.owner_id as "owner_id!",
+                      (select a.kind from houston.agentables a where a.id = k.agentable_id) as owner_kind, k.run_id,
+                      k.title, k.content, k.untrusted, k.read_at, k.created_at, k.updated_at"#,
+            self.tenant.0,
+            kind.rules().stored,
+            id,
+            within,
+            change.title,
+            change.content,
+            change.read,
+            self.untrusted
+        )
+        .map(|row| item!(kind, row));
+        Ok(row.fetch_optional(&mut *self.connection).await?)
+    }
+
+    /// Deletes an item of the tenant; with `within`, only if it belongs to that owner. Returns whether it existed.
+    pub(crate) async fn delete_item(
+        &mut self,
+        within: Option<Uuid>,
+        (kind, id): (KnowledgeKind, Uuid),
+    ) -> Result<bool> {
+        let done = sqlx::query!(
+            "-- store::knowledge_item::delete
+            delete from houston.knowledge_items k
+             where k.tenant_id = $1 and k.kind = $2 and k.id = $3 and ($4::uuid is null or k.owner_id = $4)
+               and (exists (select from houston.agentables o where o.id = k.agentable_id and o.tenant_id = $1)
+                    or exists (select from houston.users o where o.id = k.user_id and o.tenant_id = $1))",
+            self.tenant.0,
+            kind.rules().stored,
+            id,
+            within
+        );
+        Ok(done.execute(&mut *self.connection).await?.rows_affected() > 0)
+    }
 }
 
 impl RecordTx<'_> {
@@ -220,103 +287,17 @@ impl RecordTx<'_> {
     }
 }
 
-/// An item of the tenant; with `within`, only if it belongs to that owner.
-pub(crate) async fn find(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    within: Option<Uuid>,
-    (kind, id): (KnowledgeKind, Uuid),
-) -> Result<Option<KnowledgeItem>> {
-    let row = sqlx::query!(
-        r#"-- store::knowledge_item::find
-        select k.id, k.owner_id as "owner_id!", a.kind as "owner_kind?", k.run_id, k.title, k.content, k.untrusted,
-               k.read_at, k.created_at, k.updated_at
-          from houston.knowledge_items k
-          left join houston.agentables a on a.id = k.agentable_id
-          left join houston.users u on u.id = k.user_id
-         where k.tenant_id = $1 and k.kind = $2 and k.id = $3 and ($4::uuid is null or k.owner_id = $4)
-           -- An owner that is being erased has no tenant any more.
-           and coalesce(a.tenant_id, u.tenant_id) = $1"#,
-        tenant.0,
-        kind.rules().stored,
-        id,
-        within
-    )
-    .map(|row| item!(kind, row));
-    Ok(row.fetch_optional(connection).await?)
-}
-
-/// Changes an item of the tenant; with `within`, only if it belongs to that owner.
-pub(crate) async fn change(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    within: Option<Uuid>,
-    (kind, id): (KnowledgeKind, Uuid),
-    change: KnowledgeChange<'_>,
-) -> Result<Option<KnowledgeItem>> {
-    let row = sqlx::query!(
-        r#"-- store::knowledge_item::change
-        with t as materialized (select clock_timestamp() as at)
-        update houston.knowledge_items k
-           set title = coalesce($5, k.title), content = coalesce($6, k.content),
-               untrusted = case when $6::text is null or $5::text is null and k.title is not null
-                                then k.untrusted or $8 and coalesce($5, $6) is not null else $8 end,
-               read_at = case $7::boolean when true then coalesce(k.read_at, t.at)
-                                          when false then null else k.read_at end,
-               updated_at = case when $5::text is null and $6::text is null then k.updated_at else t.at end
-          from t
-         where k.tenant_id = $1 and k.kind = $2 and k.id = $3 and ($4::uuid is null or k.owner_id = $4)
-           and (exists (select from houston.agentables o where o.id = k.agentable_id and o.tenant_id = $1)
-                or exists (select from houston.users o where o.id = k.user_id and o.tenant_id = $1))
-        returning k.id, k.owner_id as "owner_id!",
-                  (select a.kind from houston.agentables a where a.id = k.agentable_id) as owner_kind, k.run_id,
-                  k.title, k.content, k.untrusted, k.read_at, k.created_at, k.updated_at"#,
-        tenant.0,
-        kind.rules().stored,
-        id,
-        within,
-        change.title,
-        change.content,
-        change.read,
-        change.untrusted
-    )
-    .map(|row| item!(kind, row));
-    Ok(row.fetch_optional(connection).await?)
-}
-
-/// Deletes an item of the tenant; with `within`, only if it belongs to that owner. Returns whether it existed.
-pub(crate) async fn delete(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    within: Option<Uuid>,
-    (kind, id): (KnowledgeKind, Uuid),
-) -> Result<bool> {
-    let done = sqlx::query!(
-        "-- store::knowledge_item::delete
-        delete from houston.knowledge_items k
-         where k.tenant_id = $1 and k.kind = $2 and k.id = $3 and ($4::uuid is null or k.owner_id = $4)
-           and (exists (select from houston.agentables o where o.id = k.agentable_id and o.tenant_id = $1)
-                or exists (select from houston.users o where o.id = k.user_id and o.tenant_id = $1))",
-        tenant.0,
-        kind.rules().stored,
-        id,
-        within
-    )
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected() > 0)
-}
-
 impl TenantStore<'_> {
     /// Creates an item.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when the owner has the maximum number of
     /// items.
-    pub async fn create_item(self, new: &NewKnowledgeItem<'_>, once: Once<'_>) -> Result<Created<Value>> {
+    pub async fn create_item(self, new: &KnowledgeItem, once: Once<'_>) -> Result<Created<Value>> {
         let add = async |tx: &mut PgConnection| {
             bound::lock(tx, new.kind.rules().name, new.owner).await?;
-            insert(tx, self.tenant, new, &self.knowledge_limits).await
+            let (of, texts) = ((new.kind, new.owner), (new.title.as_deref(), new.content.as_str()));
+            self.knowledge(tx).create_item(of, new.id, None, texts, Some(new.created_at)).await
         };
         self.create_once(new.id, once, add).await
     }
@@ -350,7 +331,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such item, [`Error::Database`] as for [`Self::list_items`].
     pub async fn item(self, (kind, id): (KnowledgeKind, Uuid)) -> Result<KnowledgeItem> {
-        let found = with_connection!(self.pool, |c| find(c, self.tenant, None, (kind, id)));
+        let found = with_connection!(self.pool, |c| self.knowledge(c).item(None, (kind, id)));
         found.ok_or(Error::NotFound { what: kind.rules().name })
     }
 
@@ -360,13 +341,13 @@ impl TenantStore<'_> {
         (kind, id): (KnowledgeKind, Uuid),
         to: KnowledgeChange<'_>,
     ) -> Result<KnowledgeItem> {
-        let changed = with_connection!(self.pool, |c| change(c, self.tenant, None, (kind, id), to));
+        let changed = with_connection!(self.pool, |c| self.knowledge(c).change_item(None, (kind, id), to));
         changed.ok_or(Error::NotFound { what: kind.rules().name })
     }
 
     /// Deletes an item of the tenant.
     pub async fn delete_item(self, (kind, id): (KnowledgeKind, Uuid)) -> Result<()> {
-        let done = with_connection!(self.pool, |c| delete(c, self.tenant, None, (kind, id)));
+        let done = with_connection!(self.pool, |c| self.knowledge(c).delete_item(None, (kind, id)));
         if done { Ok(()) } else { Err(Error::NotFound { what: kind.rules().name }) }
     }
 }

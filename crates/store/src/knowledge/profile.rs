@@ -1,99 +1,90 @@
 //! Profiles: facts about a user in lists of short sentences. Each user has one, at first empty.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{TenantId, UserId};
+use houston_domain::id::UserId;
 use houston_domain::profile::{Profile, ProfileList};
-use sqlx::PgConnection;
 
+use super::Knowledge;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::row_security::with_connection;
 
-/// The profile, and when it was last changed; `None`: never.
-pub(crate) async fn find(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    user: UserId,
-) -> Result<(Profile, Option<DateTime<Utc>>)> {
-    let row = sqlx::query!(
-        r#"-- store::profile::find
-        select p.facts as "facts?", p.preferences as "preferences?", p.communication_style as "communication_style?",
-               p.interests as "interests?", p.aims as "aims?", p.untrusted as "untrusted?", p.updated_at as "updated_at?"
-          from houston.users u left join houston.profiles p on p.user_id = u.id
-         where u.tenant_id = $1 and u.id = $2"#,
-        tenant.0,
-        user.0
-    )
-    .fetch_optional(connection)
-    .await?
-    .ok_or(Error::NotFound { what: "user" })?;
-    let profile = Profile {
-        facts: row.facts.unwrap_or_default(),
-        preferences: row.preferences.unwrap_or_default(),
-        communication_style: row.communication_style.unwrap_or_default(),
-        interests: row.interests.unwrap_or_default(),
-        aims: row.aims.unwrap_or_default(),
-        untrusted: row.untrusted.unwrap_or_default(),
-    };
-    Ok((profile, row.updated_at))
-}
+impl Knowledge<'_> {
+    /// The profile, and when it was last changed; `None`: never.
+    pub(crate) async fn profile(&mut self, user: UserId) -> Result<(Profile, Option<DateTime<Utc>>)> {
+        let row = sqlx::query!(
+            r#"-- store::profile::find
+            select p.facts as "facts?", p.preferences as "preferences?", p.communication_style as "communication_style?",
+                   p.interests as "interests?", p.aims as "aims?", p.untrusted as "untrusted?", p.updated_at as "updated_at?"
+              from houston.users u left join houston.profiles p on p.user_id = u.id
+             where u.tenant_id = $1 and u.id = $2"#,
+            self.tenant.0,
+            user.0
+        )
+        .fetch_optional(&mut *self.connection)
+        .await?
+        .ok_or(Error::NotFound { what: "user" })?;
+        let profile = Profile {
+            facts: row.facts.unwrap_or_default(),
+            preferences: row.preferences.unwrap_or_default(),
+            communication_style: row.communication_style.unwrap_or_default(),
+            interests: row.interests.unwrap_or_default(),
+            aims: row.aims.unwrap_or_default(),
+            untrusted: row.untrusted.unwrap_or_default(),
+        };
+        Ok((profile, row.updated_at))
+    }
 
-/// Locks and reads the profile; it cannot change until the transaction ends.
-pub(crate) async fn lock(connection: &mut PgConnection, tenant: TenantId, user: UserId) -> Result<Profile> {
-    // The row is inserted before it is locked, so that two concurrent first writes lock the same row.
-    sqlx::query!(
-        "-- store::profile::ensure
-        insert into houston.profiles (user_id, tenant_id)
-        select id, tenant_id from houston.users where tenant_id = $1 and id = $2 on conflict do nothing",
-        tenant.0,
-        user.0
-    )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "-- store::profile::lock
-        select user_id from houston.profiles where tenant_id = $1 and user_id = $2 for no key update",
-        tenant.0,
-        user.0
-    )
-    .fetch_optional(&mut *connection)
-    .await?
-    .ok_or(Error::NotFound { what: "user" })?;
-    Ok(find(connection, tenant, user).await?.0)
-}
+    /// Locks and reads the profile; it cannot change until the transaction ends.
+    pub(crate) async fn lock_profile(&mut self, user: UserId) -> Result<Profile> {
+        // The row is inserted before it is locked, so that two concurrent first writes lock the same row.
+        sqlx::query!(
+            "-- store::profile::ensure
+            insert into houston.profiles (user_id, tenant_id)
+            select id, tenant_id from houston.users where tenant_id = $1 and id = $2 on conflict do nothing",
+            self.tenant.0,
+            user.0
+        )
+        .execute(&mut *self.connection)
+        .await?;
+        sqlx::query!(
+            "-- store::profile::lock
+            select user_id from houston.profiles where tenant_id = $1 and user_id = $2 for no key update",
+            self.tenant.0,
+            user.0
+        )
+        .fetch_optional(&mut *self.connection)
+        .await?
+        .ok_or(Error::NotFound { what: "user" })?;
+        Ok(self.profile(user).await?.0)
+    }
 
-/// Writes a locked profile.
-pub(crate) async fn write(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    user: UserId,
-    profile: &Profile,
-) -> Result<DateTime<Utc>> {
-    let row = sqlx::query!(
-        "-- store::profile::write
-        update houston.profiles
-           set facts = $3, preferences = $4, communication_style = $5, interests = $6, aims = $7, untrusted = $8,
-               updated_at = statement_timestamp()
-         where tenant_id = $1 and user_id = $2
-        returning updated_at",
-        tenant.0,
-        user.0,
-        &profile.facts,
-        &profile.preferences,
-        &profile.communication_style,
-        &profile.interests,
-        &profile.aims,
-        &profile.untrusted
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(row.updated_at)
+    /// Writes a locked profile.
+    pub(crate) async fn write_profile(&mut self, user: UserId, profile: &Profile) -> Result<DateTime<Utc>> {
+        let row = sqlx::query!(
+            "-- store::profile::write
+            update houston.profiles
+               set facts = $3, preferences = $4, communication_style = $5, interests = $6, aims = $7, untrusted = $8,
+                   updated_at = statement_timestamp()
+             where tenant_id = $1 and user_id = $2
+            returning updated_at",
+            self.tenant.0,
+            user.0,
+            &profile.facts,
+            &profile.preferences,
+            &profile.communication_style,
+            &profile.interests,
+            &profile.aims,
+            &profile.untrusted
+        );
+        Ok(row.fetch_one(&mut *self.connection).await?.updated_at)
+    }
 }
 
 impl TenantStore<'_> {
     /// The profile of a user of the tenant, and when it was last changed; `None`: never.
     pub async fn profile(self, user: UserId) -> Result<(Profile, Option<DateTime<Utc>>)> {
-        Ok(with_connection!(self.pool, |c| find(c, self.tenant, user)))
+        Ok(with_connection!(self.pool, |c| self.knowledge(c).profile(user)))
     }
 
     /// Replaces these lists of the profile. An entry that stays as it was keeps its mark. Returns the profile and the time of the change.
@@ -103,12 +94,12 @@ impl TenantStore<'_> {
         lists: Vec<(ProfileList, Vec<String>)>,
     ) -> Result<(Profile, DateTime<Utc>)> {
         let mut tx = self.pool.begin().await?;
-        let mut profile = lock(&mut tx, self.tenant, user).await?;
+        let mut profile = self.knowledge(&mut tx).lock_profile(user).await?;
         for (list, entries) in lists {
             *profile.list_mut(list) = entries;
         }
         profile.forget_marks();
-        let at = write(&mut tx, self.tenant, user, &profile).await?;
+        let at = self.knowledge(&mut tx).write_profile(user, &profile).await?;
         tx.commit().await?;
         Ok((profile, at))
     }
@@ -121,9 +112,7 @@ impl TenantStore<'_> {
             select exists (select from houston.users where tenant_id = $1 and id = $2) as "found!""#,
             self.tenant.0,
             user.0
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        if row.found { Ok(()) } else { Err(Error::NotFound { what: "user" }) }
+        );
+        if row.fetch_one(&self.pool).await?.found { Ok(()) } else { Err(Error::NotFound { what: "user" }) }
     }
 }

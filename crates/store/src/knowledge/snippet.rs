@@ -1,13 +1,13 @@
 //! Snippets: code that agents keep for a user, and the tools that some of them are. Runs write them in the transactions of
 //! their steps; requests read and delete them.
 
-use houston_domain::id::{TenantId, UserId};
+use houston_domain::id::UserId;
 use houston_domain::snippet::tool_name;
 pub use houston_domain::snippet::{Snippet, SnippetEntry};
 use houston_domain::time::Time;
 use serde_json::Value;
-use sqlx::PgConnection;
 
+use super::Knowledge;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
@@ -103,85 +103,74 @@ impl RecordTx<'_> {
     }
 }
 
-/// Snippets of a user without their code, in the order of their names, after `after`.
-pub(crate) async fn list(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    user: UserId,
-    after: &str,
-    limit: i64,
-) -> Result<Vec<SnippetEntry>> {
-    let entries = sqlx::query!(
-        r#"-- store::snippet::list
-        select name, language, description, char_length(code) as "chars!", untrusted, pin is not null as "is_tool!",
-               created_at, updated_at
-          from houston.snippets
-         where tenant_id = $1 and user_id = $2 and name > $3 order by name limit $4"#,
-        tenant.0,
-        user.0,
-        after,
-        limit
-    )
-    .map(|row| SnippetEntry {
-        tool: row.is_tool.then(|| tool_name(&row.name)),
-        name: row.name,
-        language: row.language,
-        description: row.description,
-        chars: u32::try_from(row.chars).unwrap_or(0),
-        untrusted: row.untrusted,
-        created_at: Time(row.created_at),
-        updated_at: Time(row.updated_at),
-    });
-    Ok(entries.fetch_all(connection).await?)
-}
+impl Knowledge<'_> {
+    /// Snippets of a user without their code, in the order of their names, after `after`.
+    pub(crate) async fn snippets(
+        &mut self,
+        user: UserId,
+        after: &str,
+        limit: i64,
+    ) -> Result<Vec<SnippetEntry>> {
+        let entries = sqlx::query!(
+            r#"-- store::snippet::list
+            select name, language, description, char_length(code) as "chars!", untrusted, pin is not null as "is_tool!",
+                   created_at, updated_at
+              from houston.snippets
+             where tenant_id = $1 and user_id = $2 and name > $3 order by name limit $4"#,
+            self.tenant.0,
+            user.0,
+            after,
+            limit
+        )
+        .map(|row| SnippetEntry {
+            tool: row.is_tool.then(|| tool_name(&row.name)),
+            name: row.name,
+            language: row.language,
+            description: row.description,
+            chars: u32::try_from(row.chars).unwrap_or(0),
+            untrusted: row.untrusted,
+            created_at: Time(row.created_at),
+            updated_at: Time(row.updated_at),
+        });
+        Ok(entries.fetch_all(&mut *self.connection).await?)
+    }
 
-/// A snippet of a user; `None`: there is none of this name.
-pub(crate) async fn find(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    user: UserId,
-    name: &str,
-) -> Result<Option<Snippet>> {
-    let row = sqlx::query!(
-        "-- store::snippet::find
-        select name, language, description, code, untrusted, input_schema, pin, created_at, updated_at
-          from houston.snippets where tenant_id = $1 and user_id = $2 and name = $3",
-        tenant.0,
-        user.0,
-        name
-    )
-    .map(|row| Snippet {
-        tool: row.pin.as_ref().map(|_| tool_name(&row.name)),
-        name: row.name,
-        language: row.language,
-        description: row.description,
-        code: row.code,
-        untrusted: row.untrusted,
-        input_schema: row.input_schema,
-        pin: row.pin,
-        created_at: Time(row.created_at),
-        updated_at: Time(row.updated_at),
-    });
-    Ok(row.fetch_optional(connection).await?)
-}
+    /// A snippet of a user; `None`: there is none of this name.
+    pub(crate) async fn snippet(&mut self, user: UserId, name: &str) -> Result<Option<Snippet>> {
+        let row = sqlx::query!(
+            "-- store::snippet::find
+            select name, language, description, code, untrusted, input_schema, pin, created_at, updated_at
+              from houston.snippets where tenant_id = $1 and user_id = $2 and name = $3",
+            self.tenant.0,
+            user.0,
+            name
+        )
+        .map(|row| Snippet {
+            tool: row.pin.as_ref().map(|_| tool_name(&row.name)),
+            name: row.name,
+            language: row.language,
+            description: row.description,
+            code: row.code,
+            untrusted: row.untrusted,
+            input_schema: row.input_schema,
+            pin: row.pin,
+            created_at: Time(row.created_at),
+            updated_at: Time(row.updated_at),
+        });
+        Ok(row.fetch_optional(&mut *self.connection).await?)
+    }
 
-/// Deletes a snippet. Returns whether it existed.
-pub(crate) async fn delete(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    user: UserId,
-    name: &str,
-) -> Result<bool> {
-    let done = sqlx::query!(
-        "-- store::snippet::delete
-        delete from houston.snippets where tenant_id = $1 and user_id = $2 and name = $3",
-        tenant.0,
-        user.0,
-        name
-    )
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected() > 0)
+    /// Deletes a snippet. Returns whether it existed.
+    pub(crate) async fn delete_snippet(&mut self, user: UserId, name: &str) -> Result<bool> {
+        let done = sqlx::query!(
+            "-- store::snippet::delete
+            delete from houston.snippets where tenant_id = $1 and user_id = $2 and name = $3",
+            self.tenant.0,
+            user.0,
+            name
+        );
+        Ok(done.execute(&mut *self.connection).await?.rows_affected() > 0)
+    }
 }
 
 impl TenantStore<'_> {
@@ -193,18 +182,18 @@ impl TenantStore<'_> {
         limit: i64,
     ) -> Result<Vec<SnippetEntry>> {
         let after = after.unwrap_or_default();
-        Ok(with_connection!(self.pool, |c| list(c, self.tenant, user, &after, limit)))
+        Ok(with_connection!(self.pool, |c| self.knowledge(c).snippets(user, &after, limit)))
     }
 
     /// A snippet of a user of the tenant.
     pub async fn snippet(self, user: UserId, name: &str) -> Result<Snippet> {
-        let found = with_connection!(self.pool, |c| find(c, self.tenant, user, name));
+        let found = with_connection!(self.pool, |c| self.knowledge(c).snippet(user, name));
         found.ok_or(Error::NotFound { what: "snippet" })
     }
 
     /// Deletes a snippet of a user of the tenant. If it is a tool, runs that begin later have it no more.
     pub async fn delete_snippet(self, user: UserId, name: &str) -> Result<()> {
-        let existed = with_connection!(self.pool, |c| delete(c, self.tenant, user, name));
+        let existed = with_connection!(self.pool, |c| self.knowledge(c).delete_snippet(user, name));
         if existed { Ok(()) } else { Err(Error::NotFound { what: "snippet" }) }
     }
 }

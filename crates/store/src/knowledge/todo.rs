@@ -1,20 +1,19 @@
 //! Todos of users. Requests of a tenant write them, and so do runs, in the fenced transaction of a step.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, TenantId, TodoId, UserId};
-use houston_domain::knowledge::KnowledgeLimits;
+use houston_domain::id::{AgentableId, TodoId, UserId};
 use houston_domain::time::Time;
 pub use houston_domain::todo::{NewTodo, Todo, TodoChange};
 use houston_domain::todo::{Priority, STEP, TodoStatus, between};
 use serde_json::{Value, json};
-use sqlx::PgConnection;
-use uuid::Uuid;
 
+use super::Knowledge;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
 use crate::row_security::with_connection;
+use crate::statement::uuids;
 
 /// Which todos a list has.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -57,198 +56,215 @@ macro_rules! of_row {
     }};
 }
 
-/// Who creates a todo, and when.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Author {
-    /// A request, at this time.
-    Request(DateTime<Utc>),
-    /// The agent of an agentable, now; whether what strangers wrote was read before.
-    Agent(AgentableId, bool),
-}
+impl Knowledge<'_> {
+    /// Creates todos of a user, in the order given. `agentable`: that whose agent does; `created_at`: `None` is now.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when there would be too many; then none is created.
+    pub(crate) async fn create_todos(
+        &mut self,
+        user: UserId,
+        new: &[NewTodo],
+        agentable: Option<AgentableId>,
+        created_at: Option<DateTime<Utc>>,
+    ) -> Result<()> {
+        bound::lock(self.connection, "todos", user.0).await?;
+        let row = |todo: &NewTodo| {
+            json!({
+                "id": todo.id.0,
+                "list": todo.list,
+                "title": todo.title,
+                "details": todo.details,
+                "priority": todo.priority.stored(),
+                "due": todo.due.as_ref().map(|due| &due.local),
+                "zone": todo.due.as_ref().map(|due| due.zone.to_string()),
+                "at": todo.due.as_ref().map(|due| due.at),
+            })
+        };
+        let rows: Value = new.iter().map(row).collect();
+        let done = sqlx::query!(
+            r#"-- store::todo::insert
+            with owner as (select id, tenant_id from houston.users where tenant_id = $1 and id = $2),
+            present as (select count(*) as n, coalesce(max(position), 0) as last from houston.todos
+                         where tenant_id = $1 and user_id = $2),
+            made as (
+                insert into houston.todos (id, tenant_id, user_id, agentable_id, list, title, details, priority, due,
+                                           time_zone, due_at, position, untrusted, created_at, updated_at)
+                select v.id, o.tenant_id, o.id, $3, v.list, v.title, v.details, v.priority, v.due, v.zone, v.at,
+                       p.last + $4::double precision * v.nth, $5, coalesce($8, statement_timestamp()),
+                       coalesce($8, statement_timestamp())
+                  from owner o, present p,
+                       rows from (jsonb_to_recordset($6) as (id uuid, list text, title text, details text, priority smallint,
+                                                             due text, zone text, at timestamptz)) with ordinality
+                           as v (id, list, title, details, priority, due, zone, at, nth)
+                 where p.n + jsonb_array_length($6) <= $7
+                returning id)
+            select exists (select from owner) as "found!", exists (select from made) as "made!""#,
+            self.tenant.0,
+            user.0,
+            agentable.map(|agentable| agentable.0),
+            STEP,
+            self.untrusted,
+            rows,
+            i64::from(self.limits.max_todos),
+            created_at
+        )
+        .fetch_one(&mut *self.connection)
+        .await?;
+        Error::check_inserted("user", "todos of a user", self.limits.max_todos, done.found, done.made)
+    }
 
-/// Creates todos of a user, in the order given.
-///
-/// # Errors
-/// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when there would be too many; then none is created.
-pub(crate) async fn insert(
-    connection: &mut PgConnection,
-    (tenant, user): (TenantId, UserId),
-    new: &[NewTodo],
-    author: Author,
-    limits: &KnowledgeLimits,
-) -> Result<()> {
-    bound::lock(connection, "todos", user.0).await?;
-    let (agentable, untrusted, at) = match author {
-        Author::Request(at) => (None, false, Some(at)),
-        Author::Agent(agentable, untrusted) => (Some(agentable.0), untrusted, None),
-    };
-    let row = |todo: &NewTodo| {
-        json!({
-            "id": todo.id.0,
-            "list": todo.list,
-            "title": todo.title,
-            "details": todo.details,
-            "priority": todo.priority.stored(),
-            "due": todo.due.as_ref().map(|due| &due.local),
-            "zone": todo.due.as_ref().map(|due| due.zone.to_string()),
-            "at": todo.due.as_ref().map(|due| due.at),
-        })
-    };
-    let rows: Value = new.iter().map(row).collect();
-    let done = sqlx::query!(
-        r#"-- store::todo::insert
-        with owner as (select id, tenant_id from houston.users where tenant_id = $1 and id = $2),
-        present as (select count(*) as n, coalesce(max(position), 0) as last from houston.todos
-                     where tenant_id = $1 and user_id = $2),
-        made as (
-            insert into houston.todos (id, tenant_id, user_id, agentable_id, list, title, details, priority, due,
-                                       time_zone, due_at, position, untrusted, created_at, updated_at)
-            select v.id, o.tenant_id, o.id, $3, v.list, v.title, v.details, v.priority, v.due, v.zone, v.at,
-                   p.last + $4::double precision * v.nth, $5, coalesce($8, statement_timestamp()),
-                   coalesce($8, statement_timestamp())
-              from owner o, present p,
-                   rows from (jsonb_to_recordset($6) as (id uuid, list text, title text, details text, priority smallint,
-                                                         due text, zone text, at timestamptz)) with ordinality
-                       as v (id, list, title, details, priority, due, zone, at, nth)
-             where p.n + jsonb_array_length($6) <= $7
-            returning id)
-        select exists (select from owner) as "found!", exists (select from made) as "made!""#,
-        tenant.0,
-        user.0,
-        agentable,
-        STEP,
-        untrusted,
-        rows,
-        i64::from(limits.max_todos),
-        at
-    )
-    .fetch_one(connection)
-    .await?;
-    Error::check_inserted("user", "todos of a user", limits.max_todos, done.found, done.made)
-}
+    /// Todos of a user in their order, those that are done last.
+    pub(crate) async fn todos(&mut self, user: UserId, query: &TodoQuery) -> Result<Vec<Todo>> {
+        let rows = sqlx::query!(
+            r#"-- store::todo::list
+            select id, user_id, list, title, details, priority, due, time_zone, due_at, position, done_at, untrusted,
+                   created_at, updated_at
+              from houston.todos t
+             where tenant_id = $1 and user_id = $2
+               and ($3::boolean is null or (done_at is not null) = $3)
+               and ($4::text is null or lower(list) = lower($4))
+               and ($5::timestamptz is null or due_at <= $5)
+               and ($6::text is null or position(lower($6) in lower(title || ' ' || details)) > 0)
+               and ($7::uuid is null or agentable_id = $7)
+               and ($8::uuid is null or (done_at is not null, position, id)
+                    > (select b.done_at is not null, b.position, b.id from houston.todos b
+                        where b.tenant_id = $1 and b.user_id = $2 and b.id = $8))
+             order by done_at is not null, position, id limit $9"#,
+            self.tenant.0,
+            user.0,
+            query.status.is_done(),
+            query.list,
+            query.due_by,
+            query.text,
+            query.written_for.map(|agentable| agentable.0),
+            query.after.map(|todo| todo.0),
+            query.limit
+        )
+        .map(|row| of_row!(row));
+        Ok(rows.fetch_all(&mut *self.connection).await?)
+    }
 
-/// Todos of a user in their order, those that are done last.
-pub(crate) async fn list(
-    connection: &mut PgConnection,
-    (tenant, user): (TenantId, UserId),
-    query: &TodoQuery,
-) -> Result<Vec<Todo>> {
-    let rows = sqlx::query!(
-        r#"-- store::todo::list
-        select id, user_id, list, title, details, priority, due, time_zone, due_at, position, done_at, untrusted,
-               created_at, updated_at
-          from houston.todos t
-         where tenant_id = $1 and user_id = $2
-           and ($3::boolean is null or (done_at is not null) = $3)
-           and ($4::text is null or lower(list) = lower($4))
-           and ($5::timestamptz is null or due_at <= $5)
-           and ($6::text is null or position(lower($6) in lower(title || ' ' || details)) > 0)
-           and ($7::uuid is null or agentable_id = $7)
-           and ($8::uuid is null or (done_at is not null, position, id)
-                > (select b.done_at is not null, b.position, b.id from houston.todos b
-                    where b.tenant_id = $1 and b.user_id = $2 and b.id = $8))
-         order by done_at is not null, position, id limit $9"#,
-        tenant.0,
-        user.0,
-        query.status.is_done(),
-        query.list,
-        query.due_by,
-        query.text,
-        query.written_for.map(|agentable| agentable.0),
-        query.after.map(|todo| todo.0),
-        query.limit
-    )
-    .map(|row| of_row!(row));
-    Ok(rows.fetch_all(connection).await?)
-}
+    /// A todo of the tenant.
+    pub(crate) async fn todo(&mut self, id: TodoId) -> Result<Option<Todo>> {
+        let row = sqlx::query!(
+            "-- store::todo::find
+            select t.id, t.user_id, t.list, t.title, t.details, t.priority, t.due, t.time_zone, t.due_at, t.position,
+                   t.done_at, t.untrusted, t.created_at, t.updated_at
+              from houston.todos t join houston.users u on u.id = t.user_id
+             -- A user who is being erased has no tenant any more.
+             where t.tenant_id = $1 and u.tenant_id = $1 and t.id = $2",
+            self.tenant.0,
+            id.0
+        )
+        .map(|row| of_row!(row));
+        Ok(row.fetch_optional(&mut *self.connection).await?)
+    }
 
-/// A todo of the tenant; with `within`, only if it belongs to that user.
-pub(crate) async fn find(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    within: Option<UserId>,
-    id: TodoId,
-) -> Result<Option<Todo>> {
-    let row = sqlx::query!(
-        "-- store::todo::find
-        select t.id, t.user_id, t.list, t.title, t.details, t.priority, t.due, t.time_zone, t.due_at, t.position,
-               t.done_at, t.untrusted, t.created_at, t.updated_at
-          from houston.todos t join houston.users u on u.id = t.user_id
-         -- A user who is being erased has no tenant any more.
-         where t.tenant_id = $1 and u.tenant_id = $1 and t.id = $2 and ($3::uuid is null or t.user_id = $3)",
-        tenant.0,
-        id.0,
-        within.map(|user| user.0)
-    )
-    .map(|row| of_row!(row));
-    Ok(row.fetch_optional(connection).await?)
-}
+    /// Changes todos of the tenant in the same way; with `within`, only those of that user. Returns them as they are then.
+    pub(crate) async fn change_todos(
+        &mut self,
+        within: Option<UserId>,
+        ids: &[TodoId],
+        change: &TodoChange,
+    ) -> Result<Vec<Todo>> {
+        let due = change.due.as_ref().and_then(Option::as_ref);
+        // Text that stays keeps its mark.
+        let writes = change.list.is_some() || change.title.is_some() || change.details.is_some();
+        let rows = sqlx::query!(
+            "-- store::todo::change
+            with t as materialized (select statement_timestamp() as at)
+            update houston.todos d
+               set list = coalesce($4, d.list), title = coalesce($5, d.title), details = coalesce($6, d.details),
+                   priority = coalesce($7, d.priority),
+                   due = case when $8 then $9 else d.due end, time_zone = case when $8 then $10 else d.time_zone end,
+                   due_at = case when $8 then $11 else d.due_at end,
+                   done_at = case $12::boolean when true then coalesce(d.done_at, t.at) when false then null
+                                               else d.done_at end,
+                   untrusted = d.untrusted or $13, updated_at = t.at
+              from t
+             where d.tenant_id = $1 and d.id = any ($2) and ($3::uuid is null or d.user_id = $3)
+               and exists (select from houston.users u where u.id = d.user_id and u.tenant_id = $1)
+            returning d.id, d.user_id, d.list, d.title, d.details, d.priority, d.due, d.time_zone, d.due_at, d.position,
+                      d.done_at, d.untrusted, d.created_at, d.updated_at",
+            self.tenant.0,
+            &uuids(ids),
+            within.map(|user| user.0),
+            change.list,
+            change.title,
+            change.details,
+            change.priority.map(Priority::stored),
+            change.due.is_some(),
+            due.map(|due| due.local.as_str()),
+            due.map(|due| due.zone.to_string()),
+            due.map(|due| due.at),
+            change.done,
+            self.untrusted && writes
+        )
+        .map(|row| of_row!(row));
+        Ok(rows.fetch_all(&mut *self.connection).await?)
+    }
 
-/// Changes todos of the tenant in the same way; with `within`, only those of that user. Returns them as they are then.
-pub(crate) async fn change(
-    connection: &mut PgConnection,
-    (tenant, within): (TenantId, Option<UserId>),
-    ids: &[TodoId],
-    change: &TodoChange,
-    untrusted: bool,
-) -> Result<Vec<Todo>> {
-    let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
-    let due = change.due.as_ref().and_then(Option::as_ref);
-    // Text that stays keeps its mark.
-    let writes = change.list.is_some() || change.title.is_some() || change.details.is_some();
-    let rows = sqlx::query!(
-        "-- store::todo::change
-        with t as materialized (select statement_timestamp() as at)
-        update houston.todos d
-           set list = coalesce($4, d.list), title = coalesce($5, d.title), details = coalesce($6, d.details),
-               priority = coalesce($7, d.priority),
-               due = case when $8 then $9 else d.due end, time_zone = case when $8 then $10 else d.time_zone end,
-               due_at = case when $8 then $11 else d.due_at end,
-               done_at = case $12::boolean when true then coalesce(d.done_at, t.at) when false then null
-                                           else d.done_at end,
-               untrusted = d.untrusted or $13, updated_at = t.at
-          from t
-         where d.tenant_id = $1 and d.id = any ($2) and ($3::uuid is null or d.user_id = $3)
-           and exists (select from houston.users u where u.id = d.user_id and u.tenant_id = $1)
-        returning d.id, d.user_id, d.list, d.title, d.details, d.priority, d.due, d.time_zone, d.due_at, d.position,
-                  d.done_at, d.untrusted, d.created_at, d.updated_at",
-        tenant.0,
-        &ids,
-        within.map(|user| user.0),
-        change.list,
-        change.title,
-        change.details,
-        change.priority.map(Priority::stored),
-        change.due.is_some(),
-        due.map(|due| due.local.as_str()),
-        due.map(|due| due.zone.to_string()),
-        due.map(|due| due.at),
-        change.done,
-        untrusted && writes
-    )
-    .map(|row| of_row!(row));
-    Ok(rows.fetch_all(connection).await?)
-}
+    /// Deletes todos of the tenant; with `within`, only those of that user. Returns how many existed.
+    pub(crate) async fn delete_todos(&mut self, within: Option<UserId>, ids: &[TodoId]) -> Result<u64> {
+        let done = sqlx::query!(
+            "-- store::todo::delete
+            delete from houston.todos d
+             where d.tenant_id = $1 and d.id = any ($2) and ($3::uuid is null or d.user_id = $3)
+               and exists (select from houston.users u where u.id = d.user_id and u.tenant_id = $1)",
+            self.tenant.0,
+            &uuids(ids),
+            within.map(|user| user.0)
+        );
+        Ok(done.execute(&mut *self.connection).await?.rows_affected())
+    }
 
-/// Deletes todos of the tenant; with `within`, only those of that user. Returns how many existed.
-pub(crate) async fn delete(
-    connection: &mut PgConnection,
-    (tenant, within): (TenantId, Option<UserId>),
-    ids: &[TodoId],
-) -> Result<u64> {
-    let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
-    let done = sqlx::query!(
-        "-- store::todo::delete
-        delete from houston.todos d
-         where d.tenant_id = $1 and d.id = any ($2) and ($3::uuid is null or d.user_id = $3)
-           and exists (select from houston.users u where u.id = d.user_id and u.tenant_id = $1)",
-        tenant.0,
-        &ids,
-        within.map(|user| user.0)
-    )
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected())
+    /// Moves a todo of a user before another one. Returns whether both exist.
+    pub(crate) async fn put_todo_before(&mut self, user: UserId, id: TodoId, next: TodoId) -> Result<bool> {
+        bound::lock(self.connection, "todos", user.0).await?;
+        for _ in 0..2 {
+            let around = sqlx::query!(
+                r#"-- store::todo::order::around
+                select n.position, (select max(b.position) from houston.todos b
+                                     where b.tenant_id = $1 and b.user_id = $2 and b.id <> $4
+                                       and b.position < n.position) as before
+                  from houston.todos n where n.tenant_id = $1 and n.user_id = $2 and n.id = $3"#,
+                self.tenant.0,
+                user.0,
+                next.0,
+                id.0
+            );
+            let Some(around) = around.fetch_optional(&mut *self.connection).await? else { return Ok(false) };
+            if let Some(position) = between(around.before, around.position) {
+                let done = sqlx::query!(
+                    "-- store::todo::order::put
+                    update houston.todos set position = $4, updated_at = statement_timestamp()
+                     where tenant_id = $1 and user_id = $2 and id = $3",
+                    self.tenant.0,
+                    user.0,
+                    id.0,
+                    position
+                )
+                .execute(&mut *self.connection)
+                .await?;
+                return Ok(done.rows_affected() > 0);
+            }
+            // No number is left between two: all get new ones.
+            sqlx::query!(
+                "-- store::todo::order::spread
+                update houston.todos t set position = $3::double precision * n.nth
+                  from (select id, row_number() over (order by position, id) as nth from houston.todos
+                         where tenant_id = $1 and user_id = $2) as n
+                 where t.tenant_id = $1 and t.id = n.id",
+                self.tenant.0,
+                user.0,
+                STEP
+            )
+            .execute(&mut *self.connection)
+            .await?;
+        }
+        Ok(false)
+    }
 }
 
 const NOT_FOUND: Error = Error::NotFound { what: "todo" };
@@ -264,19 +280,19 @@ impl TenantStore<'_> {
         (new, created_at): (NewTodo, DateTime<Utc>),
         once: Once<'_>,
     ) -> Result<Created<Value>> {
-        let (owner, author) = ((self.tenant, user), Author::Request(created_at));
-        let (id, new, limits) = (new.id.0, [new], &self.knowledge_limits);
-        self.create_once(id, once, async |tx| insert(tx, owner, &new, author, limits).await).await
+        let (id, new, at) = (new.id.0, [new], Some(created_at));
+        self.create_once(id, once, async |tx| self.knowledge(tx).create_todos(user, &new, None, at).await)
+            .await
     }
 
     /// Todos of a user in their order, those that are done last.
     pub async fn todos(self, user: UserId, query: &TodoQuery) -> Result<Vec<Todo>> {
-        Ok(with_connection!(self.pool, |c| list(c, (self.tenant, user), query)))
+        Ok(with_connection!(self.pool, |c| self.knowledge(c).todos(user, query)))
     }
 
     /// A todo of the tenant.
     pub async fn todo(self, id: TodoId) -> Result<Todo> {
-        with_connection!(self.pool, |c| find(c, self.tenant, None, id)).ok_or(NOT_FOUND)
+        with_connection!(self.pool, |c| self.knowledge(c).todo(id)).ok_or(NOT_FOUND)
     }
 
     /// Changes a todo of the tenant, and moves it before another one of the same user.
@@ -286,13 +302,13 @@ impl TenantStore<'_> {
     /// Postgres cannot be reached or refuses a statement. Then nothing was changed.
     pub async fn change_todo(self, id: TodoId, to: &TodoChange, before: Option<TodoId>) -> Result<Todo> {
         let mut tx = self.pool.begin().await?;
-        let mut todo =
-            change(&mut tx, (self.tenant, None), &[id], to, false).await?.pop().ok_or(NOT_FOUND)?;
+        let mut knowledge = self.knowledge(&mut tx);
+        let mut todo = knowledge.change_todos(None, &[id], to).await?.pop().ok_or(NOT_FOUND)?;
         if let Some(next) = before {
-            if !put_before(&mut tx, (self.tenant, todo.user), id, next).await? {
+            if !knowledge.put_todo_before(todo.user, id, next).await? {
                 return Err(NOT_FOUND);
             }
-            todo = find(&mut tx, self.tenant, None, id).await?.ok_or(NOT_FOUND)?;
+            todo = knowledge.todo(id).await?.ok_or(NOT_FOUND)?;
         }
         tx.commit().await?;
         Ok(todo)
@@ -300,61 +316,7 @@ impl TenantStore<'_> {
 
     /// Deletes a todo of the tenant.
     pub async fn delete_todo(self, id: TodoId) -> Result<()> {
-        let deleted = with_connection!(self.pool, |c| delete(c, (self.tenant, None), &[id]));
+        let deleted = with_connection!(self.pool, |c| self.knowledge(c).delete_todos(None, &[id]));
         if deleted > 0 { Ok(()) } else { Err(NOT_FOUND) }
     }
-}
-
-/// Moves a todo of a user before another one. Returns whether both exist.
-pub(crate) async fn put_before(
-    connection: &mut PgConnection,
-    (tenant, user): (TenantId, UserId),
-    id: TodoId,
-    next: TodoId,
-) -> Result<bool> {
-    bound::lock(connection, "todos", user.0).await?;
-    for _ in 0..2 {
-        let around = sqlx::query!(
-            r#"-- store::todo::order::around
-            select n.position, (select max(b.position) from houston.todos b
-                                 where b.tenant_id = $1 and b.user_id = $2 and b.id <> $4
-                                   and b.position < n.position) as before
-              from houston.todos n where n.tenant_id = $1 and n.user_id = $2 and n.id = $3"#,
-            tenant.0,
-            user.0,
-            next.0,
-            id.0
-        )
-        .fetch_optional(&mut *connection)
-        .await?;
-        let Some(around) = around else { return Ok(false) };
-        if let Some(position) = between(around.before, around.position) {
-            let done = sqlx::query!(
-                "-- store::todo::order::put
-                update houston.todos set position = $4, updated_at = statement_timestamp()
-                 where tenant_id = $1 and user_id = $2 and id = $3",
-                tenant.0,
-                user.0,
-                id.0,
-                position
-            )
-            .execute(&mut *connection)
-            .await?;
-            return Ok(done.rows_affected() > 0);
-        }
-        // No number is left between two: all get new ones.
-        sqlx::query!(
-            "-- store::todo::order::spread
-            update houston.todos t set position = $3::double precision * n.nth
-              from (select id, row_number() over (order by position, id) as nth from houston.todos
-                     where tenant_id = $1 and user_id = $2) as n
-             where t.tenant_id = $1 and t.id = n.id",
-            tenant.0,
-            user.0,
-            STEP
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
-    Ok(false)
 }

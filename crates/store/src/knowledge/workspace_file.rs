@@ -9,7 +9,6 @@
 
 pub(crate) mod folder;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
@@ -18,10 +17,11 @@ use houston_domain::workspace::{FileLimits, FileVersion, Present, WorkspacePath}
 use houston_folder::Folder;
 use sqlx::PgConnection;
 
-use self::folder::{Folders, look};
+use self::folder::Folders;
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, Shared, TenantStore};
 use crate::row_security::with_connection;
+use crate::statement::Statement as _;
 
 /// A file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +66,21 @@ fn length(bytes: i32) -> u64 {
     u64::try_from(bytes).unwrap_or(0)
 }
 
+/// The entry of a row.
+macro_rules! entry {
+    ($path:expr, $row:expr) => {
+        FileEntry {
+            path: $path,
+            bytes: length($row.bytes),
+            version: version(&$row.sha256),
+            untrusted: $row.untrusted,
+            created_at: $row.created_at,
+            updated_at: $row.updated_at,
+        }
+    };
+}
+use entry;
+
 /// The workspace of one agentable.
 #[derive(Debug, Clone)]
 pub(crate) struct Workspace {
@@ -81,10 +96,6 @@ impl Shared {
 }
 
 impl Workspace {
-    pub(crate) fn new(tenant: TenantId, agentable: AgentableId, folders: Option<Folders>) -> Self {
-        Self { tenant, agentable, folders }
-    }
-
     /// Whether its files are in a folder.
     pub(crate) fn is_folder(&self) -> bool {
         self.folders.is_some()
@@ -96,27 +107,8 @@ impl Workspace {
         connection: &mut PgConnection,
         path: &WorkspacePath,
     ) -> Result<Option<WorkspaceFile>> {
-        if let Some(folders) = &self.folders {
-            let row = self.row_of(connection, path).await?;
-            return self.read_in(folders, row, path).await;
-        }
-        let row = sqlx::query!(
-            "-- store::workspace_file::find
-            select path, content, sha256, untrusted, created_at, updated_at from houston.workspace_files
-             where tenant_id = $1 and agentable_id = $2 and path = $3",
-            self.tenant.0,
-            self.agentable.0,
-            path.as_str()
-        )
-        .map(|row| WorkspaceFile {
-            path: row.path,
-            content: row.content,
-            version: version(&row.sha256),
-            untrusted: row.untrusted,
-            created_at: row.created_at,
-            updated_at: row.updated_at,
-        });
-        Ok(row.fetch_optional(connection).await?)
+        let row = self.row_of(connection, path).await?;
+        self.read(row, path).await
     }
 
     /// Files whose paths come after `after`, without their contents, in the order of their paths.
@@ -139,37 +131,8 @@ impl Workspace {
             after,
             limit
         )
-        .map(|row| FileEntry {
-            path: row.path,
-            bytes: length(row.bytes),
-            version: version(&row.sha256),
-            untrusted: row.untrusted,
-            created_at: row.created_at,
-            updated_at: row.updated_at,
-        });
+        .map(|row| entry!(row.path, row));
         Ok(entries.fetch_all(connection).await?)
-    }
-
-    /// The contents of files, by path. Those that cannot be read are left out.
-    pub(crate) async fn contents(
-        &self,
-        connection: &mut PgConnection,
-        paths: &[&str],
-    ) -> Result<BTreeMap<String, String>> {
-        if let Some(folders) = &self.folders {
-            return self.contents_in(folders, connection, paths).await;
-        }
-        let rows = sqlx::query!(
-            "-- store::workspace_file::contents
-            select path, content from houston.workspace_files
-             where tenant_id = $1 and agentable_id = $2 and path = any ($3)",
-            self.tenant.0,
-            self.agentable.0,
-            paths as &[&str]
-        )
-        .fetch_all(connection)
-        .await?;
-        Ok(rows.into_iter().map(|row| (row.path, row.content)).collect())
     }
 
     /// What decides whether the file at `path` may be changed.
@@ -251,9 +214,8 @@ impl Workspace {
             self.agentable.0,
             path.as_str()
         )
-        .execute(connection)
-        .await?;
-        Ok(())
+        .run(connection)
+        .await
     }
 }
 
@@ -284,14 +246,8 @@ impl TenantStore<'_> {
     /// the statement, [`Error::Folder`] when it cannot be read.
     pub async fn file(self, agentable: AgentableId, path: &WorkspacePath) -> Result<WorkspaceFile> {
         let workspace = self.workspace(self.tenant, agentable);
-        let found = match &workspace.folders {
-            Some(folders) => {
-                let row = with_connection!(self.pool, |c| workspace.row_of(c, path));
-                workspace.read_in(folders, row, path).await?
-            }
-            None => with_connection!(self.pool, |c| workspace.find(c, path)),
-        };
-        found.ok_or(Error::NotFound { what: "file" })
+        let row = with_connection!(self.pool, |c| workspace.row_of(c, path));
+        workspace.read(row, path).await?.ok_or(Error::NotFound { what: "file" })
     }
 }
 
@@ -300,8 +256,7 @@ impl TenantStore<'_> {
 pub struct CommandFiles {
     store: RunStore,
     folders: Folders,
-    tenant: TenantId,
-    agentable: AgentableId,
+    workspace: Workspace,
 }
 
 /// The folder as a command finds it.
@@ -316,8 +271,8 @@ pub struct FilesForCommand {
 impl RunStore {
     /// The folder of an agentable's files; `None`: they are rows.
     pub fn command_files(&self, tenant: TenantId, agentable: AgentableId) -> Option<CommandFiles> {
-        let folders = self.folders.clone()?;
-        Some(CommandFiles { store: self.clone(), folders, tenant, agentable })
+        let (folders, workspace) = (self.folders.clone()?, self.workspace(tenant, agentable));
+        Some(CommandFiles { store: self.clone(), folders, workspace })
     }
 }
 
@@ -327,12 +282,10 @@ impl CommandFiles {
     /// # Errors
     /// [`Error::Folder`](crate::Error::Folder).
     pub async fn ready(&self) -> Result<FilesForCommand> {
-        self.folders.settle(self.tenant, self.agentable).await?;
-        let files = {
-            let workspace = self.store.workspace(self.tenant, self.agentable);
-            workspace.list(&mut *self.store.pool.acquire().await?, "", i64::MAX).await?
-        };
-        let ids = (self.tenant.0, self.agentable.0);
+        let Workspace { tenant, agentable, .. } = self.workspace;
+        self.folders.settle(tenant, agentable).await?;
+        let files = self.workspace.list(&mut *self.store.pool.acquire().await?, "", i64::MAX).await?;
+        let ids = self.workspace.ids();
         let path = self.folders.root.run(move |root| root.make(ids.0, ids.1)?.path_of_files()).await?;
         Ok(FilesForCommand { path, untrusted: files.iter().any(|file| file.untrusted) })
     }
@@ -342,9 +295,7 @@ impl CommandFiles {
     /// # Errors
     /// [`Error::Folder`](crate::Error::Folder), also when there is more than is looked at.
     pub async fn usage(&self) -> Result<(u64, u64)> {
-        let ids = (self.tenant.0, self.agentable.0);
-        let walk =
-            self.folders.root.run(move |root| look(root, ids, Folder::walk)).await?.unwrap_or_default();
+        let walk = self.workspace.walk(&self.folders, Folder::walk).await?;
         Ok((walk.count, walk.bytes))
     }
 

@@ -13,6 +13,7 @@ use crate::api_key::Principal;
 use crate::error::Result;
 use crate::handle::{ApiStore, OperatorStore, RunStore, Shared, TenantStore};
 use crate::operate::run_list::{LATER_ID, id_at};
+use crate::statement::Statement as _;
 
 /// In the place of the tenant of what was done to the whole installation. No tenant has this id, so the requests of none see it.
 const INSTALLATION: TenantId = TenantId(Uuid::nil());
@@ -86,9 +87,8 @@ impl Shared {
             new.code,
             new.request_id
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// `None`: what was done to the whole installation.

@@ -20,7 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::TryStreamExt as _;
 use houston_domain::cell::{CellName, ShardRange};
 use houston_domain::id::{TenantId, UserId};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Row as _};
+use sqlx::postgres::PgRow;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, FromRow, PgConnection};
 use uuid::Uuid;
 
 use crate::connections::connect_options_of;
@@ -103,6 +104,53 @@ impl Store {
             other => other,
         }
     }
+
+    /// What the database has. It may have no tables yet, or those of an older or a newer release.
+    pub async fn contents(&self) -> Result<Contents> {
+        let mut contents = Contents::default();
+        if self.has_table("houston.tenants").await? {
+            let tenants: Vec<Uuid> =
+                sqlx::query_scalar("-- store::cell_move::contents::tenants\nselect id from houston.tenants")
+                    .fetch_all(&self.pool)
+                    .await?;
+            contents.tenants = tenants.into_iter().map(TenantId).collect();
+        }
+        if self.has_table("houston.users").await? {
+            contents.has_users = sqlx::query_scalar(
+                "-- store::cell_move::contents::has_users\nselect exists (select from houston.users)",
+            )
+            .fetch_one(&self.pool)
+            .await?;
+        }
+        if self.has_table("houston.moved_shards").await? {
+            // A release before had no column `is_here`.
+            let names: Vec<String> = sqlx::query_scalar(
+                "-- store::cell_move::contents::names
+                select distinct cell from houston.moved_shards m where (to_jsonb(m)->>'is_here')::boolean order by cell",
+            )
+            .fetch_all(&self.pool)
+            .await?;
+            contents.names = names.iter().filter_map(|name| name.parse().ok()).collect();
+        }
+        Ok(contents)
+    }
+
+    /// The same text for two addresses of one database, and another one for each other database: its name, and when its server
+    /// was started. The identifier of a server would not do, since copies of its files have the same one.
+    pub async fn identity(&self) -> Result<String> {
+        let identity = sqlx::query_scalar(
+            "-- store::cell_move::contents::identity
+            select concat_ws(' ', extract(epoch from pg_postmaster_start_time())::text, current_database()::text)",
+        );
+        Ok(identity.fetch_one(&self.pool).await?)
+    }
+
+    async fn has_table(&self, name: &str) -> Result<bool> {
+        let has = sqlx::query_scalar(
+            "-- store::cell_move::contents::has_table\nselect to_regclass($1) is not null",
+        );
+        Ok(has.bind(name).fetch_one(&self.pool).await?)
+    }
 }
 
 /// A connection for a move. The lock time-out bounds how long what is posted to the first user waits for the last.
@@ -127,7 +175,7 @@ async fn move_between(
     settle::take_lock(source).await?;
     settle::settle_between(source, target, between).await?;
     execute(target, "begin").await?;
-    let before = text(target, "select pg_current_snapshot()::text").await?;
+    let before: String = value(target, "select pg_current_snapshot()::text").await?;
     let Some(rows) = lock(source, shards).await? else { return Ok(Moved::Busy) };
     if !have_read_all(source, &rows).await? {
         return Ok(Moved::Busy);
@@ -136,10 +184,10 @@ async fn move_between(
     settle::move_tokens(source, target, &rows).await?;
     settle::drop_present_keys(source, target, &rows).await?;
     let tables = tables(source, &rows).await?;
-    let this = scalar(target, "select pg_current_xact_id()::text::bigint").await?;
+    let this: i64 = value(target, "select pg_current_xact_id()::text::bigint").await?;
     // What readers of all events may not have read yet; they know by its id what they have.
-    let since =
-        text(source, &format!("select (statement_timestamp() - interval '{READ_AGAIN}')::text")).await?;
+    let since: String =
+        value(source, &format!("select (statement_timestamp() - interval '{READ_AGAIN}')::text")).await?;
     let mut copied = BTreeMap::new();
     for table in &tables {
         copied.insert(&table.name, copy(source, target, table, (since.as_str(), this)).await?);
@@ -169,7 +217,7 @@ async fn move_between(
 
 /// The highest version of a move that the cell knows.
 async fn version(connection: &mut PgConnection) -> Result<i64> {
-    scalar(connection, "select coalesce(max(version), 0) from houston.moved_shards").await
+    value(connection, "select coalesce(max(version), 0) from houston.moved_shards").await
 }
 
 /// `came`: the transaction, at the target.
@@ -203,8 +251,8 @@ async fn lock(source: &mut PgConnection, shards: ShardRange) -> Result<Option<Ro
         "select agentable_id, holder is not null from houston.run_locks
           where agentable_id = any ({agentables}) order by 1 for update"
     );
-    let is_held = all(source, &held).await?.iter().any(|row| row.try_get(1).unwrap_or(true));
-    if is_held {
+    let locks: Vec<(Uuid, bool)> = all(source, &held).await?;
+    if locks.iter().any(|(_, is_held)| *is_held) {
         return Ok(None);
     }
     rows.agentables = ids(source, &format!("{of_users} order by id for update")).await?;
@@ -213,9 +261,10 @@ async fn lock(source: &mut PgConnection, shards: ShardRange) -> Result<Option<Ro
 
 /// The ids that a statement finds, as an array in SQL.
 async fn ids(connection: &mut PgConnection, sql: &str) -> Result<String> {
-    let found = all(connection, sql).await?;
-    let ids: std::result::Result<Vec<Uuid>, sqlx::Error> = found.iter().map(|row| row.try_get(0)).collect();
-    Ok(list(ids?.into_iter()))
+    // An id has hex digits and dashes only.
+    let ids: Vec<Uuid> = column(connection, sql).await?;
+    let ids: Vec<String> = ids.iter().map(Uuid::to_string).collect();
+    Ok(format!("'{{{}}}'::uuid[]", ids.join(",")))
 }
 
 /// Copies the rows of a table; returns how many. Numbers of transactions are those of one server: what was written since a time
@@ -267,32 +316,32 @@ async fn delete(connection: &mut PgConnection, Table { name, condition, .. }: &T
     execute(connection, &format!("delete from houston.{name} where {condition}")).await
 }
 
-/// An array of ids as SQL. An id has hex digits and dashes only.
-fn list(ids: impl Iterator<Item = Uuid>) -> String {
-    let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
-    format!("'{{{}}}'::uuid[]", ids.join(","))
-}
-
 async fn execute(connection: &mut PgConnection, sql: &str) -> Result<u64> {
     let sql = AssertSqlSafe(format!("-- store::cell_move\n{sql}"));
     Ok(sqlx::raw_sql(sql).execute(connection).await?.rows_affected())
 }
 
-async fn all(connection: &mut PgConnection, sql: &str) -> Result<Vec<sqlx::postgres::PgRow>> {
+async fn all<T: for<'r> FromRow<'r, PgRow>>(connection: &mut PgConnection, sql: &str) -> Result<Vec<T>> {
     let sql = AssertSqlSafe(format!("-- store::cell_move\n{sql}"));
-    Ok(sqlx::raw_sql(sql).fetch_all(connection).await?)
+    let rows = sqlx::raw_sql(sql).fetch_all(connection).await?;
+    Ok(rows.iter().map(T::from_row).collect::<sqlx::Result<_>>()?)
 }
 
-async fn scalar(connection: &mut PgConnection, sql: &str) -> Result<i64> {
-    let rows = all(connection, sql).await?;
-    let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-    Ok(row.try_get(0)?)
+/// The first column of each row.
+async fn column<T>(connection: &mut PgConnection, sql: &str) -> Result<Vec<T>>
+where
+    (T,): for<'r> FromRow<'r, PgRow>,
+{
+    let rows: Vec<(T,)> = all(connection, sql).await?;
+    Ok(rows.into_iter().map(|(value,)| value).collect())
 }
 
-async fn text(connection: &mut PgConnection, sql: &str) -> Result<String> {
-    let rows = all(connection, sql).await?;
-    let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-    Ok(row.try_get(0)?)
+/// The first column of the first row.
+async fn value<T>(connection: &mut PgConnection, sql: &str) -> Result<T>
+where
+    (T,): for<'r> FromRow<'r, PgRow>,
+{
+    Ok(column(connection, sql).await?.into_iter().next().ok_or(sqlx::Error::RowNotFound)?)
 }
 
 /// Tables whose rows belong to no user, are copied to all cells, or may be lost (rates).
@@ -365,7 +414,7 @@ struct Table {
 
 /// The tables with rows of users, parents before children.
 async fn tables(source: &mut PgConnection, of: &Rows) -> Result<Vec<Table>> {
-    let found = all(
+    let found: Vec<(String, Vec<String>, Vec<String>, bool)> = all(
         source,
         "select c.relname::text,
                 array(select a.attname::text from pg_attribute a
@@ -379,10 +428,8 @@ async fn tables(source: &mut PgConnection, of: &Rows) -> Result<Vec<Table>> {
     )
     .await?;
     let mut left = Vec::with_capacity(found.len());
-    for row in found {
-        let (name, columns, mut parents): (String, Vec<String>, Vec<String>) =
-            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        if let Some(condition) = condition(&name, (columns.as_slice(), row.try_get(3)?), of) {
+    for (name, columns, mut parents, names_agentable) in found {
+        if let Some(condition) = condition(&name, (columns.as_slice(), names_agentable), of) {
             parents.extend(found_by(&name).iter().map(|parent| (*parent).to_owned()));
             left.push((Table { name, columns, condition }, parents));
         }
@@ -462,9 +509,7 @@ fn in_order(mut left: Vec<(Table, Vec<String>)>) -> Vec<Table> {
 async fn reader_names(source: &mut PgConnection, target: &mut PgConnection) -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for cell in [source, target] {
-        for row in all(cell, "select name from houston.readers").await? {
-            names.insert(row.try_get(0)?);
-        }
+        names.extend(column::<String>(cell, "select name from houston.readers").await?);
     }
     Ok(names)
 }
@@ -486,7 +531,7 @@ async fn have_read_all(source: &mut PgConnection, rows: &Rows) -> Result<bool> {
              or exists (select from houston.messages where {of_users} and {xid})
              or exists (select from houston.runs where {of_users} and ({of_run}))"
     );
-    Ok(scalar(source, &behind).await? == 0)
+    Ok(value::<i64>(source, &behind).await? == 0)
 }
 
 /// Makes sure that the target has these readers, and that they leave out what this transaction of the target writes. `before`:
@@ -499,15 +544,11 @@ async fn leave_out(
 ) -> Result<bool> {
     for name in names {
         let name = name.replace('\'', "");
-        let rows = all(
-            target,
-            &format!(
-                "insert into houston.readers (name, position) values ('{name}', '{before}')
-                     on conflict (name) do update set name = excluded.name returning position"
-            ),
-        )
-        .await?;
-        let position: String = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
+        let reader = format!(
+            "insert into houston.readers (name, position) values ('{name}', '{before}')
+                 on conflict (name) do update set name = excluded.name returning position"
+        );
+        let position: String = value(target, &reader).await?;
         // A reader with a position of another database begins at the present end.
         let Ok(position) = position.parse::<EventPosition>() else { continue };
         let Some(position) = position.with_read(this.unsigned_abs()) else { return Ok(false) };
@@ -534,55 +575,6 @@ pub struct Contents {
     pub has_users: bool,
     /// The names of the cell when users were moved to it.
     pub names: Vec<CellName>,
-}
-
-impl Store {
-    /// What the database has. It may have no tables yet, or those of an older or a newer release.
-    pub async fn contents(&self) -> Result<Contents> {
-        let mut contents = Contents::default();
-        if self.has_table("houston.tenants").await? {
-            let tenants: Vec<Uuid> =
-                sqlx::query_scalar("-- store::cell_move::contents::tenants\nselect id from houston.tenants")
-                    .fetch_all(&self.pool)
-                    .await?;
-            contents.tenants = tenants.into_iter().map(TenantId).collect();
-        }
-        if self.has_table("houston.users").await? {
-            contents.has_users = sqlx::query_scalar(
-                "-- store::cell_move::contents::has_users\nselect exists (select from houston.users)",
-            )
-            .fetch_one(&self.pool)
-            .await?;
-        }
-        if self.has_table("houston.moved_shards").await? {
-            // A release before had no column `is_here`.
-            let names: Vec<String> = sqlx::query_scalar(
-                "-- store::cell_move::contents::names
-                select distinct cell from houston.moved_shards m where (to_jsonb(m)->>'is_here')::boolean order by cell",
-            )
-            .fetch_all(&self.pool)
-            .await?;
-            contents.names = names.iter().filter_map(|name| name.parse().ok()).collect();
-        }
-        Ok(contents)
-    }
-
-    /// The same text for two addresses of one database, and another one for each other database: its name, and when its server
-    /// was started. The identifier of a server would not do, since copies of its files have the same one.
-    pub async fn identity(&self) -> Result<String> {
-        let identity = sqlx::query_scalar(
-            "-- store::cell_move::contents::identity
-            select concat_ws(' ', extract(epoch from pg_postmaster_start_time())::text, current_database()::text)",
-        );
-        Ok(identity.fetch_one(&self.pool).await?)
-    }
-
-    async fn has_table(&self, name: &str) -> Result<bool> {
-        let has = sqlx::query_scalar(
-            "-- store::cell_move::contents::has_table\nselect to_regclass($1) is not null",
-        );
-        Ok(has.bind(name).fetch_one(&self.pool).await?)
-    }
 }
 
 #[cfg(test)]

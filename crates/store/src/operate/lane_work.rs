@@ -8,7 +8,7 @@ use houston_domain::id::TenantId;
 use houston_domain::lane_work::{KindWork, LaneWork};
 
 use crate::error::Result;
-use crate::handle::{ApiStore, OperatorStore, Shared, TenantStore};
+use crate::handle::{ApiStore, Shared, TenantStore};
 
 /// How many agentables of each sort are counted at most.
 pub const MOST: i64 = 20_000;
@@ -110,13 +110,6 @@ impl TenantStore<'_> {
 impl ApiStore {
     /// The work of all tenants: for a caller who operates the installation.
     pub async fn work(&self) -> Result<Work> {
-        self.shared.work(None).await
-    }
-}
-
-impl OperatorStore<'_> {
-    /// The work of all tenants.
-    pub async fn work(self) -> Result<Work> {
         self.shared.work(None).await
     }
 }

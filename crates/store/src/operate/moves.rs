@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::cell_move::settle;
 use crate::error::Result;
 use crate::event::EventPosition;
-use crate::handle::{ApiStore, Shared};
+use crate::handle::ApiStore;
 
 /// How often all cells are asked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -23,9 +23,9 @@ const SETTLE_EVERY: usize = 5;
 /// A move has prepared its commit for less; what was prepared for longer was left.
 const LEFT_AFTER: Duration = Duration::from_secs(10);
 
-impl Shared {
-    /// The moves that the cell knows.
-    async fn read_moves(&self) -> Result<Vec<MovedShards>> {
+impl ApiStore {
+    /// The moves that the cell knows: those to it and from it.
+    pub async fn moves(&self) -> Result<Vec<MovedShards>> {
         let rows: Vec<(i32, i32, i64, String)> = sqlx::query_as(
             "-- store::moves::all
             select first, last, version, cell from houston.moved_shards order by version, first",
@@ -39,13 +39,6 @@ impl Shared {
         };
         Ok(rows.into_iter().filter_map(read).collect())
     }
-}
-
-impl ApiStore {
-    /// The moves that the cell knows: those to it and from it.
-    pub async fn moves(&self) -> Result<Vec<MovedShards>> {
-        self.shared.read_moves().await
-    }
 
     /// The position before the last move that brought this shard to the cell: where readers go on who have read the events of its
     /// users in another cell. Without a shard, before the first move to the cell. `None` when there was no such move, or none that wrote it down.
@@ -54,7 +47,7 @@ impl ApiStore {
             "-- store::moves::arrivals
             select first, last, xid from houston.moved_shards where is_here order by version, first",
         )
-        .fetch_all(&self.shared.pool)
+        .fetch_all(&self.pool)
         .await?;
         let xid = match shard.map(|shard| i32::from(shard.0)) {
             Some(shard) => {

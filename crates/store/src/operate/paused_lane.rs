@@ -4,7 +4,8 @@ use chrono::{DateTime, Utc};
 use houston_domain::lane_service::LaneService;
 
 use crate::error::Result;
-use crate::handle::{ApiStore, OperatorStore, RunStore, Shared};
+use crate::handle::{ApiStore, RunStore, Shared};
+use crate::statement::Statement as _;
 
 /// What is known of all lanes at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,22 +38,6 @@ impl Shared {
         );
         Ok(lanes.fetch_all(&self.pool).await?)
     }
-
-    async fn set_paused(&self, lane: &str, is_paused: bool) -> Result<()> {
-        sqlx::query!(
-            "-- store::paused_lane::set
-            with gone as (delete from houston.paused_lanes where lane = $1 and not $2 returning lane),
-            resumed as (
-                insert into houston.resumed_lanes (lane, resumed_at) select g.lane, statement_timestamp() from gone g
-                on conflict (lane) do update set resumed_at = excluded.resumed_at)
-            insert into houston.paused_lanes (lane) select $1 where $2 on conflict (lane) do nothing",
-            lane,
-            is_paused
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
-    }
 }
 
 impl ApiStore {
@@ -63,14 +48,18 @@ impl ApiStore {
 
     /// Pauses a lane for all workers, or lets it go on. Idempotent. Workers read it within a second.
     pub async fn set_lane_paused(&self, lane: &str, is_paused: bool) -> Result<()> {
-        self.shared.set_paused(lane, is_paused).await
-    }
-}
-
-impl OperatorStore<'_> {
-    /// See [`ApiStore::paused_lanes`].
-    pub async fn paused_lanes(self) -> Result<Vec<String>> {
-        self.shared.paused().await
+        sqlx::query!(
+            "-- store::paused_lane::set
+            with gone as (delete from houston.paused_lanes where lane = $1 and not $2 returning lane),
+            resumed as (
+                insert into houston.resumed_lanes (lane, resumed_at) select g.lane, statement_timestamp() from gone g
+                on conflict (lane) do update set resumed_at = excluded.resumed_at)
+            insert into houston.paused_lanes (lane) select $1 where $2 on conflict (lane) do nothing",
+            lane,
+            is_paused
+        )
+        .run(&self.pool)
+        .await
     }
 }
 

@@ -143,10 +143,8 @@ impl TenantStore<'_> {
             filter.since.map(|since| since.0),
             filter.until.map(|until| until.0),
             limit + 1
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(page(rows, limit))
+        );
+        Ok(page(rows.fetch_all(&self.pool).await?, limit))
     }
 }
 
@@ -199,10 +197,8 @@ impl Shared {
             filter.until.map(|until| until.0),
             limit + 1,
             filter.is_not_cancelled
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(page(rows, limit))
+        );
+        Ok(page(rows.fetch_all(&self.pool).await?, limit))
     }
 }
 

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::error::Result;
 use crate::handle::{Shared, TenantStore};
+use crate::statement::uuids;
 
 /// How many ended runs are read at most, whosever they are: the latest.
 pub const MOST: i64 = 20_000;
@@ -48,7 +49,6 @@ impl TenantStore<'_> {
 
     /// What each of these users has spent today (UTC), as far as there are prices, with what open runs have spent so far.
     pub async fn spent_today(self, users: &[UserId]) -> Result<Vec<(UserId, Decimal)>> {
-        let ids: Vec<Uuid> = users.iter().map(|user| user.0).collect();
         let rows = sqlx::query!(
             r#"-- store::usage::today
             select s.user_id, sum(s.cost) as "cost!" from houston.spending s
@@ -56,7 +56,7 @@ impl TenantStore<'_> {
                and s.cost is not null
              group by s.user_id"#,
             self.tenant.0,
-            &ids
+            &uuids(users)
         )
         .map(|row| (UserId(row.user_id), row.cost));
         Ok(rows.fetch_all(&self.pool).await?)

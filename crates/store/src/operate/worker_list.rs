@@ -6,13 +6,15 @@ pub use houston_domain::worker::RegisteredWorker;
 use houston_domain::worker::WorkerSlots;
 
 use crate::error::{Error, Result};
-use crate::handle::{ApiStore, OperatorStore, Shared};
+use crate::handle::ApiStore;
+use crate::statement::Statement as _;
 
 /// Maximum number of workers that are listed.
 const MAX_WORKERS: i64 = 1_000;
 
-impl Shared {
-    async fn registered_workers(&self) -> Result<Vec<RegisteredWorker>> {
+impl ApiStore {
+    /// The workers of all tenants, the oldest first: for a caller who operates the installation.
+    pub async fn list_workers(&self) -> Result<Vec<RegisteredWorker>> {
         let rows = sqlx::query!(
             r#"-- store::worker_list::list
             select w.id, w.name, w.host, w.pid, w.version, w.slots, w.background_slots, w.started_at, w.beat_at,
@@ -46,34 +48,15 @@ impl Shared {
         Ok(rows.fetch_all(&self.pool).await?)
     }
 
-    /// The worker reads this with the next look at its lease, at most half a second later.
-    async fn ask_to_drain(&self, worker: WorkerId) -> Result<()> {
-        let done = sqlx::query!(
+    /// Asks a worker to drain, as SIGTERM does. It reads this with the next look at its lease, at most half a second later.
+    /// Idempotent; it cannot be taken back.
+    pub async fn drain_worker(&self, worker: WorkerId) -> Result<()> {
+        sqlx::query!(
             "-- store::worker_list::drain
             update houston.workers set drain_requested_at = least(drain_requested_at, statement_timestamp()) where id = $1",
             worker.0
         )
-        .execute(&self.pool)
-        .await?;
-        if done.rows_affected() == 0 { Err(Error::NotFound { what: "worker" }) } else { Ok(()) }
-    }
-}
-
-impl ApiStore {
-    /// The workers of all tenants, the oldest first: for a caller who operates the installation.
-    pub async fn list_workers(&self) -> Result<Vec<RegisteredWorker>> {
-        self.shared.registered_workers().await
-    }
-
-    /// Asks a worker to drain, as SIGTERM does. Idempotent; it cannot be taken back.
-    pub async fn drain_worker(&self, worker: WorkerId) -> Result<()> {
-        self.shared.ask_to_drain(worker).await
-    }
-}
-
-impl OperatorStore<'_> {
-    /// See [`ApiStore::list_workers`].
-    pub async fn list_workers(self) -> Result<Vec<RegisteredWorker>> {
-        self.shared.registered_workers().await
+        .run_or(&self.pool, Error::NotFound { what: "worker" })
+        .await
     }
 }

@@ -25,12 +25,12 @@ use crate::check_in;
 use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, Shared};
-use crate::knowledge_item::{self, KnowledgeChange, KnowledgeItem, NewKnowledgeItem};
+use crate::knowledge::Knowledge;
+use crate::knowledge_item::{KnowledgeChange, KnowledgeItem};
 use crate::plan::{
     NewPlan, PlanChange, PlanRefusal, PlanRow, PlanStep, StoredPlan, change, find, insert_plan, plans_of,
     steps_of,
 };
-use crate::profile;
 use crate::shared_state;
 use crate::step::{Commit, alone};
 use crate::system_message::lock_at_once;
@@ -272,6 +272,12 @@ impl RecordTx<'_> {
         self.tx.work = self.tx.work.saturating_add(work);
     }
 
+    /// What agents know, for the run.
+    fn knowledge(&mut self) -> Knowledge<'_> {
+        let (Owner { tenant, untrusted, .. }, limits) = (self.owner, self.tx.shared.knowledge_limits);
+        Knowledge { connection: self.tx.connection(), tenant, limits, untrusted }
+    }
+
     /// The agentable or the user that owns items of this kind.
     pub(crate) fn owner_of(&self, kind: KnowledgeKind) -> (KnowledgeKind, Uuid) {
         match kind.rules().owner {
@@ -290,27 +296,15 @@ impl RecordTx<'_> {
         title: Option<&str>,
         content: &str,
     ) -> Result<()> {
-        let (kind, owner) = self.owner_of(kind);
+        let (of, id) = (self.owner_of(kind), self.ids.row);
         let author = Some((self.owner.agentable, self.owner.run));
-        let id = self.ids.row;
-        let item = NewKnowledgeItem {
-            id,
-            kind,
-            owner,
-            author,
-            title,
-            content,
-            untrusted: self.owner.untrusted,
-            created_at: None,
-        };
-        let limits = self.tx.shared.knowledge_limits;
-        knowledge_item::insert(self.tx.connection(), self.owner.tenant, &item, &limits).await
+        self.knowledge().create_item(of, id, author, (title, content), None).await
     }
 
     /// An item; `None`: there is none with this id.
     pub async fn item(&mut self, kind: KnowledgeKind, id: impl Into<Uuid>) -> Result<Option<KnowledgeItem>> {
         let (kind, owner) = self.owner_of(kind);
-        knowledge_item::find(self.tx.connection(), self.owner.tenant, Some(owner), (kind, id.into())).await
+        self.knowledge().item(Some(owner), (kind, id.into())).await
     }
 
     /// Changes an item, and returns it as it is then; `None`: there is none with this id.
@@ -321,21 +315,19 @@ impl RecordTx<'_> {
         change: KnowledgeChange<'_>,
     ) -> Result<Option<KnowledgeItem>> {
         let (kind, owner) = self.owner_of(kind);
-        let (tenant, item) = (self.owner.tenant, (kind, id.into()));
-        let change = KnowledgeChange { untrusted: self.owner.untrusted, ..change };
-        knowledge_item::change(self.tx.connection(), tenant, Some(owner), item, change).await
+        self.knowledge().change_item(Some(owner), (kind, id.into()), change).await
     }
 
     /// Deletes an item. Returns whether it existed.
     pub async fn delete_item(&mut self, kind: KnowledgeKind, id: impl Into<Uuid>) -> Result<bool> {
         let (kind, owner) = self.owner_of(kind);
-        knowledge_item::delete(self.tx.connection(), self.owner.tenant, Some(owner), (kind, id.into())).await
+        self.knowledge().delete_item(Some(owner), (kind, id.into())).await
     }
 
     /// The user's profile.
     pub async fn profile(&mut self) -> Result<Profile> {
-        let (profile, _) = profile::find(self.tx.connection(), self.owner.tenant, self.owner.user).await?;
-        Ok(profile)
+        let user = self.owner.user;
+        Ok(self.knowledge().profile(user).await?.0)
     }
 
     /// Changes a list of a profile, which [`Self::lock_profile`] has locked, as far as the limits allow. What a session writes
@@ -354,13 +346,14 @@ impl RecordTx<'_> {
 
     /// The user's profile, locked until the step is committed.
     pub async fn lock_profile(&mut self) -> Result<Profile> {
-        profile::lock(self.tx.connection(), self.owner.tenant, self.owner.user).await
+        let user = self.owner.user;
+        self.knowledge().lock_profile(user).await
     }
 
     /// Writes the profile that [`Self::lock_profile`] has locked.
     pub async fn write_profile(&mut self, profile: &Profile) -> Result<()> {
-        let (tenant, user) = (self.owner.tenant, self.owner.user);
-        profile::write(self.tx.connection(), tenant, user, profile).await.map(drop)
+        let user = self.owner.user;
+        self.knowledge().write_profile(user, profile).await.map(drop)
     }
 
     /// A large result; `None`: there is none with this id that the agentable may read.

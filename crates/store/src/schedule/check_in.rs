@@ -57,6 +57,24 @@ impl RecordTx<'_> {
         set(connection, owner.tenant, (owner.user, owner.agentable), Some(owner.run), id, wanted, &limits)
             .await
     }
+
+    /// The pending check-ins of the agentable, oldest first, at most 100.
+    pub async fn check_ins(&mut self) -> Result<Vec<PendingCheckIn>> {
+        let owner = self.owner;
+        let pending = sqlx::query!(
+            "-- store::check_in::pending
+            select c.id, c.reason, c.due_at, u.time_zone from houston.check_ins c
+              join houston.users u on u.id = c.user_id
+             where c.agentable_id = $1 order by c.id limit 100",
+            owner.agentable.0
+        )
+        .map(|row| PendingCheckIn {
+            id: CheckInId(row.id),
+            reason: row.reason,
+            local: row.due_at.with_timezone(&parse_zone(&row.time_zone)).to_rfc3339(),
+        });
+        Ok(pending.fetch_all(self.tx.connection()).await?)
+    }
 }
 
 /// A check-in that was set.
@@ -146,26 +164,6 @@ async fn set(
     Ok(Ok(SetCheckIn { due_at, local: due_at.with_timezone(&zone).to_rfc3339(), created_at }))
 }
 
-impl RecordTx<'_> {
-    /// The pending check-ins of the agentable, oldest first, at most 100.
-    pub async fn check_ins(&mut self) -> Result<Vec<PendingCheckIn>> {
-        let owner = self.owner;
-        let pending = sqlx::query!(
-            "-- store::check_in::pending
-            select c.id, c.reason, c.due_at, u.time_zone from houston.check_ins c
-              join houston.users u on u.id = c.user_id
-             where c.agentable_id = $1 order by c.id limit 100",
-            owner.agentable.0
-        )
-        .map(|row| PendingCheckIn {
-            id: CheckInId(row.id),
-            reason: row.reason,
-            local: row.due_at.with_timezone(&parse_zone(&row.time_zone)).to_rfc3339(),
-        });
-        Ok(pending.fetch_all(self.tx.connection()).await?)
-    }
-}
-
 /// Deletes a pending check-in of the tenant; with `within`, only if it belongs to that agentable. Returns whether it
 /// existed.
 pub(crate) async fn delete(
@@ -181,10 +179,8 @@ pub(crate) async fn delete(
         tenant.0,
         id.0,
         within.map(|within| within.0)
-    )
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected() == 1)
+    );
+    Ok(done.execute(connection).await?.rows_affected() == 1)
 }
 
 impl TenantStore<'_> {
@@ -307,10 +303,8 @@ impl RunStore {
              where c.id = $1 and c.due_at <= now() and u.id = c.user_id
             returning c.agentable_id, c.reason, c.wanted_at, u.time_zone",
             id.0
-        )
-        .fetch_optional(&mut *tx)
-        .await?;
-        let Some(due) = due else { return Ok(CheckInOutcome::Gone) };
+        );
+        let Some(due) = due.fetch_optional(&mut *tx).await? else { return Ok(CheckInOutcome::Gone) };
         let content =
             check_in_message(&config.prompt, parse_zone(&due.time_zone), due.wanted_at, &due.reason);
         let message = NewSystemMessage {

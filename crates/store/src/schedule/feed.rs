@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
 use crate::idempotency::{self, Created, IdempotencyKey, earlier};
 use crate::settings::Fairness;
+use crate::statement::Statement as _;
 use crate::system_message::{NewSystemMessage, post_system_message};
 
 /// The result of starting a feed.
@@ -273,10 +274,8 @@ async fn writer(
         user.0,
         kinds,
         tenant.0
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(writer)
+    );
+    Ok(writer.fetch_optional(connection).await?)
 }
 
 /// Sets when the next feed is due; `None` leaves it unchanged.
@@ -292,9 +291,8 @@ async fn set_due(
         next,
         tenant.0
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// What happened in the user's conversations, except in the thread of the writing agentable itself: notes, messages

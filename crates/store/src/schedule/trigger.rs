@@ -15,6 +15,7 @@ use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
+use crate::statement::Statement as _;
 
 /// The most triggers that are listed as due next.
 pub const MAX_DUE: usize = 100;
@@ -98,10 +99,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             user.0,
             agentable.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        kind.ok_or(Error::NotFound { what: "agentable" })
+        );
+        kind.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "agentable" })
     }
 
     /// Stores a trigger: it hears what is committed from now on. `response` is stored under the idempotency key.
@@ -124,7 +123,7 @@ impl TenantStore<'_> {
                 return Err(Error::Full { what: "triggers of a user", limit: MAX_TRIGGERS });
             }
             // By the clock of the database, by which events have their times.
-            let made = sqlx::query!(
+            sqlx::query!(
                 "-- store::trigger::create
                 insert into houston.triggers (id, tenant_id, user_id, agentable_id, name, instructions, rule, next_at, task,
                                               created_at, updated_at)
@@ -140,9 +139,8 @@ impl TenantStore<'_> {
                 new.next_at,
                 new.task.as_ref().map(Json) as Option<Json<&TriggerTask>>
             )
-            .execute(tx)
-            .await?;
-            if made.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
+            .run_or(tx, Error::NotFound { what: "agentable" })
+            .await
         };
         self.create_once(new.id.0, once, add).await
     }
@@ -249,10 +247,8 @@ impl TenantStore<'_> {
             select count(*) as "count!" from gone"#,
             self.tenant.0,
             id.0
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        if deleted == 0 { Err(NOT_FOUND) } else { Ok(()) }
+        );
+        if deleted.fetch_one(&self.pool).await? == 0 { Err(NOT_FOUND) } else { Ok(()) }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::cancel::ARCHIVED;
 use crate::error::Result;
 use crate::plan::{MAX_OPEN_PLANS, NewPlan, PlanRow, announce, insert_plan};
 use crate::settings::Fairness;
+use crate::statement::Statement as _;
 use crate::system_message::{Delivery, LockedRow, NewSystemMessage, deliver, lock};
 
 /// What was made, or why nothing was.
@@ -65,22 +66,16 @@ pub(super) struct Filled {
     texts: std::result::Result<Texts, ExpressionError>,
 }
 
-/// What became of a trigger in a transaction.
-pub(super) enum Acted {
-    Fired(Fired),
-    /// Nothing: its templates have to be evaluated first, without a transaction.
-    Unfilled,
-}
-
 /// Posts to the agentable, or starts a task or a plan of it, unless the chain is too long, the trigger has fired too often, or its template
-/// fails. What it starts because of an event belongs where the run of that event does: `traceparent`.
+/// fails. What it starts because of an event belongs where the run of that event does: `traceparent`. `None`: nothing was done, since
+/// its templates have to be evaluated first, without a transaction.
 pub(super) async fn act(
     connection: &mut PgConnection,
     trigger: &Locked,
     Why { cause, before, traceparent }: Why<'_>,
     (limits, ids): (FiringLimits, FiringIds),
     (filled, fairness): (Option<&Filled>, Fairness),
-) -> Result<Acted> {
+) -> Result<Option<Fired>> {
     let (why, is_off) = 'refused: {
         let Some(chain) = before.then(trigger.id) else { break 'refused ("loop".to_owned(), false) };
         let Some(free_at) = allowance::count(trigger.free_at, ids.now, limits.per_hour) else {
@@ -91,7 +86,7 @@ pub(super) async fn act(
         let texts = match filled.filter(is_same) {
             Some(filled) => filled.texts.clone(),
             None if trigger.is_plain() => texts(trigger, cause),
-            None => return Ok(Acted::Unfilled),
+            None => return Ok(None),
         };
         let texts = match texts {
             Ok(texts) => texts,
@@ -100,36 +95,25 @@ pub(super) async fn act(
             }
         };
         let said = Said { texts: &texts, traceparent, depth: chain.depth };
-        let Some(made) = make(connection, trigger, said, ids, fairness).await? else {
-            return Ok(Acted::Fired(Fired::Gone));
+        let Some(row) = lock(connection, trigger.agentable).await? else { return Ok(Some(Fired::Gone)) };
+        let made = match trigger.task.as_ref().map(|task| (task, task.plan.as_deref())) {
+            None => tell(connection, (trigger, &row), said, ids, fairness).await?,
+            Some((task, None)) => start(connection, (trigger, task), said, ids, fairness).await?,
+            Some((task, Some(plan))) => {
+                start_plan(connection, &row, (task, plan), said, (ids, fairness)).await?
+            }
         };
         match made {
             Ok((fired, run, made)) => {
                 let firing = Firing { made: Some(made), ..Firing::about(cause, ids.now) };
                 note_fired(connection, trigger.id, (run, &chain), &firing, free_at).await?;
-                return Ok(Acted::Fired(fired));
+                return Ok(Some(fired));
             }
             Err(why) => (why.to_owned(), false),
         }
     };
     let about = (cause, ids.now);
-    refuse(connection, trigger.id, about, (&why, is_off)).await.map(Acted::Fired)
-}
-
-/// Does what the trigger does. `None`: its agentable is gone.
-async fn make(
-    connection: &mut PgConnection,
-    trigger: &Locked,
-    said: Said<'_>,
-    ids: FiringIds,
-    fairness: Fairness,
-) -> Result<Option<Made>> {
-    let Some(row) = lock(connection, trigger.agentable).await? else { return Ok(None) };
-    Ok(Some(match trigger.task.as_ref().map(|task| (task, task.plan.as_deref())) {
-        None => tell(connection, (trigger, &row), said, ids, fairness).await?,
-        Some((task, None)) => start(connection, (trigger, task), said, ids, fairness).await?,
-        Some((task, Some(plan))) => start_plan(connection, &row, (task, plan), said, (ids, fairness)).await?,
-    }))
+    refuse(connection, trigger.id, about, (&why, is_off)).await.map(Some)
 }
 
 impl Locked {
@@ -346,9 +330,8 @@ async fn note_fired(
         Json([firing]) as Json<[&Firing; 1]>,
         MAX_FIRINGS
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Counts what did not fire, and says why. A trigger that costs too much is switched off: its owner sees the reason, and may

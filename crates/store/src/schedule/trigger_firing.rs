@@ -8,7 +8,7 @@ use houston_domain::trigger::{Cause, Chain, Rule, When};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use super::trigger_effect::{Acted, Filled, Why, act, refuse};
+use super::trigger_effect::{Filled, Why, act, refuse};
 use super::trigger_reader::Evaluation;
 use crate::error::Result;
 use crate::handle::RunStore;
@@ -197,7 +197,7 @@ impl RunStore {
         let fired = if what.fires {
             let why = Why { cause: &cause, before: &Chain::default(), traceparent: None };
             let acted = act(&mut tx, &trigger, why, (limits, ids), (filled, self.fairness)).await?;
-            let Acted::Fired(fired) = acted else {
+            let Some(fired) = acted else {
                 tx.rollback().await?;
                 return Ok(Tried::Unfilled(Box::new(trigger), Box::new(cause)));
             };
@@ -276,10 +276,8 @@ impl RunStore {
             heard.trigger.0,
             heard.event.0.0,
             heard.event.1
-        )
-        .fetch_optional(&mut *tx)
-        .await?;
-        let Some(taken) = taken else { return Ok(Tried::Fired(Fired::Gone)) };
+        );
+        let Some(taken) = taken.fetch_optional(&mut *tx).await? else { return Ok(Tried::Fired(Fired::Gone)) };
         let fired = match trigger {
             Some(trigger) => {
                 let triggers = taken.chain.into_iter().map(TriggerId).collect();
@@ -287,7 +285,7 @@ impl RunStore {
                 let traceparent = taken.traceparent.as_deref();
                 let why = Why { cause: &taken.cause.0, before: &chain, traceparent };
                 let acted = act(&mut tx, &trigger, why, (limits, ids), (filled, self.fairness)).await?;
-                let Acted::Fired(fired) = acted else {
+                let Some(fired) = acted else {
                     tx.rollback().await?;
                     return Ok(Tried::Unfilled(Box::new(trigger), Box::new(taken.cause.0)));
                 };

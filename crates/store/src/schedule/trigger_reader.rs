@@ -24,6 +24,7 @@ use crate::event::EventPosition;
 use crate::handle::RunStore;
 use crate::owned_event::OwnedEvent;
 use crate::run::deaths::end_of_id;
+use crate::statement::Statement as _;
 
 /// How far back the cause of a run is followed: a task, its parent, the task whose end opened the parent's run, …
 const MAX_HOPS: usize = 8;
@@ -70,9 +71,8 @@ pub(crate) async fn ensure_reader(connection: &mut PgConnection) -> Result<()> {
         insert into houston.readers (name, position) values ('triggers', pg_current_snapshot()::text)
             on conflict (name) do update set name = excluded.name"
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// What the owner of a trigger reads that was set aside.
@@ -100,10 +100,8 @@ impl RunStore {
             select position from houston.readers where name = 'triggers'
                and (turn_until is null or turn_until < $1)",
             now
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        let Some(position) = position else { return Ok(Listened::Idle) };
+        );
+        let Some(position) = position.fetch_optional(&self.pool).await? else { return Ok(Listened::Idle) };
         let tenants = hearing_tenants(&self.pool).await?;
         if tenants.is_empty() {
             self.end_trigger_reader().await?;
@@ -122,8 +120,19 @@ impl RunStore {
             read => read?,
         };
         let listening = listening(&self.pool, &page.events).await?;
-        if !listening.is_empty() && !self.take_reading_turn(&position, now, now + reading.turn).await? {
-            return Ok(Listened::Idle);
+        if !listening.is_empty() {
+            // Leaves the page at this position to this process for a while.
+            let taken = sqlx::query!(
+                "-- store::trigger_reader::turn
+                update houston.readers set turn_until = $3
+                 where name = 'triggers' and position = $1 and (turn_until is null or turn_until < $2)",
+                position,
+                now,
+                now + reading.turn
+            );
+            if taken.execute(&self.pool).await?.rows_affected() != 1 {
+                return Ok(Listened::Idle);
+            }
         }
         let (next, has_more) = (page.next, page.has_more);
         let mut verdicts = self.verdicts((listening, page.events), &position, now, reading.turn).await?;
@@ -137,26 +146,6 @@ impl RunStore {
         note_failures(&mut tx, &failed).await?;
         tx.commit().await?;
         Ok(Listened::Read { heard: count, has_more })
-    }
-
-    /// Leaves the page at this position to this process for a while. Returns whether it does.
-    async fn take_reading_turn(
-        &self,
-        position: &str,
-        now: DateTime<Utc>,
-        until: DateTime<Utc>,
-    ) -> Result<bool> {
-        let taken = sqlx::query!(
-            "-- store::trigger_reader::turn
-            update houston.readers set turn_until = $3
-             where name = 'triggers' and position = $1 and (turn_until is null or turn_until < $2)",
-            position,
-            now,
-            until
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(taken.rows_affected() == 1)
     }
 
     /// Evaluates what triggers want. What is not plain could end the process: it is evaluated trigger by trigger, each with a
@@ -297,10 +286,8 @@ async fn move_on(executor: impl PgExecutor<'_>, from: &str, to: &EventPosition) 
         update houston.readers set position = $2, turn_until = null where name = 'triggers' and position = $1",
         from,
         to.to_string()
-    )
-    .execute(executor)
-    .await?;
-    Ok(moved.rows_affected() == 1)
+    );
+    Ok(moved.execute(executor).await?.rows_affected() == 1)
 }
 
 /// What this process evaluates.
@@ -486,20 +473,20 @@ const SPENT: &str = "the triggers of this user or tenant took too much work for 
 /// The work that is left to users and tenants.
 #[derive(Default)]
 struct Left {
-    spent: HashMap<UserId, u64>,
-    spent_by_tenant: HashMap<TenantId, u64>,
+    /// By the id of a user or a tenant.
+    spent: HashMap<Uuid, u64>,
 }
 
 impl Left {
     fn of(&self, (tenant, user): (TenantId, UserId)) -> u64 {
-        let of_user = USER_WORK.saturating_sub(self.spent.get(&user).copied().unwrap_or_default());
-        let spent = self.spent_by_tenant.get(&tenant).copied().unwrap_or_default();
-        of_user.min(TENANT_WORK.saturating_sub(spent))
+        let left = |id, most: u64| most.saturating_sub(self.spent.get(&id).copied().unwrap_or_default());
+        left(user.0, USER_WORK).min(left(tenant.0, TENANT_WORK))
     }
 
     fn spend(&mut self, (tenant, user): (TenantId, UserId), work: u64) {
-        *self.spent.entry(user).or_default() += work;
-        *self.spent_by_tenant.entry(tenant).or_default() += work;
+        for id in [tenant.0, user.0] {
+            *self.spent.entry(id).or_default() += work;
+        }
     }
 }
 
@@ -597,10 +584,8 @@ async fn waiting(connection: &mut PgConnection, tenants: Vec<Uuid>) -> Result<Ha
           from (select distinct u.id from unnest($1::uuid[]) as u (id)) as t"#,
         &tenants,
         MAX_WAITING
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.id, row.waiting)).collect())
+    );
+    Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.id, row.waiting)).collect())
 }
 
 /// Notes what was heard, but for what the triggers have caused themselves. Returns how many. The times are of the database, so
@@ -632,9 +617,7 @@ async fn note(
         }
         let of_tenant = waiting.entry(event.tenant.0).or_default();
         if *of_tenant >= MAX_WAITING {
-            let failures = failed.entry(listening.id).or_default();
-            failures.count += 1;
-            failures.last = Firing { refusal: Some(backlog()), ..Firing::about(&cause(event), now) };
+            failed.entry(listening.id).or_default().add(1, event, backlog(), now);
             continue;
         }
         let triggers: Vec<Uuid> = chain.triggers.iter().map(|trigger| trigger.0).collect();

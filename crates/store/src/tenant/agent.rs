@@ -7,12 +7,12 @@ use houston_domain::id::{AgentId, AgentableId, TeamId};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
-use uuid::Uuid;
 
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{OperatorStore, TenantStore};
 use crate::idempotency::{Created, Once};
+use crate::statement::{Statement as _, uuids};
 
 /// How many users of an agent or a team are listed when it cannot be deleted.
 const NAMED_USERS: i64 = 5;
@@ -128,6 +128,18 @@ pub(crate) fn exists(error: Error, what: &'static str) -> Error {
     if error.sqlstate().as_deref() == Some("23505") { Error::Exists { what, existing: None } } else { error }
 }
 
+/// What became of a deletion. `users`: finds them, if a foreign key (SQLSTATE 23503) has prevented it.
+pub(crate) async fn deletion(
+    done: Result<()>,
+    users: impl Future<Output = Result<Vec<UsedBy>>>,
+) -> Result<Deletion> {
+    match done {
+        Ok(()) => Ok(Deletion::Deleted),
+        Err(error) if error.sqlstate().as_deref() == Some("23503") => Ok(Deletion::InUse(users.await?)),
+        Err(error) => Err(error),
+    }
+}
+
 impl TenantStore<'_> {
     /// The id of the tenant's `agent` or `team` with that name, as the API writes it.
     pub async fn id_of_name(self, what: &'static str, name: &str) -> Result<Option<String>> {
@@ -162,7 +174,7 @@ impl TenantStore<'_> {
         let limit = i64::from(self.team_limits.agents_per_tenant);
         let create = async |tx: &mut PgConnection| {
             bound::lock(tx, "agents", self.tenant.0).await?;
-            let done = sqlx::query!(
+            sqlx::query!(
                 "-- store::agent::create
                 insert into houston.agents (id, tenant_id, kind, name, changed, enabled, settings, created_at, updated_at)
                 select $1, $2, $3, $4, true, $5, $6, $7, $7
@@ -176,14 +188,9 @@ impl TenantStore<'_> {
                 agent.created_at,
                 limit
             )
-            .execute(tx)
+            .run_or(tx, Error::Full { what: "agents of a tenant", limit })
             .await
-            .map_err(|error| exists(error.into(), "agent"))?;
-            if done.rows_affected() == 0 {
-                Err(Error::Full { what: "agents of a tenant", limit })
-            } else {
-                Ok(())
-            }
+            .map_err(|error| exists(error, "agent"))
         };
         let created = self.create_once(agent.id.0, once, create).await;
         self.name_holder(&agent.name, created).await
@@ -223,13 +230,12 @@ impl TenantStore<'_> {
 
     /// The agents of the tenant among those with these ids.
     pub async fn agents_among(self, ids: &[AgentId]) -> Result<Vec<Agent>> {
-        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         let rows = query_agents!(
             "-- store::agent::among
             select",
             "from houston.agents where tenant_id = $1 and id = any($2)",
             self.tenant.0,
-            &ids
+            &uuids(ids)
         );
         Ok(rows.fetch_all(&self.pool).await?)
     }
@@ -277,17 +283,9 @@ impl TenantStore<'_> {
             self.tenant.0,
             id.0
         )
-        .execute(&self.pool)
-        .await
-        .map_err(Error::from);
-        match done {
-            Ok(done) if done.rows_affected() == 0 => Err(Error::NotFound { what: "agent" }),
-            Ok(_) => Ok(Deletion::Deleted),
-            Err(error) if error.sqlstate().as_deref() == Some("23503") => {
-                Ok(Deletion::InUse(self.users_of_agent(id).await?))
-            }
-            Err(error) => Err(error),
-        }
+        .run_or(&self.pool, Error::NotFound { what: "agent" })
+        .await;
+        deletion(done, self.users_of_agent(id)).await
     }
 
     async fn users_of_agent(self, id: AgentId) -> Result<Vec<UsedBy>> {
@@ -308,39 +306,7 @@ impl TenantStore<'_> {
         });
         Ok(rows.fetch_all(&self.pool).await?)
     }
-}
 
-/// The default agent of a kind, as the kind's file defines it.
-#[derive(Debug, Clone)]
-pub struct DefaultAgent<'a> {
-    /// The id to use if it does not exist yet.
-    pub id: AgentId,
-    /// Its kind, which is also its name.
-    pub kind: &'a str,
-    /// The settings in the file.
-    pub settings: AgentSettings,
-}
-
-/// The result of a resync for one default agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Synced {
-    /// It did not exist and was created.
-    Created,
-    /// It now has the settings of the file.
-    Updated,
-    /// It already had the settings of the file.
-    Unchanged,
-    /// It was changed over the API and stays as it is.
-    Customised,
-}
-
-/// One element for each.
-fn rows(defaults: &[DefaultAgent<'_>]) -> Value {
-    let row = |DefaultAgent { id, kind, settings }: &DefaultAgent<'_>| json!({"id": id.0, "kind": kind, "settings": settings});
-    defaults.iter().map(row).collect()
-}
-
-impl TenantStore<'_> {
     /// Creates the tenant's missing default agents.
     pub async fn ensure_default_agents(self, defaults: &[DefaultAgent<'_>]) -> Result<()> {
         sqlx::query!(
@@ -352,9 +318,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             rows(defaults)
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Resets the tenant's default agents to the settings of the files, except those that were changed over the
@@ -404,6 +369,36 @@ impl TenantStore<'_> {
     }
 }
 
+/// The default agent of a kind, as the kind's file defines it.
+#[derive(Debug, Clone)]
+pub struct DefaultAgent<'a> {
+    /// The id to use if it does not exist yet.
+    pub id: AgentId,
+    /// Its kind, which is also its name.
+    pub kind: &'a str,
+    /// The settings in the file.
+    pub settings: AgentSettings,
+}
+
+/// The result of a resync for one default agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Synced {
+    /// It did not exist and was created.
+    Created,
+    /// It now has the settings of the file.
+    Updated,
+    /// It already had the settings of the file.
+    Unchanged,
+    /// It was changed over the API and stays as it is.
+    Customised,
+}
+
+/// One element for each.
+fn rows(defaults: &[DefaultAgent<'_>]) -> Value {
+    let row = |DefaultAgent { id, kind, settings }: &DefaultAgent<'_>| json!({"id": id.0, "kind": kind, "settings": settings});
+    defaults.iter().map(row).collect()
+}
+
 impl OperatorStore<'_> {
     /// Resets the default agents of all tenants to the settings of the files, except those that were changed over
     /// the API; called when a server starts. Returns how many differed.
@@ -418,9 +413,7 @@ impl OperatorStore<'_> {
              where a.is_default and a.kind = d.kind and not a.changed
                and a.settings - '{description,guards}'::text[] <> d.settings - 'description'",
             rows(defaults)
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(done.rows_affected())
+        );
+        Ok(done.execute(&self.pool).await?.rows_affected())
     }
 }

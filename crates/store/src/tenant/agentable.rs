@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
 use crate::serving::{self, ServedBy, ServingChange};
+use crate::statement::Statement as _;
 
 /// An agentable to be created.
 #[derive(Debug, Clone, Copy)]
@@ -154,9 +155,8 @@ pub(crate) async fn insert(
         made_with_user,
         agentable.tools
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 impl TenantStore<'_> {
@@ -238,7 +238,7 @@ impl TenantStore<'_> {
     pub async fn change_agentable(self, id: AgentableId, change: &AgentableChange) -> Result<()> {
         let mut tx = self.pool.begin().await?;
         // A title set here withdraws a pending request to find one.
-        let described = sqlx::query!(
+        sqlx::query!(
             "-- store::agentable::describe
             with asked as (delete from houston.title_requests where agentable_id = $2 and tenant_id = $1
                                                                and $3::text is not null)
@@ -251,11 +251,8 @@ impl TenantStore<'_> {
             change.title,
             change.description
         )
-        .execute(&mut *tx)
+        .run_or(&mut *tx, Error::NotFound { what: "agentable" })
         .await?;
-        if described.rows_affected() == 0 {
-            return Err(Error::NotFound { what: "agentable" });
-        }
         if change.serving != ServingChange::default() {
             serving::set(&mut tx, self.tenant, id, &change.serving).await?;
         }

@@ -10,7 +10,8 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::handle::{ApiStore, OperatorStore, Shared, TenantStore};
+use crate::handle::{ApiStore, OperatorStore, TenantStore};
+use crate::statement::{Statement as _, uuids};
 
 /// How many characters of a key are stored in plain text, to find it by.
 pub const PREFIX_CHARS: usize = 12;
@@ -170,19 +171,12 @@ pub fn prefix(key: &str) -> String {
     key.chars().take(PREFIX_CHARS).collect()
 }
 
-impl Shared {
-    async fn keys_with(&self, prefixes: &[String]) -> Result<Vec<ApiKey>> {
-        let keys = query_keys!(
-            "-- store::api_key::like",
-            "where k.prefix = any($1) and k.revoked_at is null and k.expires_at > statement_timestamp() is not false
-               and coalesce((select p.revoked_at is null and p.expires_at > statement_timestamp() is not false
-                               from houston.api_keys p where p.id = k.parent_id), true)",
-            prefixes
-        );
-        Ok(keys.fetch_all(&self.pool).await?)
-    }
-
-    async fn add_key(&self, tenant: TenantId, new: &NewApiKey<'_>) -> Result<()> {
+impl OperatorStore<'_> {
+    /// Stores the hash and the prefix of a new key of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] when a tenant has a key for the issuer and its audience that is not revoked.
+    pub async fn create_api_key(self, tenant: TenantId, new: &NewApiKey<'_>) -> Result<()> {
         let NewApiKey { id, name, key, scopes, user, expires_at, issuer } = new;
         // A record of texts is always JSON.
         let stored = issuer.map(|issuer| serde_json::to_value(issuer).unwrap_or_default());
@@ -200,18 +194,16 @@ impl Shared {
             *expires_at,
             stored
         )
-        .execute(&self.pool)
+        .run(&self.pool)
         .await;
-        match done.map_err(Error::from) {
+        match done {
             Err(error) if issuer.is_some() && error.sqlstate().as_deref() == Some("23505") => {
                 Err(Error::Exists { what: "issuer with this audience", existing: None })
             }
-            done => done.map(drop),
+            done => done,
         }
     }
-}
 
-impl OperatorStore<'_> {
     /// The id of the tenant with this name; created with `id` when there is none.
     pub async fn ensure_tenant(self, id: TenantId, name: &str) -> Result<TenantId> {
         sqlx::query!(
@@ -225,62 +217,10 @@ impl OperatorStore<'_> {
         let id = sqlx::query_scalar!(
             "-- store::api_key::tenant_by_name\nselect id from houston.tenants where name = $1",
             name
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(TenantId(id))
-    }
-
-    /// Stores the hash and the prefix of a new key of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::Exists`] when a tenant has a key for the issuer and its audience that is not revoked.
-    pub async fn create_api_key(self, tenant: TenantId, new: &NewApiKey<'_>) -> Result<()> {
-        self.shared.add_key(tenant, new).await
-    }
-
-    /// Valid keys with the prefix of `key`. The caller compares the hashes in constant time.
-    pub async fn api_keys_like(self, key: &str) -> Result<Vec<ApiKey>> {
-        self.shared.keys_with(&[prefix(key)]).await
-    }
-}
-
-impl ApiStore {
-    /// Valid keys with one of these prefixes. The caller compares the hashes in constant time.
-    pub async fn api_keys_with(&self, prefixes: &[String]) -> Result<Vec<ApiKey>> {
-        self.shared.keys_with(prefixes).await
-    }
-
-    /// Notes that the keys were used now.
-    pub async fn api_keys_used(&self, keys: &[ApiKeyId]) -> Result<()> {
-        let ids: Vec<Uuid> = keys.iter().map(|key| key.0).collect();
-        sqlx::query!(
-            "-- store::api_key::used
-            update houston.api_keys set last_used_at = statement_timestamp() where id = any($1)",
-            &ids
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
-    }
-
-    /// The keys among `keys` that are valid: neither revoked nor expired.
-    pub async fn valid_api_keys(&self, keys: &[ApiKeyId]) -> Result<Vec<ApiKeyId>> {
-        let ids: Vec<Uuid> = keys.iter().map(|key| key.0).collect();
-        let valid = sqlx::query_scalar!(
-            "-- store::api_key::valid
-            select k.id
-              from houston.api_keys k
-             where k.id = any($1) and k.revoked_at is null and k.expires_at > statement_timestamp() is not false
-               and coalesce((select p.revoked_at is null and p.expires_at > statement_timestamp() is not false
-                               from houston.api_keys p where p.id = k.parent_id), true)",
-            &ids
         );
-        Ok(valid.fetch_all(&self.pool).await?.into_iter().map(ApiKeyId).collect())
+        Ok(TenantId(id.fetch_one(&self.pool).await?))
     }
-}
 
-impl OperatorStore<'_> {
     /// All keys of all tenants, oldest first, revoked and expired ones included; no client tokens.
     pub async fn list_api_keys(self) -> Result<Vec<ApiKey>> {
         let keys = query_keys!(
@@ -318,6 +258,45 @@ impl OperatorStore<'_> {
         .execute(&self.pool)
         .await?;
         Ok(deleted.rows_affected())
+    }
+}
+
+impl ApiStore {
+    /// Valid keys with one of these prefixes. The caller compares the hashes in constant time.
+    pub async fn api_keys_with(&self, prefixes: &[String]) -> Result<Vec<ApiKey>> {
+        let keys = query_keys!(
+            "-- store::api_key::like",
+            "where k.prefix = any($1) and k.revoked_at is null and k.expires_at > statement_timestamp() is not false
+               and coalesce((select p.revoked_at is null and p.expires_at > statement_timestamp() is not false
+                               from houston.api_keys p where p.id = k.parent_id), true)",
+            prefixes
+        );
+        Ok(keys.fetch_all(&self.pool).await?)
+    }
+
+    /// Notes that the keys were used now.
+    pub async fn api_keys_used(&self, keys: &[ApiKeyId]) -> Result<()> {
+        sqlx::query!(
+            "-- store::api_key::used
+            update houston.api_keys set last_used_at = statement_timestamp() where id = any($1)",
+            &uuids(keys)
+        )
+        .run(&self.pool)
+        .await
+    }
+
+    /// The keys among `keys` that are valid: neither revoked nor expired.
+    pub async fn valid_api_keys(&self, keys: &[ApiKeyId]) -> Result<Vec<ApiKeyId>> {
+        let valid = sqlx::query_scalar!(
+            "-- store::api_key::valid
+            select k.id
+              from houston.api_keys k
+             where k.id = any($1) and k.revoked_at is null and k.expires_at > statement_timestamp() is not false
+               and coalesce((select p.revoked_at is null and p.expires_at > statement_timestamp() is not false
+                               from houston.api_keys p where p.id = k.parent_id), true)",
+            &uuids(keys)
+        );
+        Ok(valid.fetch_all(&self.pool).await?.into_iter().map(ApiKeyId).collect())
     }
 }
 

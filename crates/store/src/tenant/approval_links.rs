@@ -5,6 +5,7 @@ use houston_domain::id::{QuestionId, TenantId};
 use crate::api_key::hash;
 use crate::error::{Error, Result};
 use crate::handle::{ApiStore, TenantStore};
+use crate::statement::Statement as _;
 
 /// Maximum number of links of a question.
 pub const MAX_LINKS: i64 = 20;
@@ -29,7 +30,7 @@ impl TenantStore<'_> {
         token: &str,
         answered_by: Option<&str>,
     ) -> Result<()> {
-        let added = sqlx::query!(
+        sqlx::query!(
             "-- store::approval_links::create
             insert into houston.approval_links (question_id, token_sha256, agentable_id, tenant_id, answered_by)
             select q.id, $3, q.agentable_id, q.tenant_id, $4 from houston.questions q
@@ -41,12 +42,8 @@ impl TenantStore<'_> {
             answered_by,
             MAX_LINKS
         )
-        .execute(&self.pool)
-        .await?;
-        if added.rows_affected() == 0 {
-            return Err(Error::Full { what: "links of a question", limit: MAX_LINKS });
-        }
-        Ok(())
+        .run_or(&self.pool, Error::Full { what: "links of a question", limit: MAX_LINKS })
+        .await
     }
 }
 

@@ -5,6 +5,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::Result;
+use crate::statement::Statement as _;
 
 /// Takes the advisory lock for the `what` of `owner`, until the transaction ends. Rows that were committed while
 /// waiting are visible to the next statement, not to one that has already begun.
@@ -14,7 +15,6 @@ pub(crate) async fn lock(connection: &mut PgConnection, what: &str, owner: Uuid)
         select pg_advisory_xact_lock(hashtextextended($1, 0))",
         format!("{what} of {owner}")
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }

@@ -4,14 +4,14 @@
 //! An agentable has that of its latest message with an offer. A message without one costs nothing.
 
 use houston_domain::client_offer::ClientOffer;
-use houston_domain::id::{AgentableId, MessageId};
-use sqlx::PgConnection;
+use houston_domain::id::AgentableId;
 use sqlx::types::Json;
 
 use crate::error::Result;
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey};
 use crate::message::{NewPost, Posted};
+use crate::statement::Statement as _;
 
 impl TenantStore<'_> {
     /// Stores a user's message with what its client offers the run that answers it, in one transaction.
@@ -28,42 +28,31 @@ impl TenantStore<'_> {
         let mut tx = self.pool.begin().await?;
         let posted = self.post_alone(&mut tx, agentable, post, key).await;
         if let Ok(Created::New(_)) = posted {
-            self.put_offer(&mut tx, agentable, post.id, offer).await?;
+            sqlx::query!(
+                "-- store::client_offer::put
+                insert into houston.client_offers as o (agentable_id, tenant_id, message_id, offer)
+                values ($2, $1, $3, $4)
+                -- The focus that a run has had, or will have before this one. Of several messages that one run reads, the last counts.
+                on conflict (agentable_id) do update
+                   set message_id = excluded.message_id, offer = excluded.offer,
+                       last_focus = case when o.offer ? 'focus' and not exists (
+                           select from houston.messages a join houston.messages b on b.run_id = a.run_id
+                            where a.id = o.message_id and b.id = excluded.message_id)
+                           then o.offer -> 'focus' else o.last_focus end
+                 where o.tenant_id = $1",
+                self.tenant.0,
+                agentable.0,
+                post.id.0,
+                Json(offer) as _
+            )
+            .execute(&mut *tx)
+            .await?;
             tx.commit().await?;
         } else {
             // A transaction that is dropped keeps its locks until the pool rolls it back.
             let _ = tx.rollback().await;
         }
         posted
-    }
-
-    async fn put_offer(
-        self,
-        connection: &mut PgConnection,
-        agentable: AgentableId,
-        message: MessageId,
-        offer: &ClientOffer,
-    ) -> Result<()> {
-        sqlx::query!(
-            "-- store::client_offer::put
-            insert into houston.client_offers as o (agentable_id, tenant_id, message_id, offer)
-            values ($2, $1, $3, $4)
-            -- The focus that a run has had, or will have before this one. Of several messages that one run reads, the last counts.
-            on conflict (agentable_id) do update
-               set message_id = excluded.message_id, offer = excluded.offer,
-                   last_focus = case when o.offer ? 'focus' and not exists (
-                       select from houston.messages a join houston.messages b on b.run_id = a.run_id
-                        where a.id = o.message_id and b.id = excluded.message_id)
-                       then o.offer -> 'focus' else o.last_focus end
-             where o.tenant_id = $1",
-            self.tenant.0,
-            agentable.0,
-            message.0,
-            Json(offer) as _
-        )
-        .execute(connection)
-        .await?;
-        Ok(())
     }
 
     /// Changes what the client of the agentable's latest message with an offer offers, from the next attempt of its run on.
@@ -75,9 +64,8 @@ impl TenantStore<'_> {
             agentable.0,
             Json(offer) as _
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Leaves it to the model which of these tools it calls: the client has answered, and says nothing more about them.
@@ -89,9 +77,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             agentable.0
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// The names of the tools that the client of the agentable's latest message with an offer offers.
@@ -104,9 +91,7 @@ impl TenantStore<'_> {
              where o.tenant_id = $1 and o.agentable_id = $2"#,
             self.tenant.0,
             agentable.0
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(names)
+        );
+        Ok(names.fetch_all(&self.pool).await?)
     }
 }

@@ -5,9 +5,10 @@
 
 use houston_domain::id::{AgentId, AgentableId, UserId};
 
-use crate::creation::{Creation, refused};
+use crate::creation::Creation;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::row_security::with_connection;
 
 /// The user whom a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,15 +122,8 @@ impl TenantStore<'_> {
         thread: &str,
     ) -> Result<bool> {
         let Some(agentable) = creation.agentable else { return Ok(false) };
-        let mut tx = self.pool.begin().await?;
-        match self.create_within(&mut tx, agentable.user, creation).await {
-            Ok(Ok(())) => {}
-            Ok(Err(existing)) => {
-                drop(tx);
-                return Err(self.refusal(agentable.user, creation, existing).await);
-            }
-            Err(error) => return refused(error).map(|()| false),
-        }
+        let tx = self.pool.begin().await?;
+        let Some(mut tx) = self.created_within(tx, agentable.user, creation).await? else { return Ok(false) };
         let is_first =
             self.put_client_thread(&mut tx, agentable.user, (target, thread), agentable.id).await?;
         if is_first {
@@ -150,9 +144,7 @@ impl TenantStore<'_> {
         let own = self.own_agentables_of(&[user]).await?;
         let own = own.into_iter().find(|own| own.kind == kind).map(|own| own.id);
         let own = own.ok_or(Error::NotFound { what: "agentable" })?;
-        let mut tx = self.pool.begin().await?;
-        self.put_client_thread(&mut tx, user, (target, thread), own).await?;
-        tx.commit().await?;
+        with_connection!(self.pool, |c| self.put_client_thread(c, user, (target, thread), own));
         Ok(own)
     }
 
@@ -176,9 +168,7 @@ impl TenantStore<'_> {
             target,
             thread,
             agentable.0
-        )
-        .execute(connection)
-        .await?;
-        Ok(done.rows_affected() == 1)
+        );
+        Ok(done.execute(connection).await?.rows_affected() == 1)
     }
 }

@@ -7,11 +7,12 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, ApiKeyId, UserId};
 use houston_domain::scope::Scopes;
 use sqlx::PgConnection;
-use uuid::Uuid;
 
 use crate::api_key::{hash, prefix};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::row_security::with_connection;
+use crate::statement::{Statement as _, uuids};
 
 /// A client token to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +40,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the user does not exist or one of the agentables is not the user's.
     pub async fn create_client_token(self, new: &NewClientToken<'_>) -> Result<DateTime<Utc>> {
-        let agentables = agentables(new);
+        let agentables = new.agentables.map(uuids);
         let mut tx = self.pool.begin().await?;
         let missing = sqlx::query_scalar!(
             r#"-- store::client_token::missing
@@ -69,10 +70,7 @@ impl TenantStore<'_> {
 
     /// Stores a token that the cell of its user has, in another cell, unless it came there with its user. Returns when it expires.
     pub async fn copy_client_token(self, new: &NewClientToken<'_>) -> Result<DateTime<Utc>> {
-        let mut tx = self.pool.begin().await?;
-        let expires_at = self.insert_client_token(&mut tx, new).await?;
-        tx.commit().await?;
-        Ok(expires_at)
+        Ok(with_connection!(self.pool, |c| self.insert_client_token(c, new)))
     }
 
     async fn insert_client_token(
@@ -80,7 +78,7 @@ impl TenantStore<'_> {
         connection: &mut PgConnection,
         new: &NewClientToken<'_>,
     ) -> Result<DateTime<Utc>> {
-        let agentables = agentables(new);
+        let agentables = new.agentables.map(uuids);
         let expires_at = sqlx::query_scalar!(
             r#"-- store::client_token::create
             with expired as (
@@ -103,16 +101,14 @@ impl TenantStore<'_> {
             new.user.0,
             agentables.as_deref(),
             new.lifetime.as_secs_f64()
-        )
-        .fetch_one(connection)
-        .await?;
-        Ok(expires_at)
+        );
+        Ok(expires_at.fetch_one(connection).await?)
     }
 
     /// Deletes a client token in the cell of its user; with `user`, only if it is one of this user's. Waits for a move of the user
     /// to another cell, and then does not find the token: it is to be deleted there.
     pub async fn delete_client_token_of_user(self, id: ApiKeyId, user: Option<UserId>) -> Result<()> {
-        let deleted = sqlx::query!(
+        sqlx::query!(
             "-- store::client_token::delete_of_user
             with u as materialized (
                 select u.id from houston.users u
@@ -126,14 +122,13 @@ impl TenantStore<'_> {
             id.0,
             user.map(|user| user.0)
         )
-        .execute(&self.pool)
-        .await?;
-        if deleted.rows_affected() == 0 { Err(Error::NotFound { what: "client token" }) } else { Ok(()) }
+        .run_or(&self.pool, Error::NotFound { what: "client token" })
+        .await
     }
 
     /// Deletes the copy of a client token in another cell than that of its user; with `user`, only if it is one of this user's.
     pub async fn delete_client_token(self, id: ApiKeyId, user: Option<UserId>) -> Result<()> {
-        let deleted = sqlx::query!(
+        sqlx::query!(
             "-- store::client_token::delete
             delete from houston.api_keys
              where tenant_id = $1 and id = $2 and parent_id is not null and user_id = coalesce($3, user_id)",
@@ -141,12 +136,7 @@ impl TenantStore<'_> {
             id.0,
             user.map(|user| user.0)
         )
-        .execute(&self.pool)
-        .await?;
-        if deleted.rows_affected() == 0 { Err(Error::NotFound { what: "client token" }) } else { Ok(()) }
+        .run_or(&self.pool, Error::NotFound { what: "client token" })
+        .await
     }
-}
-
-fn agentables(new: &NewClientToken<'_>) -> Option<Vec<Uuid>> {
-    new.agentables.map(|ids| ids.iter().map(|id| id.0).collect())
 }

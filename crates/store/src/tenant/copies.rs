@@ -15,6 +15,7 @@ use sqlx::PgConnection;
 use crate::connections::Connections;
 use crate::error::Result;
 use crate::handle::ApiStore;
+use crate::statement::in_turn;
 use crate::webhook;
 
 /// Copies from the first cell to the others. With one cell it does nothing.
@@ -118,132 +119,109 @@ impl Copies {
 /// Makes the rows of a tenant those of the home.
 async fn replace(other: &Connections, tenant: TenantId, rows: &Value, home: &mut PgConnection) -> Result<()> {
     let mut tx = other.begin().await?;
-    sqlx::query!(
-        "-- store::copies::tenant
-        insert into houston.tenants
-        select r.* from jsonb_populate_record(null::houston.tenants, $1::jsonb->'tenant') r
-        on conflict (id) do update
-           set name = excluded.name, guards = excluded.guards, tool_sources = excluded.tool_sources",
-        rows
-    )
-    .execute(&mut *tx)
-    .await?;
-    sqlx::query!(
-        "-- store::copies::keys
-        insert into houston.api_keys
-        select r.* from jsonb_populate_recordset(null::houston.api_keys, $1::jsonb->'keys') r
-        on conflict (id) do update
-           set name = excluded.name, revoked_at = excluded.revoked_at, scopes = excluded.scopes,
-               user_id = excluded.user_id, expires_at = excluded.expires_at",
-        rows
-    )
-    .execute(&mut *tx)
-    .await?;
-    make_room(&mut tx, tenant, rows).await?;
-    fill(&mut tx, rows).await?;
+    let of_tenant = [
+        sqlx::query!(
+            "-- store::copies::tenant
+            insert into houston.tenants
+            select r.* from jsonb_populate_record(null::houston.tenants, $1::jsonb->'tenant') r
+            on conflict (id) do update
+               set name = excluded.name, guards = excluded.guards, tool_sources = excluded.tool_sources",
+            rows
+        ),
+        sqlx::query!(
+            "-- store::copies::keys
+            insert into houston.api_keys
+            select r.* from jsonb_populate_recordset(null::houston.api_keys, $1::jsonb->'keys') r
+            on conflict (id) do update
+               set name = excluded.name, revoked_at = excluded.revoked_at, scopes = excluded.scopes,
+                   user_id = excluded.user_id, expires_at = excluded.expires_at",
+            rows
+        ),
+    ];
+    in_turn(&mut tx, of_tenant).await?;
+    agents(&mut tx, tenant, rows).await?;
     skills(&mut tx, tenant, rows, home).await?;
-    mcp_servers(&mut tx, tenant, rows).await?;
+    let mcp_servers = [
+        sqlx::query!(
+            "-- store::copies::mcp_servers_gone\ndelete from houston.mcp_servers where owner_id = $1",
+            tenant.0
+        ),
+        sqlx::query!(
+            "-- store::copies::mcp_servers
+            insert into houston.mcp_servers
+            select r.* from jsonb_populate_recordset(null::houston.mcp_servers, $1::jsonb->'mcp_servers') r",
+            rows
+        ),
+    ];
+    in_turn(&mut tx, mcp_servers).await?;
     webhook::copy(&mut tx, tenant, rows).await?;
     Ok(tx.commit().await?)
 }
 
-/// Deletes what the home does not have, and frees the names that belong to others there.
-async fn make_room(connection: &mut PgConnection, tenant: TenantId, rows: &Value) -> Result<()> {
-    sqlx::query!(
-        "-- store::copies::members_gone
-        with sources as (delete from houston.tool_sources where tenant_id = $1)
-        delete from houston.team_agents x using houston.teams m where m.id = x.team_id and m.tenant_id = $1",
-        tenant.0
-    )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "-- store::copies::teams_gone
-        with gone as (
-            delete from houston.teams m
-             where m.tenant_id = $1 and not exists (
-                   select from jsonb_to_recordset($2::jsonb->'teams') as r (id uuid) where r.id = m.id))
-        update houston.teams m set name = m.id::text
-          from jsonb_to_recordset($2::jsonb->'teams') as r (id uuid, name text)
-         where m.tenant_id = $1 and r.id = m.id and r.name <> m.name",
-        tenant.0,
-        rows
-    )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "-- store::copies::agents_gone
-        with gone as (
-            delete from houston.agents a
-             where a.tenant_id = $1 and not exists (
-                   select from jsonb_to_recordset($2::jsonb->'agents') as r (id uuid) where r.id = a.id))
-        update houston.agents a set name = a.id::text
-          from jsonb_to_recordset($2::jsonb->'agents') as r (id uuid, name text)
-         where a.tenant_id = $1 and r.id = a.id and r.name <> a.name",
-        tenant.0,
-        rows
-    )
-    .execute(&mut *connection)
-    .await?;
-    Ok(())
-}
-
-/// Inserts and updates agents, teams and their members, and tool sources.
-async fn fill(connection: &mut PgConnection, rows: &Value) -> Result<()> {
-    sqlx::query!(
-        "-- store::copies::agents
-        insert into houston.agents
-        select r.* from jsonb_populate_recordset(null::houston.agents, $1::jsonb->'agents') r
-        on conflict (id) do update
-           set name = excluded.name, is_default = excluded.is_default, changed = excluded.changed,
-               enabled = excluded.enabled, settings = excluded.settings, version = excluded.version,
-               updated_at = excluded.updated_at",
-        rows
-    )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "-- store::copies::teams
-        insert into houston.teams
-        select r.* from jsonb_populate_recordset(null::houston.teams, $1::jsonb->'teams') r
-        on conflict (id) do update
-           set name = excluded.name, description = excluded.description, router = excluded.router,
-               version = excluded.version, updated_at = excluded.updated_at",
-        rows
-    )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "-- store::copies::members
-        with members as (
-            insert into houston.team_agents
-            select r.* from jsonb_populate_recordset(null::houston.team_agents, $1::jsonb->'members') r)
-        insert into houston.tool_sources
-        select r.* from jsonb_populate_recordset(null::houston.tool_sources, $1::jsonb->'sources') r",
-        rows
-    )
-    .execute(&mut *connection)
-    .await?;
-    Ok(())
-}
-
-/// Replaces the MCP servers of the tenant.
-async fn mcp_servers(connection: &mut PgConnection, tenant: TenantId, rows: &Value) -> Result<()> {
-    sqlx::query!(
-        "-- store::copies::mcp_servers_gone\ndelete from houston.mcp_servers where owner_id = $1",
-        tenant.0
-    )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "-- store::copies::mcp_servers
-        insert into houston.mcp_servers
-        select r.* from jsonb_populate_recordset(null::houston.mcp_servers, $1::jsonb->'mcp_servers') r",
-        rows
-    )
-    .execute(&mut *connection)
-    .await?;
-    Ok(())
+/// Deletes agents, teams and their members, and tool sources that the home does not have, frees the names that belong to others
+/// there, and inserts and updates all that it has.
+async fn agents(connection: &mut PgConnection, tenant: TenantId, rows: &Value) -> Result<()> {
+    let copies = [
+        sqlx::query!(
+            "-- store::copies::members_gone
+            with sources as (delete from houston.tool_sources where tenant_id = $1)
+            delete from houston.team_agents x using houston.teams m where m.id = x.team_id and m.tenant_id = $1",
+            tenant.0
+        ),
+        sqlx::query!(
+            "-- store::copies::teams_gone
+            with gone as (
+                delete from houston.teams m
+                 where m.tenant_id = $1 and not exists (
+                       select from jsonb_to_recordset($2::jsonb->'teams') as r (id uuid) where r.id = m.id))
+            update houston.teams m set name = m.id::text
+              from jsonb_to_recordset($2::jsonb->'teams') as r (id uuid, name text)
+             where m.tenant_id = $1 and r.id = m.id and r.name <> m.name",
+            tenant.0,
+            rows
+        ),
+        sqlx::query!(
+            "-- store::copies::agents_gone
+            with gone as (
+                delete from houston.agents a
+                 where a.tenant_id = $1 and not exists (
+                       select from jsonb_to_recordset($2::jsonb->'agents') as r (id uuid) where r.id = a.id))
+            update houston.agents a set name = a.id::text
+              from jsonb_to_recordset($2::jsonb->'agents') as r (id uuid, name text)
+             where a.tenant_id = $1 and r.id = a.id and r.name <> a.name",
+            tenant.0,
+            rows
+        ),
+        sqlx::query!(
+            "-- store::copies::agents
+            insert into houston.agents
+            select r.* from jsonb_populate_recordset(null::houston.agents, $1::jsonb->'agents') r
+            on conflict (id) do update
+               set name = excluded.name, is_default = excluded.is_default, changed = excluded.changed,
+                   enabled = excluded.enabled, settings = excluded.settings, version = excluded.version,
+                   updated_at = excluded.updated_at",
+            rows
+        ),
+        sqlx::query!(
+            "-- store::copies::teams
+            insert into houston.teams
+            select r.* from jsonb_populate_recordset(null::houston.teams, $1::jsonb->'teams') r
+            on conflict (id) do update
+               set name = excluded.name, description = excluded.description, router = excluded.router,
+                   version = excluded.version, updated_at = excluded.updated_at",
+            rows
+        ),
+        sqlx::query!(
+            "-- store::copies::members
+            with members as (
+                insert into houston.team_agents
+                select r.* from jsonb_populate_recordset(null::houston.team_agents, $1::jsonb->'members') r)
+            insert into houston.tool_sources
+            select r.* from jsonb_populate_recordset(null::houston.tool_sources, $1::jsonb->'sources') r",
+            rows
+        ),
+    ];
+    in_turn(connection, copies).await
 }
 
 /// Makes the skills of the tenant those of the home. They may be long, so only the texts of those that differ are sent: both
@@ -290,21 +268,19 @@ async fn skills(
     )
     .fetch_one(home)
     .await?;
-    sqlx::query!(
-        "-- store::copies::skills
-        insert into houston.skills
-        select r.* from jsonb_populate_recordset(null::houston.skills, $1::jsonb->'skills') r",
-        changed
-    )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "-- store::copies::skill_files
-        insert into houston.skill_files
-        select r.* from jsonb_populate_recordset(null::houston.skill_files, $1::jsonb->'skill_files') r",
-        changed
-    )
-    .execute(&mut *connection)
-    .await?;
-    Ok(())
+    let copies = [
+        sqlx::query!(
+            "-- store::copies::skills
+            insert into houston.skills
+            select r.* from jsonb_populate_recordset(null::houston.skills, $1::jsonb->'skills') r",
+            changed
+        ),
+        sqlx::query!(
+            "-- store::copies::skill_files
+            insert into houston.skill_files
+            select r.* from jsonb_populate_recordset(null::houston.skill_files, $1::jsonb->'skill_files') r",
+            changed
+        ),
+    ];
+    in_turn(connection, copies).await
 }

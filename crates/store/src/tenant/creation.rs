@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, Once, bytea, earlier};
 use crate::message::NewPost;
+use crate::row_security::TenantTransaction;
 use crate::serving::ServedBy;
 use crate::user::{User, with_external_id};
 
@@ -64,8 +65,7 @@ impl TenantStore<'_> {
     /// [`Error::Exists`] when the tenant has a user with this `external_id`; [`Error::Moved`] when a new user belongs
     /// into another cell; [`Error::NotFound`] when the tenant has no such user, agent or team;
     /// [`Error::TooManyPending`] when the user has too many unread messages.
-    pub async fn create(self, creation: &Creation<'_>, once: Once<'_>) -> Result<Created<Value>> {
-        let (key, response) = once;
+    pub async fn create(self, creation: &Creation<'_>, (key, response): Once<'_>) -> Result<Created<Value>> {
         let Some(owner) = creation.owner() else { return Ok(Created::New(response.clone())) };
         if !self.is_unbatched {
             let row = CreationRow::of(self.tenant, owner, creation, key.map(|key| (key, response)))?;
@@ -73,67 +73,44 @@ impl TenantStore<'_> {
                 return Ok(Created::New(response.clone()));
             }
         }
-        self.create_alone(owner, creation, once).await
-    }
-
-    async fn create_alone(
-        self,
-        owner: UserId,
-        creation: &Creation<'_>,
-        (key, response): Once<'_>,
-    ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
         if let Some(earlier) = earlier(&mut tx, self.tenant, key, creation.resource(owner), response).await? {
             return Ok(earlier);
         }
-        match self.create_within(&mut tx, owner, creation).await {
-            Ok(Ok(())) => {}
-            Ok(Err(existing)) => {
-                drop(tx);
-                return Err(self.refusal(owner, creation, existing).await);
-            }
-            Err(error) => return refused(error).map(|()| Created::New(response.clone())),
+        if let Some(tx) = self.created_within(tx, owner, creation).await? {
+            tx.commit().await?;
         }
-        tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
 
-    /// Creates it within a transaction. If something prevents that, nothing is created, and the user with its external id is
-    /// returned; [`Self::refusal`] says what.
-    pub(crate) async fn create_within(
+    /// Creates it within a transaction, which is returned to be committed; `None`: a batch has created it before.
+    ///
+    /// # Errors
+    /// As [`Self::create`]; then nothing is created.
+    pub(crate) async fn created_within(
         self,
-        connection: &mut PgConnection,
+        mut tx: TenantTransaction,
         owner: UserId,
         creation: &Creation<'_>,
-    ) -> Result<std::result::Result<(), Option<UserId>>> {
+    ) -> Result<Option<TenantTransaction>> {
         let mut row = [CreationRow::of(self.tenant, owner, creation, None)?];
         let creations = Creations { max_pending: self.fairness.pending() };
-        if creations.create(connection, &mut row).await? == [0] {
-            return Ok(Ok(()));
+        match creations.create(&mut tx, &mut row).await {
+            Ok(created) if created == [0] => return Ok(Some(tx)),
+            Ok(_) => {}
+            Err(error) => return refused(error).map(|()| None),
         }
-        if creation.user.is_some() && !has_shard(connection, owner).await? {
-            return Err(Error::Moved);
+        if let Some(NewUser { user, .. }) = creation.user {
+            if !has_shard(&mut tx, owner).await? {
+                return Err(Error::Moved);
+            }
+            let existing = with_external_id(&mut tx, self.tenant, user.external_id.as_deref()).await?;
+            return Err(Error::Exists { what: "user", existing: existing.map(|id| UserId(id).to_string()) });
         }
-        let external_id = creation.user.and_then(|new| new.user.external_id.as_deref());
-        let existing = with_external_id(connection, self.tenant, external_id).await?;
-        Ok(Err(existing.map(UserId)))
-    }
-
-    /// Why nothing was created.
-    pub(crate) async fn refusal(
-        self,
-        owner: UserId,
-        creation: &Creation<'_>,
-        existing: Option<UserId>,
-    ) -> Error {
-        if creation.user.is_some() {
-            return Error::Exists { what: "user", existing: existing.map(|id| id.to_string()) };
-        }
+        drop(tx);
+        self.user(owner).await?;
         let limit = self.fairness.max_pending;
-        match self.user(owner).await {
-            Ok(_) => Error::TooManyPending { pending: limit, limit },
-            Err(error) => error,
-        }
+        Err(Error::TooManyPending { pending: limit, limit })
     }
 }
 
@@ -169,21 +146,13 @@ pub(crate) struct CreationRow {
     tenant_id: Uuid,
     user_id: Uuid,
     resource_id: Uuid,
-    new_user: Option<UserRow>,
+    new_user: Option<User>,
     agentables: Vec<AgentableRow>,
     posts: bool,
     key: Option<String>,
     /// As Postgres writes a `bytea`.
     request_sha256: Option<String>,
     response: Option<Box<RawValue>>,
-}
-
-#[derive(Debug, Serialize)]
-struct UserRow {
-    external_id: Option<String>,
-    name: String,
-    time_zone: String,
-    created_at: DateTime<Utc>,
 }
 
 #[derive(Debug, Serialize)]
@@ -234,7 +203,7 @@ impl CreationRow {
             tenant_id: tenant.0,
             user_id: owner.0,
             resource_id: creation.resource(owner),
-            new_user: creation.user.map(|new| UserRow::of(new.user)),
+            new_user: creation.user.map(|new| new.user.clone()),
             agentables,
             posts: creation.message.is_some(),
             key: key.map(|(key, _)| key.key.to_owned()),
@@ -250,13 +219,6 @@ impl CreationRow {
         };
         let response = self.response.as_ref().map_or(0, |response| response.get().len());
         self.agentables.iter().map(agentable).sum::<usize>() + response
-    }
-}
-
-impl UserRow {
-    fn of(user: &User) -> Self {
-        let User { external_id, name, time_zone, created_at, .. } = user.clone();
-        Self { external_id, name, time_zone, created_at }
     }
 }
 

@@ -39,12 +39,6 @@ pub struct Filter<'f> {
     pub limit: i64,
 }
 
-impl Filter<'_> {
-    fn user(&self) -> Option<Uuid> {
-        self.user.map(|user| user.0)
-    }
-}
-
 impl OperatorStore<'_> {
     /// The tenant with this name.
     pub async fn tenant_named(self, name: &str) -> Result<TenantId> {
@@ -59,7 +53,7 @@ impl OperatorStore<'_> {
 
     /// Lists users, newest first.
     pub async fn list_users(self, filter: Filter<'_>) -> Result<Vec<Listed>> {
-        Ok(sqlx::query_as!(
+        let rows = sqlx::query_as!(
             Listed,
             r#"-- store::directory::users
             select u.id, t.name as tenant, '' as "kind!", u.name, u.external_id as "status?", null::uuid as "of?",
@@ -68,17 +62,16 @@ impl OperatorStore<'_> {
              where ($1::text is null or t.name = $1) and ($2::uuid is null or u.id = $2)
              order by u.id desc limit $3"#,
             filter.tenant,
-            filter.user(),
+            filter.user.map(|user| user.0),
             filter.limit
-        )
-        .fetch_all(&self.pool)
-        .await?)
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Lists agentables of these kinds, newest first. `status` is the stored status, or else that of the latest
     /// run.
     pub async fn list_agentables(self, kinds: &[String], filter: Filter<'_>) -> Result<Vec<Listed>> {
-        Ok(sqlx::query_as!(
+        let rows = sqlx::query_as!(
             Listed,
             r#"-- store::directory::agentables
             select a.id, t.name as tenant, a.kind, a.title as name, coalesce(a.status, r.status) as "status?",
@@ -89,17 +82,16 @@ impl OperatorStore<'_> {
              where a.kind = any ($4) and ($1::text is null or t.name = $1) and ($2::uuid is null or a.user_id = $2)
              order by a.id desc limit $3"#,
             filter.tenant,
-            filter.user(),
+            filter.user.map(|user| user.0),
             filter.limit,
             kinds
-        )
-        .fetch_all(&self.pool)
-        .await?)
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Lists runs, newest first.
     pub async fn list_runs(self, filter: Filter<'_>) -> Result<Vec<Listed>> {
-        Ok(sqlx::query_as!(
+        let rows = sqlx::query_as!(
             Listed,
             r#"-- store::directory::runs
             select r.id, t.name as tenant, a.kind, a.title as name, r.status as "status?", a.id as "of?", r.created_at
@@ -108,16 +100,15 @@ impl OperatorStore<'_> {
              where ($1::text is null or t.name = $1) and ($2::uuid is null or a.user_id = $2)
              order by r.id desc limit $3"#,
             filter.tenant,
-            filter.user(),
+            filter.user.map(|user| user.0),
             filter.limit
-        )
-        .fetch_all(&self.pool)
-        .await?)
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Lists agents, newest first.
     pub async fn list_agents(self, filter: Filter<'_>) -> Result<Vec<Listed>> {
-        Ok(sqlx::query_as!(
+        let rows = sqlx::query_as!(
             Listed,
             r#"-- store::directory::agents
             select a.id, t.name as tenant, a.kind, a.name,
@@ -127,14 +118,13 @@ impl OperatorStore<'_> {
              where ($1::text is null or t.name = $1) order by a.id desc limit $2"#,
             filter.tenant,
             filter.limit
-        )
-        .fetch_all(&self.pool)
-        .await?)
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Lists teams, newest first.
     pub async fn list_teams(self, filter: Filter<'_>) -> Result<Vec<Listed>> {
-        Ok(sqlx::query_as!(
+        let rows = sqlx::query_as!(
             Listed,
             r#"-- store::directory::teams
             select s.id, t.name as tenant, s.kind, s.name, null::text as "status?", null::uuid as "of?", s.created_at
@@ -142,8 +132,7 @@ impl OperatorStore<'_> {
              where ($1::text is null or t.name = $1) order by s.id desc limit $2"#,
             filter.tenant,
             filter.limit
-        )
-        .fetch_all(&self.pool)
-        .await?)
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }

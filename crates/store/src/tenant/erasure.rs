@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::row_security::leave;
 use crate::settings::Fairness;
+use crate::statement::Statement as _;
 use crate::task_report::report_erased;
 use crate::workspace_file::folder::Folders;
 
@@ -54,10 +55,6 @@ impl Target<'_> {
             Self::User(_) => UserId::PREFIX,
             Self::Agentable(kind, _) => kind,
         }
-    }
-
-    fn not_found(self) -> Error {
-        Error::NotFound { what: if let Self::User(_) = self { "user" } else { "agentable" } }
     }
 }
 
@@ -130,7 +127,8 @@ impl TenantStore<'_> {
         };
         if !is_there {
             tx.rollback().await?;
-            let erasure = self.erasure_of(target).await?.ok_or_else(|| target.not_found())?;
+            let what = if let Target::User(_) = target { "user" } else { "agentable" };
+            let erasure = self.erasure_of(target).await?.ok_or(Error::NotFound { what })?;
             return Ok(Some(Requested { erasure, agentables: Vec::new(), stopped: Vec::new() }));
         }
         let members = members(&mut tx, self.tenant, target).await?;
@@ -230,10 +228,8 @@ async fn tell_parent(
            and (l.run_open or (l.open_tasks > 0 and r.status <> 'cancelled'))"#,
         task.0,
         tenant.0
-    )
-    .fetch_optional(&mut *connection)
-    .await?;
-    let Some(row) = waiting else { return Ok(()) };
+    );
+    let Some(row) = waiting.fetch_optional(&mut *connection).await? else { return Ok(()) };
     let end = TaskEnd {
         task: task.public_id(&row.kind),
         run: RunId(row.run_id),
@@ -293,10 +289,8 @@ async fn lock(connection: &mut PgConnection, tenant: TenantId, members: &[Uuid])
          order by a.depth desc, a.id for update of l"#,
         members,
         tenant.0
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(locked.into_iter().collect())
+    );
+    Ok(locked.fetch_all(connection).await?.into_iter().collect())
 }
 
 /// Locks the user's row, after the locks of their agentables: a transaction with one of those may read the user's
@@ -307,10 +301,8 @@ async fn lock_user(connection: &mut PgConnection, tenant: TenantId, user: UserId
         select id from houston.users where tenant_id = $1 and id = $2 for update",
         tenant.0,
         user.0
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(found.is_some())
+    );
+    Ok(found.fetch_optional(connection).await?.is_some())
 }
 
 /// Makes the agentables invisible, ends their runs, clears what wakes them, and invalidates every fence.
@@ -371,14 +363,6 @@ struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// Removes the folders of these agentables.
-    async fn remove_folders(&self, agentables: &[Uuid]) -> Result<()> {
-        if let Some(folders) = &self.folders {
-            folders.remove(agentables.iter().map(|agentable| (self.tenant, *agentable)).collect()).await?;
-        }
-        Ok(())
-    }
-
     /// Adds to the deleted rows of `table`; returns `rows`.
     fn count(&mut self, table: &str, rows: i64) -> i64 {
         if rows > 0 {
@@ -417,10 +401,8 @@ async fn delete_attachments_of_agentables(connection: &mut PgConnection, group: 
                as "gone!: Json<BTreeMap<String, i64>>""#,
         group,
         FILES
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(gone)
+    );
+    Ok(gone.fetch_one(connection).await?)
 }
 
 /// Deletes the files of a user. Returns how many rows.
@@ -446,10 +428,8 @@ async fn delete_attachments_of_user(connection: &mut PgConnection, user: Uuid, r
         user,
         rows,
         PARTS
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(gone)
+    );
+    Ok(gone.fetch_one(connection).await?)
 }
 
 /// Whether the object store may still have objects of the user.
@@ -458,10 +438,8 @@ async fn wait_for_objects(connection: &mut PgConnection, user: Uuid) -> Result<b
         r#"-- store::erasure::attachments::objects_left
         select exists (select from houston.attachment_objects where user_id = $1) as "waits!""#,
         user
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(waits)
+    );
+    Ok(waits.fetch_one(connection).await?)
 }
 
 /// Deletes up to about `rows` rows of each table. Returns how many.
@@ -506,10 +484,8 @@ async fn delete_user_data(connection: &mut PgConnection, user: Uuid, rows: i64) 
                as "gone!: Json<BTreeMap<String, i64>>""#,
         user,
         rows
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(gone)
+    );
+    Ok(gone.fetch_one(connection).await?)
 }
 
 /// Adds the user's costs to those of the tenant's erased users, by day.
@@ -527,7 +503,6 @@ async fn account_user_data(connection: &mut PgConnection, tenant: Uuid, user: Uu
         tenant,
         user
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }

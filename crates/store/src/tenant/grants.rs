@@ -7,6 +7,7 @@ use sqlx::types::Json;
 
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
+use crate::statement::Statement as _;
 
 /// Maximum number of grants of a user: a run that would ask reads them all.
 pub const MAX_GRANTS: i64 = 200;
@@ -62,15 +63,14 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such grant, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
     pub async fn revoke_grant(self, id: GrantId) -> Result<()> {
-        let done = sqlx::query!(
+        sqlx::query!(
             "-- store::grants::revoke
             delete from houston.grants where id = $1 and tenant_id = $2",
             id.0,
             self.tenant.0
         )
-        .execute(&self.pool)
-        .await?;
-        if done.rows_affected() == 0 { Err(Error::NotFound { what: "grant" }) } else { Ok(()) }
+        .run_or(&self.pool, Error::NotFound { what: "grant" })
+        .await
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) async fn add(
     granted_by: Option<&str>,
 ) -> Result<()> {
     let conditions = Json(&grant.when);
-    let added = sqlx::query!(
+    sqlx::query!(
         "-- store::grants::add
         insert into houston.grants (id, tenant_id, user_id, agentable_id, tool, conditions, pin, granted_by)
         select q.id, q.tenant_id, q.user_id, case when $2 then q.agentable_id end, $3, $4, $5, $6
@@ -99,10 +99,6 @@ pub(crate) async fn add(
         granted_by,
         MAX_GRANTS
     )
-    .execute(connection)
-    .await?;
-    if added.rows_affected() == 0 {
-        return Err(Error::Full { what: "grants of a user", limit: MAX_GRANTS });
-    }
-    Ok(())
+    .run_or(connection, Error::Full { what: "grants of a user", limit: MAX_GRANTS })
+    .await
 }

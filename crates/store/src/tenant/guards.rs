@@ -2,7 +2,7 @@
 
 use houston_domain::guard::{GuardSettings, LayerKind};
 use houston_domain::id::{AgentId, AgentableId, TenantId, UserId};
-use serde_json::Value;
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -105,10 +105,6 @@ impl TenantStore<'_> {
     /// refuses the statement.
     pub async fn set_guards(self, owner: GuardOwner, guards: Option<&GuardSettings>) -> Result<()> {
         let (id, tenant) = (owner.id(), self.tenant.0);
-        let guards: Option<Value> = guards.map(serde_json::to_value).transpose().map_err(|source| {
-            let (table, column) = (owner.layer().as_str(), "guards");
-            Error::Inconsistent { table, column, row: id.to_string(), source }
-        })?;
         let done = sqlx::query_scalar!(
             r#"-- store::guards::set
             with tenant as (
@@ -126,7 +122,7 @@ impl TenantStore<'_> {
                    or exists (select from agentable) as "done!""#,
             id,
             tenant,
-            guards,
+            guards.map(Json) as Option<Json<&GuardSettings>>,
             owner.layer().as_str()
         )
         .fetch_one(&self.pool)

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::error::Result;
 use crate::handle::TenantStore;
+use crate::statement::Statement as _;
 
 /// A client's key for one request.
 #[derive(Debug, Clone, Copy)]
@@ -63,14 +64,15 @@ impl TenantStore<'_> {
     }
 }
 
-/// Takes the key in this transaction, or returns the stored response.
-pub(crate) async fn take(
+/// Takes the key, if there is one. Returns the response to send instead when the key was taken before.
+pub(crate) async fn earlier(
     connection: &mut PgConnection,
     tenant: TenantId,
-    key: IdempotencyKey<'_>,
+    key: Option<IdempotencyKey<'_>>,
     resource: Uuid,
     response: &Value,
-) -> Result<Created<Value>> {
+) -> Result<Option<Created<Value>>> {
+    let Some(key) = key else { return Ok(None) };
     let done = sqlx::query!(
         "-- store::idempotency::take
         insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id, response)
@@ -84,7 +86,7 @@ pub(crate) async fn take(
     .execute(&mut *connection)
     .await?;
     if done.rows_affected() == 1 {
-        return Ok(Created::New(response.clone()));
+        return Ok(None);
     }
     let earlier = sqlx::query!(
         "-- store::idempotency::earlier
@@ -94,26 +96,11 @@ pub(crate) async fn take(
     )
     .fetch_one(&mut *connection)
     .await?;
-    Ok(if earlier.request_sha256 == key.request_sha256 {
+    Ok(Some(if earlier.request_sha256 == key.request_sha256 {
         Created::Replayed(earlier.response.unwrap_or_default())
     } else {
         Created::KeyReused
-    })
-}
-
-/// Takes the key, if there is one. Returns the response to send instead when the key was taken before.
-pub(crate) async fn earlier(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    key: Option<IdempotencyKey<'_>>,
-    resource: Uuid,
-    response: &Value,
-) -> Result<Option<Created<Value>>> {
-    let Some(key) = key else { return Ok(None) };
-    Ok(match take(connection, tenant, key, resource, response).await? {
-        Created::New(_) => None,
-        earlier => Some(earlier),
-    })
+    }))
 }
 
 /// Stores the response under a key taken in this transaction, if there is one.
@@ -131,9 +118,8 @@ pub(crate) async fn answer(
         key.key,
         response
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Bytes as Postgres reads them from text.

@@ -9,6 +9,7 @@ use crate::api_key::hash;
 use crate::error::Result;
 use crate::handle::{ApiStore, RunStore, TenantStore};
 use crate::mcp_server::ServerOwner;
+use crate::statement::Statement as _;
 
 /// Whose account it is, and at which server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,9 +76,8 @@ impl TenantStore<'_> {
             &hash(state),
             sealed
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Stores what a login has given, sealed.
@@ -98,9 +98,8 @@ impl TenantStore<'_> {
             url,
             sealed
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// The names of the servers of this owner at which the owner has an account that is not refused.
@@ -112,10 +111,8 @@ impl TenantStore<'_> {
              where a.tenant_id = $1 and a.account_id = $2 and a.owner_id = $2 and a.sealed is not null",
             self.tenant.0,
             owner.id(self.tenant)
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(names.into_iter().collect())
+        );
+        Ok(names.fetch_all(&self.pool).await?.into_iter().collect())
     }
 }
 
@@ -143,7 +140,7 @@ impl ApiStore {
 impl RunStore {
     /// An account; `None`: there was no login.
     pub async fn mcp_account(&self, tenant: TenantId, of: &AccountOf) -> Result<Option<StoredAccount>> {
-        Ok(sqlx::query_as!(
+        let row = sqlx::query_as!(
             StoredAccount,
             "-- store::mcp_account::get
             select url, sealed, version from houston.mcp_accounts
@@ -152,9 +149,8 @@ impl RunStore {
             of.user(),
             of.owner.id(tenant),
             of.server
-        )
-        .fetch_optional(&self.pool)
-        .await?)
+        );
+        Ok(row.fetch_optional(&self.pool).await?)
     }
 
     /// Takes the right to renew this version of an account, for 30 s; says whether that succeeded. It fails while another
@@ -177,10 +173,8 @@ impl RunStore {
             of.server,
             version,
             renewal
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(taken.rows_affected() == 1)
+        );
+        Ok(taken.execute(&self.pool).await?.rows_affected() == 1)
     }
 
     /// Ends a renewal that was taken: with what it has given, sealed; with `None`, because it was refused. Nothing happens if
@@ -206,9 +200,8 @@ impl RunStore {
             renewal,
             sealed
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Gives up a renewal that has failed for now, so that another may try.
@@ -224,8 +217,7 @@ impl RunStore {
             of.server,
             renewal
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 }

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
+use crate::statement::Statement as _;
 use crate::tool_source::{StoredSource, summarise};
 
 /// Whose something is that a tenant has for all its users, or a user alone: a server, a skill.
@@ -207,24 +208,12 @@ impl TenantStore<'_> {
         let (tenant, id) = (self.tenant, owner.id(self.tenant));
         let mut tx = self.pool.begin().await?;
         bound::lock(&mut tx, "tool sources", id).await?;
-        let before = sqlx::query!(
-            r#"-- store::mcp_server::pins
-            select settings as "settings: Json<ServerSettings>", pins as "pins: Json<BTreeMap<String, Pin>>"
-              from houston.mcp_servers
-             where tenant_id = $1 and owner_id = $2 and name = $3 and url = $4"#,
-            tenant.0,
-            id,
-            name,
-            url
-        )
-        .fetch_optional(&mut *tx)
-        .await?
-        .ok_or(NOT_FOUND)?;
-        let pins = match approve(before.pins.0, listed, approved) {
+        let (settings, pins) = pins(&mut tx, tenant, (id, name), Some(url)).await?.ok_or(NOT_FOUND)?;
+        let pins = match approve(pins, listed, approved) {
             Ok(pins) => pins,
             Err(refused) => return Ok(Err(refused)),
         };
-        let tools = offered(name, &before.settings, &pins);
+        let tools = offered(name, &settings, &pins);
         let stored = query_servers!(
             "-- store::mcp_server::approve
             update houston.mcp_servers set pins = $4, tools = $5, updated_at = statement_timestamp()
@@ -249,7 +238,7 @@ impl TenantStore<'_> {
         let (tenant, id) = (self.tenant, owner.id(self.tenant));
         let mut tx = self.pool.begin().await?;
         bound::lock(&mut tx, "tool sources", id).await?;
-        let deleted = sqlx::query!(
+        sqlx::query!(
             "-- store::mcp_server::delete
             with accounts as (
                 delete from houston.mcp_accounts where tenant_id = $1 and owner_id = $2 and server = $3),
@@ -260,11 +249,8 @@ impl TenantStore<'_> {
             id,
             name
         )
-        .execute(&mut *tx)
+        .run_or(&mut *tx, NOT_FOUND)
         .await?;
-        if deleted.rows_affected() == 0 {
-            return Err(NOT_FOUND);
-        }
         summarise_owner(&mut tx, tenant, owner).await?;
         Ok(tx.commit().await?)
     }
@@ -279,7 +265,7 @@ impl RunStore {
         owner: ServerOwner,
         name: &str,
     ) -> Result<Option<StoredSource>> {
-        Ok(sqlx::query_as!(
+        let row = sqlx::query_as!(
             StoredSource,
             r#"-- store::mcp_server::of_run
             select jsonb_build_object('url', url, 'settings', settings, 'pins', pins)::text as "document!", sealed,
@@ -289,10 +275,67 @@ impl RunStore {
             tenant.0,
             owner.id(tenant),
             name
-        )
-        .fetch_optional(&self.pool)
-        .await?)
+        );
+        Ok(row.fetch_optional(&self.pool).await?)
     }
+
+    /// Withholds tools until a person approves them again, unless another definition was approved meanwhile. `changed`: the
+    /// hashes of the approved definitions, by the names that the server gives the tools. Says whether one of them was offered.
+    pub async fn withhold_mcp_tools(
+        &self,
+        tenant: TenantId,
+        owner: ServerOwner,
+        name: &str,
+        changed: &BTreeMap<String, String>,
+    ) -> Result<bool> {
+        let id = owner.id(tenant);
+        let mut tx = self.pool.begin().await?;
+        bound::lock(&mut tx, "tool sources", id).await?;
+        let Some((settings, mut pins)) = pins(&mut tx, tenant, (id, name), None).await? else {
+            return Ok(false);
+        };
+        let withheld = changed.iter().filter(|(tool, sha256)| withhold(&mut pins, tool, sha256)).count();
+        if withheld == 0 {
+            return Ok(false);
+        }
+        let tools = offered(name, &settings, &pins);
+        sqlx::query!(
+            "-- store::mcp_server::withheld::store
+            update houston.mcp_servers set pins = $4, tools = $5
+             where tenant_id = $1 and owner_id = $2 and name = $3",
+            tenant.0,
+            id,
+            name,
+            Json(&pins) as Json<&BTreeMap<String, Pin>>,
+            &tools
+        )
+        .execute(&mut *tx)
+        .await?;
+        summarise_owner(&mut tx, tenant, owner).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+}
+
+/// What the owner says of a server, and its approved tools; with `url`, only if it is at this address.
+async fn pins(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    (owner, name): (Uuid, &str),
+    url: Option<&str>,
+) -> Result<Option<(ServerSettings, BTreeMap<String, Pin>)>> {
+    let row = sqlx::query!(
+        r#"-- store::mcp_server::pins
+        select settings as "settings: Json<ServerSettings>", pins as "pins: Json<BTreeMap<String, Pin>>"
+          from houston.mcp_servers
+         where tenant_id = $1 and owner_id = $2 and name = $3 and ($4::text is null or url = $4)"#,
+        tenant.0,
+        owner,
+        name,
+        url
+    )
+    .map(|row| (row.settings.0, row.pins.0));
+    Ok(row.fetch_optional(connection).await?)
 }
 
 fn offered(name: &str, settings: &ServerSettings, pins: &BTreeMap<String, Pin>) -> Vec<String> {
@@ -316,55 +359,6 @@ async fn summarise_owner(connection: &mut PgConnection, tenant: TenantId, owner:
         tenant.0,
         user
     )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-impl RunStore {
-    /// Withholds tools until a person approves them again, unless another definition was approved meanwhile. `changed`: the
-    /// hashes of the approved definitions, by the names that the server gives the tools. Says whether one of them was offered.
-    pub async fn withhold_mcp_tools(
-        &self,
-        tenant: TenantId,
-        owner: ServerOwner,
-        name: &str,
-        changed: &BTreeMap<String, String>,
-    ) -> Result<bool> {
-        let id = owner.id(tenant);
-        let mut tx = self.pool.begin().await?;
-        bound::lock(&mut tx, "tool sources", id).await?;
-        let before = sqlx::query!(
-            r#"-- store::mcp_server::withheld::before
-            select settings as "settings: Json<ServerSettings>", pins as "pins: Json<BTreeMap<String, Pin>>"
-              from houston.mcp_servers where tenant_id = $1 and owner_id = $2 and name = $3"#,
-            tenant.0,
-            id,
-            name
-        )
-        .fetch_optional(&mut *tx)
-        .await?;
-        let Some(before) = before else { return Ok(false) };
-        let mut pins = before.pins.0;
-        let withheld = changed.iter().filter(|(tool, sha256)| withhold(&mut pins, tool, sha256)).count();
-        if withheld == 0 {
-            return Ok(false);
-        }
-        let tools = offered(name, &before.settings, &pins);
-        sqlx::query!(
-            "-- store::mcp_server::withheld::store
-            update houston.mcp_servers set pins = $4, tools = $5
-             where tenant_id = $1 and owner_id = $2 and name = $3",
-            tenant.0,
-            id,
-            name,
-            Json(&pins) as Json<&BTreeMap<String, Pin>>,
-            &tools
-        )
-        .execute(&mut *tx)
-        .await?;
-        summarise_owner(&mut tx, tenant, owner).await?;
-        tx.commit().await?;
-        Ok(true)
-    }
+    .run(connection)
+    .await
 }

@@ -6,6 +6,7 @@ use houston_domain::read_mark::ReadMark;
 
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::statement::uuids;
 
 /// The newest messages of a thread that are looked at: there may be more unread ones than are counted.
 pub const COUNTED_MESSAGES: i64 = 100;
@@ -21,6 +22,18 @@ pub enum ReadUpTo {
     Seq(i64),
     /// To this message, which is one of the thread.
     Message(MessageId),
+}
+
+macro_rules! mark {
+    ($row:expr) => {
+        ReadMark {
+            owner: Owner { kind: $row.kind, id: AgentableId($row.id) },
+            last_seq: $row.last_seq,
+            read_seq: $row.read_seq,
+            unread: $row.unread,
+            read_at: $row.read_at.map(Into::into),
+        }
+    };
 }
 
 impl TenantStore<'_> {
@@ -68,10 +81,9 @@ impl TenantStore<'_> {
 
     /// How far these threads of the tenant were read. Those that do not exist are left out.
     pub async fn read_marks(self, agentables: &[AgentableId]) -> Result<Vec<ReadMark>> {
-        let ids: Vec<_> = agentables.iter().map(|agentable| agentable.0).collect();
         let marks = sqlx::query!(
             r#"-- store::read_mark::of_agentables
-            select a.id as agentable, a.kind, l.last_seq, coalesce(k.seq, 0) as "read_seq!", k.read_at as "read_at?", n.unread as "unread!"
+            select a.id, a.kind, l.last_seq, coalesce(k.seq, 0) as "read_seq!", k.read_at as "read_at?", n.unread as "unread!"
               from houston.agentables a
               join houston.run_locks l on l.agentable_id = a.id
               left join houston.read_marks k on k.agentable_id = a.id and k.tenant_id = $1
@@ -82,16 +94,10 @@ impl TenantStore<'_> {
                             order by x.seq desc limit $3) m) n
              where a.tenant_id = $1 and a.id = any ($2)"#,
             self.tenant.0,
-            &ids,
+            &uuids(agentables),
             COUNTED_MESSAGES
         )
-        .map(|row| ReadMark {
-            owner: Owner { kind: row.kind, id: AgentableId(row.agentable) },
-            last_seq: row.last_seq,
-            read_seq: row.read_seq,
-            unread: row.unread,
-            read_at: row.read_at.map(Into::into),
-        });
+        .map(|row| mark!(row));
         Ok(marks.fetch_all(&self.pool).await?)
     }
 
@@ -127,13 +133,7 @@ impl TenantStore<'_> {
         .await?;
         // The newest thread is always among the rows, to say whether there are more.
         let has_more = rows.first().is_some_and(|row| row.has_more);
-        let marks = rows.into_iter().filter(|row| row.unread > 0).map(|row| ReadMark {
-            owner: Owner { kind: row.kind, id: AgentableId(row.id) },
-            last_seq: row.last_seq,
-            read_seq: row.read_seq,
-            unread: row.unread,
-            read_at: row.read_at.map(Into::into),
-        });
+        let marks = rows.into_iter().filter(|row| row.unread > 0).map(|row| mark!(row));
         Ok((marks.collect(), has_more))
     }
 }

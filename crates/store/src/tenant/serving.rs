@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::statement::Statement as _;
 
 /// The agent or team that answers for an agentable; if neither is set, the default agent of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,7 +33,7 @@ pub struct ServingChange {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ServingAgent {
     /// The agent's id.
-    #[serde(skip, default = "nil_agent")]
+    #[serde(skip, default = "nil")]
     pub id: AgentId,
     /// The agent's name.
     pub name: String,
@@ -53,7 +54,7 @@ pub struct ServingAgent {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ServingTeam {
     /// The team's id.
-    #[serde(skip, default = "nil_team")]
+    #[serde(skip, default = "nil")]
     pub id: TeamId,
     /// The team's name.
     pub name: String,
@@ -95,12 +96,8 @@ pub enum Serving {
     Unreadable(String),
 }
 
-fn nil_agent() -> AgentId {
-    AgentId(Uuid::nil())
-}
-
-fn nil_team() -> TeamId {
-    TeamId(Uuid::nil())
+fn nil<Id: From<Uuid>>() -> Id {
+    Uuid::nil().into()
 }
 
 impl Serving {
@@ -140,27 +137,15 @@ impl Serving {
     }
 }
 
-/// Sets the agent or team that answers for an agentable, in the caller's transaction. Returns whether the tenant
-/// has such an agentable.
-pub(crate) async fn assign(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    agentable: AgentableId,
-    served_by: ServedBy,
-) -> Result<bool> {
-    let change = ServingChange { served_by: Some(served_by), tools: None };
-    set(connection, tenant, agentable, &change).await
-}
-
-/// Applies a change, in the caller's transaction. Returns whether the tenant has such an agentable.
+/// Applies a change, in the caller's transaction.
 pub(crate) async fn set(
     connection: &mut PgConnection,
     tenant: TenantId,
     agentable: AgentableId,
     change: &ServingChange,
-) -> Result<bool> {
+) -> Result<()> {
     let served_by = change.served_by.unwrap_or_default();
-    let done = sqlx::query!(
+    sqlx::query!(
         "-- store::serving::set
         update houston.agentables
            set agent_id = case when $3 then $4 else agent_id end,
@@ -175,13 +160,12 @@ pub(crate) async fn set(
         change.tools.is_some(),
         change.tools.as_ref().and_then(Option::as_deref)
     )
-    .execute(connection)
+    .run(connection)
     .await
-    .map_err(|error| match Error::from(error) {
-        error if error.sqlstate().as_deref() == Some("23503") => Error::NotFound { what: "agent or team" },
-        error => error,
-    })?;
-    Ok(done.rows_affected() > 0)
+    .map_err(|error| match error.sqlstate().as_deref() {
+        Some("23503") => Error::NotFound { what: "agent or team" },
+        _ => error,
+    })
 }
 
 #[cfg(test)]

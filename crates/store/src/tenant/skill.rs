@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
 pub use crate::mcp_server::ServerOwner as SkillOwner;
 use crate::record::RecordTx;
+use crate::statement::Statement as _;
 
 /// A skill of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +87,7 @@ impl TenantStore<'_> {
         if others >= i64::from(limit) {
             return Err(Error::Full { what, limit: limit.into() });
         }
-        let written = sqlx::query!(
+        sqlx::query!(
             "-- store::skill::put
             insert into houston.skills (tenant_id, user_id, owner_id, name, text, summary)
             select $1, $2::uuid, coalesce($2, $1), $3, $4, $5
@@ -99,12 +100,32 @@ impl TenantStore<'_> {
             text,
             Json(summary) as Json<&SkillSummary>
         )
+        .run_or(&mut *tx, Error::NotFound { what: "user" })
+        .await?;
+        sqlx::query!(
+            "-- store::skill::delete_files
+            delete from houston.skill_files where tenant_id = $1 and owner_id = $2 and skill = $3",
+            self.tenant.0,
+            id,
+            name
+        )
         .execute(&mut *tx)
         .await?;
-        if written.rows_affected() == 0 {
-            return Err(Error::NotFound { what: "user" });
+        if !files.is_empty() {
+            let (paths, contents): (Vec<String>, Vec<String>) = files.clone().into_iter().unzip();
+            sqlx::query!(
+                "-- store::skill::add_files
+                insert into houston.skill_files (owner_id, skill, path, tenant_id, content)
+                select $2, $3, f.path, $1, f.content from unnest($4::text[], $5::text[]) as f (path, content)",
+                self.tenant.0,
+                id,
+                name,
+                &paths,
+                &contents
+            )
+            .execute(&mut *tx)
+            .await?;
         }
-        replace_files(&mut tx, self.tenant, id, name, files).await?;
         Ok(tx.commit().await?)
     }
 
@@ -162,16 +183,15 @@ impl TenantStore<'_> {
 
     /// Deletes a skill and its files.
     pub async fn delete_skill(self, owner: SkillOwner, name: &str) -> Result<()> {
-        let done = sqlx::query!(
+        sqlx::query!(
             "-- store::skill::delete
             delete from houston.skills where tenant_id = $1 and owner_id = $2 and name = $3",
             self.tenant.0,
             owner.id(self.tenant),
             name
         )
-        .execute(&self.pool)
-        .await?;
-        if done.rows_affected() == 0 { Err(Error::NotFound { what: "skill" }) } else { Ok(()) }
+        .run_or(&self.pool, Error::NotFound { what: "skill" })
+        .await
     }
 }
 
@@ -237,46 +257,7 @@ impl RecordTx<'_> {
             owner,
             name,
             path
-        )
-        .fetch_optional(self.tx.connection())
-        .await?;
-        Ok(content)
+        );
+        Ok(content.fetch_optional(self.tx.connection()).await?)
     }
-}
-
-/// Replaces the files of a skill.
-async fn replace_files(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    owner: Uuid,
-    name: &str,
-    files: &BTreeMap<String, String>,
-) -> Result<()> {
-    sqlx::query!(
-        "-- store::skill::delete_files
-        delete from houston.skill_files where tenant_id = $1 and owner_id = $2 and skill = $3",
-        tenant.0,
-        owner,
-        name
-    )
-    .execute(&mut *connection)
-    .await?;
-    if files.is_empty() {
-        return Ok(());
-    }
-    let (paths, contents): (Vec<String>, Vec<String>) =
-        files.iter().map(|(path, content)| (path.clone(), content.clone())).unzip();
-    sqlx::query!(
-        "-- store::skill::add_files
-        insert into houston.skill_files (owner_id, skill, path, tenant_id, content)
-        select $2, $3, f.path, $1, f.content from unnest($4::text[], $5::text[]) as f (path, content)",
-        tenant.0,
-        owner,
-        name,
-        &paths,
-        &contents
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }

@@ -8,13 +8,13 @@ use houston_domain::time::Time;
 use serde_json::Value;
 use sqlx::PgConnection;
 use sqlx::types::Json;
-use uuid::Uuid;
 
-use crate::agent::{Changed, Deletion, UsedBy, exists};
+use crate::agent::{Changed, Deletion, UsedBy, deletion, exists};
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
+use crate::statement::{Statement as _, uuids};
 
 macro_rules! team {
     ($row:expr) => {{
@@ -38,7 +38,6 @@ macro_rules! team {
 
 /// Replaces the list of the team's agents.
 async fn write_agents(connection: &mut PgConnection, tenant: TenantId, team: &Team) -> Result<()> {
-    let agents: Vec<Uuid> = team.agents.iter().map(|agent| agent.0).collect();
     sqlx::query!(
         "-- store::team::clear
         delete from houston.team_agents m using houston.teams t
@@ -55,14 +54,14 @@ async fn write_agents(connection: &mut PgConnection, tenant: TenantId, team: &Te
           from unnest($2::uuid[]) with ordinality as m (agent_id, n)
           join houston.agents a on a.tenant_id = $4 and a.id = m.agent_id",
         team.id.0,
-        &agents,
+        &uuids(&team.agents),
         team.fallback.0,
         tenant.0
     )
     .execute(connection)
     .await
     .map_err(|error| gone(error.into()))?;
-    let all = usize::try_from(done.rows_affected()) == Ok(agents.len());
+    let all = usize::try_from(done.rows_affected()) == Ok(team.agents.len());
     if all { Ok(()) } else { Err(Error::NotFound { what: "agent" }) }
 }
 
@@ -81,7 +80,7 @@ impl TenantStore<'_> {
         let limit = i64::from(self.team_limits.teams_per_tenant);
         let create = async |tx: &mut PgConnection| {
             bound::lock(tx, "teams", self.tenant.0).await?;
-            let done = sqlx::query!(
+            sqlx::query!(
                 "-- store::team::create
                 insert into houston.teams (id, tenant_id, kind, name, description, router, created_at, updated_at, output)
                 select $1, $2, $3, $4, $5, $6, $7, $7, $9
@@ -96,12 +95,9 @@ impl TenantStore<'_> {
                 limit,
                 team.output.as_ref().map(Json) as _
             )
-            .execute(&mut *tx)
+            .run_or(&mut *tx, Error::Full { what: "teams of a tenant", limit })
             .await
-            .map_err(|error| exists(error.into(), "team"))?;
-            if done.rows_affected() == 0 {
-                return Err(Error::Full { what: "teams of a tenant", limit });
-            }
+            .map_err(|error| exists(error, "team"))?;
             write_agents(tx, self.tenant, team).await
         };
         let created = self.create_once(team.id.0, once, create).await;
@@ -154,12 +150,11 @@ impl TenantStore<'_> {
     async fn update_team(self, team: &Team, version: Option<i64>) -> Result<bool> {
         let mut tx = self.pool.begin().await?;
         // Agents, then teams, then who is in which: what deletes an agent looks for its teams when it has locked it.
-        let agents: Vec<Uuid> = team.agents.iter().map(|agent| agent.0).collect();
         sqlx::query!(
             "-- store::team::agents
             select from houston.agents where tenant_id = $1 and id = any ($2) order by id for key share",
             self.tenant.0,
-            &agents
+            &uuids(&team.agents)
         )
         .execute(&mut *tx)
         .await?;
@@ -197,17 +192,9 @@ impl TenantStore<'_> {
             self.tenant.0,
             id.0
         )
-        .execute(&self.pool)
-        .await
-        .map_err(Error::from);
-        match done {
-            Ok(done) if done.rows_affected() == 0 => Err(Error::NotFound { what: "team" }),
-            Ok(_) => Ok(Deletion::Deleted),
-            Err(error) if error.sqlstate().as_deref() == Some("23503") => {
-                Ok(Deletion::InUse(self.users_of_team(id).await?))
-            }
-            Err(error) => Err(error),
-        }
+        .run_or(&self.pool, Error::NotFound { what: "team" })
+        .await;
+        deletion(done, self.users_of_team(id)).await
     }
 
     async fn users_of_team(self, id: TeamId) -> Result<Vec<UsedBy>> {

@@ -9,6 +9,7 @@ use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
 use crate::mcp_server::ServerOwner;
+use crate::statement::Statement as _;
 
 /// A source as people see it: its secrets are not readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,16 +75,15 @@ pub enum Placed {
 impl TenantStore<'_> {
     /// The sources of a type, by name.
     pub async fn tool_sources(self, source: SourceType) -> Result<Vec<ToolSource>> {
-        Ok(sqlx::query_as!(
+        let rows = sqlx::query_as!(
             ToolSource,
             "-- store::tool_source::list
             select name, document, kinds, tools, secret_names, created_at, updated_at from houston.tool_sources
              where tenant_id = $1 and type = $2 order by name",
             self.tenant.0,
             source.as_str()
-        )
-        .fetch_all(&self.pool)
-        .await?)
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// One source.
@@ -104,7 +104,7 @@ impl TenantStore<'_> {
 
     /// The names of the tools of all sources and MCP servers of the tenant.
     pub async fn own_tools(self) -> Result<Vec<String>> {
-        Ok(sqlx::query_scalar!(
+        let rows = sqlx::query_scalar!(
             r#"-- store::tool_source::tools
             select t.name as "name!" from houston.tool_sources s cross join lateral unnest(s.tools) t (name)
              where s.tenant_id = $1
@@ -112,9 +112,8 @@ impl TenantStore<'_> {
             select t.name from houston.mcp_servers s cross join lateral unnest(s.tools) t (name)
              where s.tenant_id = $1 and s.owner_id = $1"#,
             self.tenant.0
-        )
-        .fetch_all(&self.pool)
-        .await?)
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Stores a source, from the next run on.
@@ -177,18 +176,15 @@ impl TenantStore<'_> {
     pub async fn delete_tool_source(self, source: SourceType, name: &str) -> Result<()> {
         let mut tx = self.pool.begin().await?;
         bound::lock(&mut tx, "tool sources", self.tenant.0).await?;
-        let deleted = sqlx::query!(
+        sqlx::query!(
             "-- store::tool_source::delete
             delete from houston.tool_sources where tenant_id = $1 and type = $2 and name = $3",
             self.tenant.0,
             source.as_str(),
             name
         )
-        .execute(&mut *tx)
+        .run_or(&mut *tx, NOT_FOUND)
         .await?;
-        if deleted.rows_affected() == 0 {
-            return Err(NOT_FOUND);
-        }
         summarise(&mut tx, self.tenant).await?;
         Ok(tx.commit().await?)
     }
@@ -216,9 +212,8 @@ pub(crate) async fn summarise(connection: &mut PgConnection, tenant: TenantId) -
          where id = $1",
         tenant.0
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 impl RunStore {
@@ -233,7 +228,7 @@ impl RunStore {
             let owner = user.map_or(ServerOwner::Tenant, |user| ServerOwner::User(UserId(user)));
             return self.mcp_source(tenant, owner, name).await;
         }
-        Ok(sqlx::query_as!(
+        let row = sqlx::query_as!(
             StoredSource,
             r#"-- store::tool_source::of_run
             select document, sealed,
@@ -242,8 +237,7 @@ impl RunStore {
             tenant.0,
             kind.as_str(),
             name
-        )
-        .fetch_optional(&self.pool)
-        .await?)
+        );
+        Ok(row.fetch_optional(&self.pool).await?)
     }
 }

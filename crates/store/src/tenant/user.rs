@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId, UserId};
+use serde::Serialize;
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -14,11 +15,13 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
 use crate::row_security::with_connection;
+use crate::statement::uuids;
 
-/// A user of a tenant.
-#[derive(Debug, Clone, PartialEq)]
+/// A user of a tenant. Written as what a new one has.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct User {
     /// The user's id.
+    #[serde(skip)]
     pub id: UserId,
     /// The client's own id for the user; unique within the tenant.
     pub external_id: Option<String>,
@@ -29,6 +32,7 @@ pub struct User {
     /// When the user was created.
     pub created_at: DateTime<Utc>,
     /// Cost of all model calls of the user's agentables.
+    #[serde(skip)]
     pub cost: Cost,
 }
 
@@ -54,6 +58,19 @@ pub struct UserChange {
     pub external_id: Option<Option<String>>,
 }
 
+macro_rules! user {
+    ($row:expr) => {
+        User {
+            id: UserId($row.id),
+            external_id: $row.external_id,
+            name: $row.name,
+            time_zone: $row.time_zone,
+            created_at: $row.created_at,
+            cost: Cost::of(Some($row.cost), $row.unpriced_calls),
+        }
+    };
+}
+
 /// The id of the tenant's user with this external id.
 pub(crate) async fn with_external_id(
     connection: &mut PgConnection,
@@ -65,10 +82,8 @@ pub(crate) async fn with_external_id(
         select id from houston.users where tenant_id = $1 and external_id = $2",
         tenant.0,
         external_id
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(id)
+    );
+    Ok(id.fetch_optional(connection).await?)
 }
 
 impl TenantStore<'_> {
@@ -94,7 +109,7 @@ impl TenantStore<'_> {
 
     /// Reads a user of the tenant.
     pub async fn user(self, id: UserId) -> Result<User> {
-        let user = sqlx::query!(
+        let row = sqlx::query!(
             r#"-- store::user::get
             select u.id, u.external_id, u.name, u.time_zone, u.created_at,
                    s.cost as "cost!", s.unpriced_calls as "unpriced_calls!"
@@ -106,17 +121,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             id.0
         )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "user" })?;
-        Ok(User {
-            id: UserId(user.id),
-            external_id: user.external_id,
-            name: user.name,
-            time_zone: user.time_zone,
-            created_at: user.created_at,
-            cost: Cost::of(Some(user.cost), user.unpriced_calls),
-        })
+        .map(|row| user!(row));
+        row.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "user" })
     }
 
     /// Users of the tenant, newest first, older than `before` if given; with `external_id`, the user who has it.
@@ -144,14 +150,7 @@ impl TenantStore<'_> {
             before.map(|before| before.0),
             limit
         )
-        .map(|user| User {
-            id: UserId(user.id),
-            external_id: user.external_id,
-            name: user.name,
-            time_zone: user.time_zone,
-            created_at: user.created_at,
-            cost: Cost::of(Some(user.cost), user.unpriced_calls),
-        });
+        .map(|row| user!(row));
         Ok(rows.fetch_all(&self.pool).await?)
     }
 
@@ -197,14 +196,13 @@ impl TenantStore<'_> {
 
     /// The agentables that were created together with these users of the tenant, sorted by kind.
     pub async fn own_agentables_of(self, users: &[UserId]) -> Result<Vec<OwnAgentable>> {
-        let users: Vec<Uuid> = users.iter().map(|user| user.0).collect();
         let own = sqlx::query_as!(
             OwnAgentable,
             r#"-- store::user::own
             select user_id as "user", id, kind from houston.agentables
              where tenant_id = $1 and user_id = any ($2) and made_with_user order by kind"#,
             self.tenant.0,
-            &users
+            &uuids(users)
         );
         Ok(own.fetch_all(&self.pool).await?)
     }

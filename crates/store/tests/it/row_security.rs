@@ -219,7 +219,7 @@ async fn login_without_rights_works_with_and_without_the_roles() {
     one.tenant(tenant).agentable("goal", goal).await.unwrap();
     test.sql("revoke houston_api from limited");
     one.tenant(tenant).agentable("goal", goal).await.expect_err("no transaction can be begun");
-    one.operator().list_workers().await.expect("the connection is in no transaction");
+    one.api().list_workers().await.expect("the connection is in no transaction");
     test.sql("grant houston_api to limited");
     one.tenant(tenant).agentable("goal", goal).await.unwrap();
 

@@ -315,7 +315,7 @@ fn files() -> Vec<Case> {
     let (filed, files) = (id("goal", 10), &["workspace_files_pkey"]);
     vec![
         case("store::workspace_file::list", "", &[&tenant, &filed, "''", "101"], files, [10, 15]),
-        case("store::workspace_file::find", "", &[&tenant, &filed, "'notes/1.md'"], files, [5, 10]),
+        case("store::workspace_file::folder::find", "", &[&tenant, &filed, "'notes/1.md'"], files, [5, 10]),
         case(
             "store::workspace_file::present",
             "",

@@ -218,7 +218,7 @@ async fn checks(store: &Store) -> Vec<Finding> {
 }
 
 async fn paused(store: &Store) -> Result<Finding> {
-    let lanes = store.operator().paused_lanes().await?;
+    let lanes = store.api().paused_lanes().await?;
     Ok(match lanes.as_slice() {
         [] => ok("lanes", "none is paused"),
         lanes => {
@@ -231,8 +231,8 @@ async fn paused(store: &Store) -> Result<Finding> {
 }
 
 async fn waiting(store: &Store) -> Result<Finding> {
-    let work = store.operator().work().await?;
-    let workers = store.operator().list_workers().await?;
+    let work = store.api().work().await?;
+    let workers = store.api().list_workers().await?;
     let claiming = workers.iter().filter(|worker| worker.claims()).count();
     let queued: i64 = work.kinds.iter().map(|kind| kind.work.queued).sum();
     let oldest = work.kinds.iter().filter_map(|kind: &KindWork| kind.oldest).min();

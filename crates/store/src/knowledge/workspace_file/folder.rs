@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId};
 use houston_domain::workspace::{FileVersion, Present, WorkspacePath};
 use houston_folder::{Error as FolderError, Folder, Found, Root, Walk};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{FileEntry, Workspace, WorkspaceFile, length, version};
+use super::{FileEntry, Workspace, WorkspaceFile, entry, length, version};
 use crate::connections::Connections;
 use crate::error::{Error, Result};
 use crate::handle::RunStore;
+use crate::statement::Statement as _;
 
 /// Rows of one transaction: each has up to 1 MiB.
 const ROWS: i64 = 16;
@@ -24,7 +24,7 @@ const AGENTABLES: i64 = 100;
 const IDS: usize = 1_000;
 
 /// Does something with the folder of an agentable; `None`: it has none yet.
-pub(super) fn look<T>(
+fn look<T>(
     root: &Root,
     (tenant, agentable): (Uuid, Uuid),
     what: impl FnOnce(&Folder) -> houston_folder::Result<T>,
@@ -38,7 +38,7 @@ pub(super) fn path_of(stored: &str) -> houston_folder::Result<WorkspacePath> {
 }
 
 /// The agentable and the path that a moved file has been at.
-pub(super) fn moved_from(content: &str) -> Option<(Uuid, &str)> {
+fn moved_from(content: &str) -> Option<(Uuid, &str)> {
     let (agentable, path) = content.split_once('/')?;
     Some((agentable.parse().ok()?, path))
 }
@@ -48,10 +48,9 @@ impl Workspace {
         (self.tenant.0, self.agentable.0)
     }
 
-    /// The file of a row ([`row_of`](Self::row_of)).
-    pub(super) async fn read_in(
+    /// The file of a row ([`row_of`](Self::row_of)); without one, what is in the folder.
+    pub(super) async fn read(
         &self,
-        folders: &Folders,
         row: Option<(FileRow, String)>,
         path: &WorkspacePath,
     ) -> Result<Option<WorkspaceFile>> {
@@ -66,6 +65,7 @@ impl Workspace {
             }
             Some(Place::Folder) | None => (self.agentable.0, path.clone()),
         };
+        let Some(folders) = &self.folders else { return Ok(None) };
         let ids = (self.tenant.0, agentable);
         let read = move |root: &Root| look(root, ids, |folder| folder.read(&at));
         let Some(found) = folders.root.run(read).await?.flatten() else { return Ok(None) };
@@ -79,7 +79,7 @@ impl Workspace {
                 content: found.text,
                 version,
                 untrusted: true,
-                created_at: row.map_or(found.modified, |row| row.created_at),
+                created_at: row.map_or(found.modified, |row| row.entry.created_at),
                 updated_at: found.modified,
             },
         }))
@@ -100,10 +100,8 @@ impl Workspace {
             path.as_str()
         )
         .map(|row| {
-            let (place, version) = (Place::of(&row.place), version(&row.sha256));
-            let (untrusted, bytes) = (row.untrusted, length(row.bytes));
-            let (created_at, updated_at) = (row.created_at, row.updated_at);
-            (FileRow { place, bytes, version, untrusted, created_at, updated_at }, row.content)
+            let entry = entry!(path.to_string(), row);
+            (FileRow { place: Place::of(&row.place), entry }, row.content)
         });
         Ok(row.fetch_optional(connection).await?)
     }
@@ -122,9 +120,9 @@ impl Workspace {
         Ok(files.take(limit).collect())
     }
 
-    pub(super) async fn contents_in(
+    /// The contents of files, by path. Those that cannot be read are left out.
+    pub(crate) async fn contents(
         &self,
-        folders: &Folders,
         connection: &mut PgConnection,
         paths: &[&str],
     ) -> Result<BTreeMap<String, String>> {
@@ -154,6 +152,7 @@ impl Workspace {
                 _ => {}
             }
         }
+        let Some(folders) = &self.folders else { return Ok(contents) };
         let tenant = self.tenant.0;
         let read = move |root: &Root| {
             let read = |(path, (agentable, at)): (String, (Uuid, String))| {
@@ -182,7 +181,7 @@ impl Workspace {
         let may_be_blocked = !removes && !is_folder && file_above.is_none();
         let file = match rows.get(path.as_str()) {
             Some(row) if row.place == Place::Removed => None,
-            Some(row) if row.place != Place::Folder => Some((row.version, row.bytes)),
+            Some(row) if row.place != Place::Folder => Some((row.entry.version, row.entry.bytes)),
             _ => {
                 let (ids, path) = (self.ids(), path.clone());
                 let version = move |root: &Root| {
@@ -213,16 +212,14 @@ impl Workspace {
         .fetch_all(connection)
         .await?;
         let rows = rows.into_iter().map(|row| {
-            let (place, version) = (Place::of(&row.place), version(&row.sha256));
-            let (untrusted, bytes) = (row.untrusted, length(row.bytes));
-            let (created_at, updated_at) = (row.created_at, row.updated_at);
-            (row.path, FileRow { place, bytes, version, untrusted, created_at, updated_at })
+            let entry = entry!(row.path.clone(), row);
+            (row.path, FileRow { place: Place::of(&row.place), entry })
         });
         Ok(rows.collect())
     }
 
     /// What is in the folder.
-    async fn walk(
+    pub(super) async fn walk(
         &self,
         folders: &Folders,
         walk: impl FnOnce(&Folder) -> houston_folder::Result<Walk> + Send + 'static,
@@ -246,9 +243,8 @@ impl Workspace {
             self.agentable.0,
             paths as &[&str]
         )
-        .execute(connection)
-        .await?;
-        Ok(())
+        .run(connection)
+        .await
     }
 
     /// Deletes all files: at once if they are rows, else they are marked. Returns how many there were.
@@ -264,7 +260,7 @@ impl Workspace {
 }
 
 fn file(path: &WorkspacePath, content: String, row: &FileRow) -> WorkspaceFile {
-    let FileRow { version, untrusted, created_at, updated_at, .. } = *row;
+    let FileEntry { version, untrusted, created_at, updated_at, .. } = row.entry;
     WorkspaceFile { path: path.to_string(), content, version, untrusted, created_at, updated_at }
 }
 
@@ -295,24 +291,15 @@ impl Place {
 /// A row without its content.
 #[derive(Debug, Clone)]
 pub(super) struct FileRow {
-    pub(super) place: Place,
-    pub(super) bytes: u64,
-    pub(super) version: FileVersion,
-    pub(super) untrusted: bool,
-    pub(super) created_at: DateTime<Utc>,
-    pub(super) updated_at: DateTime<Utc>,
+    place: Place,
+    entry: FileEntry,
 }
 
 impl FileRow {
-    fn entry(&self, path: String) -> FileEntry {
-        let Self { bytes, version, untrusted, created_at, updated_at, .. } = *self;
-        FileEntry { path, bytes, version, untrusted, created_at, updated_at }
-    }
-
     /// Whether the folder has what Houston wrote there. What others wrote counts as written by strangers: Houston does not know
     /// what they had read.
-    pub(super) fn is_of(&self, version: Option<FileVersion>) -> bool {
-        self.place == Place::Folder && version == Some(self.version)
+    fn is_of(&self, version: Option<FileVersion>) -> bool {
+        self.place == Place::Folder && version == Some(self.entry.version)
     }
 }
 
@@ -325,9 +312,9 @@ fn merged(rows: &BTreeMap<String, FileRow>, walk: &Walk) -> BTreeMap<String, Fil
             path: path.clone(),
             bytes: found.bytes,
             version: found.version.unwrap_or(FileVersion([0; 32])),
-            untrusted: row.filter(|_| is_unchanged).is_none_or(|row| row.untrusted),
-            created_at: row.map_or(found.modified, |row| row.created_at),
-            updated_at: row.filter(|_| is_unchanged).map_or(found.modified, |row| row.updated_at),
+            untrusted: row.filter(|_| is_unchanged).is_none_or(|row| row.entry.untrusted),
+            created_at: row.map_or(found.modified, |row| row.entry.created_at),
+            updated_at: row.filter(|_| is_unchanged).map_or(found.modified, |row| row.entry.updated_at),
         }
     };
     let mut files: BTreeMap<String, FileEntry> =
@@ -335,7 +322,7 @@ fn merged(rows: &BTreeMap<String, FileRow>, walk: &Walk) -> BTreeMap<String, Fil
     for (path, row) in rows {
         match row.place {
             Place::Row | Place::Moved => {
-                files.insert(path.clone(), row.entry(path.clone()));
+                files.insert(path.clone(), row.entry.clone());
             }
             Place::Removed => {
                 files.remove(path);
@@ -357,7 +344,7 @@ fn sums(rows: &BTreeMap<String, FileRow>, walk: &Walk) -> (u64, u64) {
         }
         if row.place != Place::Removed {
             count += 1;
-            bytes += row.bytes;
+            bytes += row.entry.bytes;
         }
     }
     (count, bytes)
@@ -634,8 +621,7 @@ impl crate::Store {
             on conflict (name) do update set value = excluded.value where s.value <> excluded.value",
             number
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 }

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use houston_domain::cell::{CellName, Cells};
-use sqlx::{Connection as _, PgConnection, Row as _};
+use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
-use super::{Names, Rows, all, connect, execute, ids, pipe, scalar};
+use super::{Names, Rows, all, column, connect, execute, ids, pipe, value};
 use crate::error::Result;
 use crate::handle::{ApiStore, Shared};
 use crate::pool::Store;
@@ -82,6 +82,31 @@ impl Store {
         );
         Ok(names.fetch_all(&self.pool).await?)
     }
+
+    /// Makes the index by which moves from this cell find idempotency keys. It is there only while users are moved, because each
+    /// request with a key writes to it. Without it, each piece of a move reads all keys.
+    pub async fn begin_moves(&self) -> Result<()> {
+        // One that was not finished is of no use.
+        self.end_moves().await?;
+        let index = "create index concurrently if not exists idempotency_keys_moving
+                         on houston.idempotency_keys (right(resource_id::text, 4))";
+        self.change_index(index).await
+    }
+
+    /// Drops the index of [`Self::begin_moves`], if it is there.
+    pub async fn end_moves(&self) -> Result<()> {
+        self.change_index("drop index concurrently if exists houston.idempotency_keys_moving").await
+    }
+
+    /// An index is made and dropped without stopping others, so it may wait for them.
+    async fn change_index(&self, sql: &str) -> Result<()> {
+        let mut connection = connect(self).await?;
+        for sql in ["set lock_timeout = 0", "set statement_timeout = '1min'", sql] {
+            execute(&mut connection, sql).await?;
+        }
+        let _ = connection.close().await;
+        Ok(())
+    }
 }
 
 /// Begins the transaction of a move at the source, or waits for the end of another: two never overlap. No user is created
@@ -100,16 +125,11 @@ pub(super) async fn settle_between(
     Names { from, to }: Names<'_>,
 ) -> Result<usize> {
     let start = start(from);
-    let left = all(
-        target,
-        &format!(
-            "select gid from pg_prepared_xacts where database = current_database() and starts_with(gid, '{start}')"
-        ),
-    )
-    .await?;
+    let left = format!(
+        "select gid from pg_prepared_xacts where database = current_database() and starts_with(gid, '{start}')"
+    );
     let mut settled = 0;
-    for row in left {
-        let name: String = row.try_get(0)?;
+    for name in column::<String>(target, &left).await? {
         let rest = name.strip_prefix(&start).unwrap_or_default();
         let Some(version) = rest.split(' ').next().and_then(|text| text.parse::<i64>().ok()) else {
             continue;
@@ -117,7 +137,7 @@ pub(super) async fn settle_between(
         let is_gone = format!(
             "select count(*) from houston.moved_shards where version = {version} and not is_here and cell = '{to}'"
         );
-        let end = if scalar(source, &is_gone).await? > 0 { "commit" } else { "rollback" };
+        let end = if value::<i64>(source, &is_gone).await? > 0 { "commit" } else { "rollback" };
         execute(target, &format!("{end} prepared '{name}'")).await?;
         settled += 1;
     }
@@ -132,37 +152,6 @@ pub(super) fn prepared(from: &CellName, version: i64, transaction: i64) -> Strin
 
 fn start(from: &CellName) -> String {
     format!("houston move from {from} ")
-}
-
-impl Store {
-    /// Makes the index by which moves from this cell find idempotency keys. It is there only while users are moved, because each
-    /// request with a key writes to it. Without it, each piece of a move reads all keys.
-    pub async fn begin_moves(&self) -> Result<()> {
-        // One that was not finished is of no use.
-        self.end_moves().await?;
-        let mut connection = connect(self).await?;
-        wait_longer(&mut connection).await?;
-        let index = "create index concurrently if not exists idempotency_keys_moving
-                         on houston.idempotency_keys (right(resource_id::text, 4))";
-        execute(&mut connection, index).await?;
-        let _ = connection.close().await;
-        Ok(())
-    }
-
-    /// Drops the index of [`Self::begin_moves`], if it is there.
-    pub async fn end_moves(&self) -> Result<()> {
-        let mut connection = connect(self).await?;
-        wait_longer(&mut connection).await?;
-        execute(&mut connection, "drop index concurrently if exists houston.idempotency_keys_moving").await?;
-        let _ = connection.close().await;
-        Ok(())
-    }
-}
-
-/// An index is made and dropped without stopping others, so it may wait for them.
-async fn wait_longer(connection: &mut PgConnection) -> Result<()> {
-    execute(connection, "set lock_timeout = 0").await?;
-    execute(connection, "set statement_timeout = '1min'").await.map(drop)
 }
 
 /// Makes the client tokens of the users at the target those of the source. The home has a copy of each, so the target may have
@@ -194,18 +183,20 @@ pub(super) async fn drop_present_keys(
 ) -> Result<()> {
     let ours =
         format!("select tenant_id, key from houston.idempotency_keys where {}", rows.idempotency_keys());
-    let (tenants, keys) = pairs(all(source, &ours).await?)?;
+    let ours: Vec<(Uuid, String)> = all(source, &ours).await?;
+    let (tenants, keys): (Vec<_>, Vec<_>) = ours.into_iter().unzip();
     if keys.is_empty() {
         return Ok(());
     }
-    let present = sqlx::query(
+    let present = sqlx::query_as(
         "-- store::cell_move::present::keys
         select k.tenant_id, k.key from houston.idempotency_keys k
           join unnest($1::uuid[], $2::text[]) as o (tenant_id, key) on o.tenant_id = k.tenant_id and o.key = k.key",
     )
     .bind(tenants)
     .bind(keys);
-    let (tenants, keys) = pairs(present.fetch_all(target).await?)?;
+    let present: Vec<(Uuid, String)> = present.fetch_all(target).await?;
+    let (tenants, keys): (Vec<_>, Vec<_>) = present.into_iter().unzip();
     if !keys.is_empty() {
         sqlx::query(
             "-- store::cell_move::present::drop_keys
@@ -220,24 +211,12 @@ pub(super) async fn drop_present_keys(
     Ok(())
 }
 
-fn pairs(rows: Vec<sqlx::postgres::PgRow>) -> Result<(Vec<Uuid>, Vec<String>)> {
-    let pairs: std::result::Result<Vec<(Uuid, String)>, sqlx::Error> =
-        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
-    Ok(pairs?.into_iter().unzip())
-}
-
 /// The columns of a table that are stored, quoted.
 async fn columns(source: &mut PgConnection, table: &str) -> Result<String> {
-    let found = all(
-        source,
-        &format!(
-            "select quote_ident(attname)::text from pg_attribute
-              where attrelid = 'houston.{table}'::regclass and attnum > 0 and not attisdropped and attgenerated = ''
-              order by attnum"
-        ),
-    )
-    .await?;
-    let names: std::result::Result<Vec<String>, sqlx::Error> =
-        found.iter().map(|row| row.try_get(0)).collect();
-    Ok(names?.join(", "))
+    let names = format!(
+        "select quote_ident(attname)::text from pg_attribute
+          where attrelid = 'houston.{table}'::regclass and attnum > 0 and not attisdropped and attgenerated = ''
+          order by attnum"
+    );
+    Ok(column::<String>(source, &names).await?.join(", "))
 }

@@ -11,12 +11,12 @@ use houston_domain::workspace::{FileLimits, FileVersion, Present, WorkspacePath}
 use serde_json::{Map, Value};
 
 use super::{Owner, RecordTx};
-use crate::custom_record::{self, CustomRecord, Group, RecordData, RecordFilter, RecordSearch};
-use crate::custom_table::{self, CustomTable};
+use crate::custom_record::{CustomRecord, Group, RecordData, RecordFilter, RecordSearch};
+use crate::custom_table::CustomTable;
 use crate::error::Result;
 use crate::skill::{self, SkillText};
-use crate::snippet::{self, Snippet, SnippetEntry};
-use crate::todo::{self, Author, NewTodo, Todo, TodoChange, TodoQuery};
+use crate::snippet::{Snippet, SnippetEntry};
+use crate::todo::{NewTodo, Todo, TodoChange, TodoQuery};
 use crate::workspace_file::{FileEntry, Workspace, WorkspaceFile};
 
 /// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
@@ -44,22 +44,22 @@ impl RecordTx<'_> {
         fields: Fields,
         created_at: DateTime<Utc>,
     ) -> Result<()> {
-        let (owner, limits) = (self.owner, self.table_limits());
-        let (id, user, untrusted) = (TableId(self.ids.row), owner.user, owner.untrusted);
+        let (id, Owner { user, untrusted, .. }) = (TableId(self.ids.row), self.owner);
         let new =
             CustomTable { untrusted, ..CustomTable::new(id, user, (name, description), fields, created_at) };
-        custom_table::insert(self.tx.connection(), owner.tenant, &new, &limits).await
+        self.knowledge().create_table(&new).await
     }
 
     /// The tables of the user, by their names, at most the number that there may be.
     pub async fn tables(&mut self) -> Result<Vec<CustomTable>> {
-        let (of, limits) = ((self.owner.tenant, self.owner.user), self.table_limits());
-        custom_table::list(self.tx.connection(), of, "", limits.max_tables.into()).await
+        let (user, limits) = (self.owner.user, self.tx.shared.knowledge_limits.tables);
+        self.knowledge().tables(user, "", limits.max_tables.into()).await
     }
 
     /// The table of the user with this name.
     pub async fn table(&mut self, name: &str) -> Result<Option<CustomTable>> {
-        custom_table::find_named(self.tx.connection(), self.owner.tenant, self.owner.user, name).await
+        let user = self.owner.user;
+        self.knowledge().table_named(user, name).await
     }
 
     /// Adds fields to a table of the user, which [`Self::table`] returned; the inner error has what is wrong with them.
@@ -69,14 +69,12 @@ impl RecordTx<'_> {
         table: &CustomTable,
         more: &[Field],
     ) -> Result<Option<std::result::Result<CustomTable, Vec<Fault>>>> {
-        let (owner, limits) = (self.owner, self.table_limits());
-        let fields = (more, owner.untrusted);
-        custom_table::add_fields(self.tx.connection(), owner.tenant, table.id, fields, &limits).await
+        self.knowledge().add_fields(table.id, more).await
     }
 
     /// Deletes a table of the user, which [`Self::table`] returned, with its records. Returns whether it existed.
     pub async fn delete_table(&mut self, table: &CustomTable) -> Result<bool> {
-        custom_table::delete(self.tx.connection(), self.owner.tenant, table.id).await
+        self.knowledge().delete_table(table.id).await
     }
 
     /// Adds checked records to a table.
@@ -85,9 +83,7 @@ impl RecordTx<'_> {
     /// [`Error::Full`](crate::Error::Full) when there would be too many, [`Error::TooLarge`](crate::Error::TooLarge) when
     /// one or all of them would be too long.
     pub async fn add_records(&mut self, table: &CustomTable, new: &[RecordData]) -> Result<()> {
-        let (owner, limits) = (self.owner, self.table_limits());
-        let how = (owner.untrusted, None);
-        custom_record::insert(self.tx.connection(), owner.tenant, table, new, how, &limits).await
+        self.knowledge().add_records(table, new, None).await
     }
 
     /// Records of a table that match, and how many there are in all.
@@ -96,8 +92,7 @@ impl RecordTx<'_> {
         table: &CustomTable,
         search: &RecordSearch,
     ) -> Result<(Vec<CustomRecord>, i64)> {
-        let (tenant, limits) = (self.owner.tenant, self.table_limits());
-        custom_record::search(self.tx.connection(), tenant, table, search, &limits).await
+        self.knowledge().search_records(table, search).await
     }
 
     /// Numbers over the records of a table that match.
@@ -107,8 +102,7 @@ impl RecordTx<'_> {
         filter: &RecordFilter,
         aggregate: &Aggregate,
     ) -> Result<Vec<Group>> {
-        let (tenant, limits) = (self.owner.tenant, self.table_limits());
-        custom_record::aggregate(self.tx.connection(), tenant, table, (filter, aggregate), &limits).await
+        self.knowledge().aggregate_records(table, filter, aggregate).await
     }
 
     /// Changes values of a record, which have been checked; null removes one. `None`: the table has no such record.
@@ -121,14 +115,12 @@ impl RecordTx<'_> {
         id: RecordId,
         changes: &Map<String, Value>,
     ) -> Result<Option<CustomRecord>> {
-        let (owner, limits) = (self.owner, self.table_limits());
-        let (tenant, untrusted) = (owner.tenant, owner.untrusted);
-        custom_record::change(self.tx.connection(), tenant, (table, id), changes, untrusted, &limits).await
+        self.knowledge().change_record(table, id, changes).await
     }
 
     /// Deletes a record of a table. Returns whether it existed.
     pub async fn delete_record(&mut self, table: &CustomTable, id: RecordId) -> Result<bool> {
-        custom_record::delete(self.tx.connection(), self.owner.tenant, table, id).await
+        self.knowledge().delete_record(table, id).await
     }
 }
 
@@ -140,34 +132,34 @@ impl RecordTx<'_> {
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) when there would be too many; nothing was written, and the transaction goes on.
     pub async fn create_todos(&mut self, new: &[NewTodo]) -> Result<()> {
-        let (Owner { tenant, user, agentable, untrusted, .. }, limits) =
-            (self.owner, self.tx.shared.knowledge_limits);
-        todo::insert(self.tx.connection(), (tenant, user), new, Author::Agent(agentable, untrusted), &limits)
-            .await
+        let Owner { user, agentable, .. } = self.owner;
+        self.knowledge().create_todos(user, new, Some(agentable), None).await
     }
 
     /// Todos of the user in their order, those that are done last. `written_here`: only those that agents of this agentable
     /// wrote.
     pub async fn todos(&mut self, query: &TodoQuery, written_here: bool) -> Result<Vec<Todo>> {
-        let Owner { tenant, user, agentable, .. } = self.owner;
+        let Owner { user, agentable, .. } = self.owner;
         let query = TodoQuery { written_for: written_here.then_some(agentable), ..query.clone() };
-        todo::list(self.tx.connection(), (tenant, user), &query).await
+        self.knowledge().todos(user, &query).await
     }
 
     /// Changes todos of the user in the same way. Returns those that exist, as they are then.
     pub async fn change_todos(&mut self, ids: &[TodoId], change: &TodoChange) -> Result<Vec<Todo>> {
-        let Owner { tenant, user, untrusted, .. } = self.owner;
-        todo::change(self.tx.connection(), (tenant, Some(user)), ids, change, untrusted).await
+        let user = self.owner.user;
+        self.knowledge().change_todos(Some(user), ids, change).await
     }
 
     /// Moves a todo of the user before another one. Returns whether both exist.
     pub async fn put_todo_before(&mut self, id: TodoId, next: TodoId) -> Result<bool> {
-        todo::put_before(self.tx.connection(), (self.owner.tenant, self.owner.user), id, next).await
+        let user = self.owner.user;
+        self.knowledge().put_todo_before(user, id, next).await
     }
 
     /// Deletes todos of the user. Returns how many existed.
     pub async fn delete_todos(&mut self, ids: &[TodoId]) -> Result<u64> {
-        todo::delete(self.tx.connection(), (self.owner.tenant, Some(self.owner.user)), ids).await
+        let user = self.owner.user;
+        self.knowledge().delete_todos(Some(user), ids).await
     }
 }
 
@@ -176,18 +168,20 @@ impl RecordTx<'_> {
 impl RecordTx<'_> {
     /// The snippets of the user without their code, in the order of their names.
     pub async fn snippets(&mut self) -> Result<Vec<SnippetEntry>> {
-        let limit = i64::from(self.tx.shared.knowledge_limits.max_snippets);
-        snippet::list(self.tx.connection(), self.owner.tenant, self.owner.user, "", limit).await
+        let (user, limits) = (self.owner.user, self.tx.shared.knowledge_limits);
+        self.knowledge().snippets(user, "", limits.max_snippets.into()).await
     }
 
     /// A snippet of the user; `None`: there is none of this name.
     pub async fn snippet(&mut self, name: &str) -> Result<Option<Snippet>> {
-        snippet::find(self.tx.connection(), self.owner.tenant, self.owner.user, name).await
+        let user = self.owner.user;
+        self.knowledge().snippet(user, name).await
     }
 
     /// Deletes a snippet of the user. Returns whether it existed.
     pub async fn delete_snippet(&mut self, name: &str) -> Result<bool> {
-        snippet::delete(self.tx.connection(), self.owner.tenant, self.owner.user, name).await
+        let user = self.owner.user;
+        self.knowledge().delete_snippet(user, name).await
     }
 }
 
@@ -196,7 +190,7 @@ impl RecordTx<'_> {
 /// goes on after the latter.
 impl RecordTx<'_> {
     fn workspace(&self) -> Workspace {
-        Workspace::new(self.owner.tenant, self.owner.agentable, self.tx.shared.folders.clone())
+        self.tx.shared.workspace(self.owner.tenant, self.owner.agentable)
     }
 
     /// How much the workspace may hold.

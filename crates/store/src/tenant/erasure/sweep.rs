@@ -160,7 +160,9 @@ impl OpenRequest {
             + self.count_all(knowledge(connection, &group, rows).await?)
             + self.count_all(delete_attachments_of_agentables(connection, &group).await?);
         if deleted == 0 {
-            self.remove_folders(&group).await?;
+            if let Some(folders) = &self.folders {
+                folders.remove(group.iter().map(|agentable| (self.tenant, *agentable)).collect()).await?;
+            }
             self.agentables(connection, &group).await?;
         }
         Ok(true)
@@ -273,10 +275,8 @@ async fn runs(connection: &mut PgConnection, group: &[Uuid], rows: i64) -> Resul
                as "gone!: Json<BTreeMap<String, i64>>""#,
         group,
         rows
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(gone)
+    );
+    Ok(gone.fetch_one(connection).await?)
 }
 
 /// Deletes messages, questions, events and history.
@@ -300,10 +300,8 @@ async fn threads(connection: &mut PgConnection, group: &[Uuid], rows: i64) -> Re
                as "gone!: Json<BTreeMap<String, i64>>""#,
         group,
         rows
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(gone)
+    );
+    Ok(gone.fetch_one(connection).await?)
 }
 
 /// Deletes knowledge items of the agentables and feed items written by them, compressions, large results, files, and images
@@ -341,8 +339,6 @@ async fn knowledge(connection: &mut PgConnection, group: &[Uuid], rows: i64) -> 
                as "gone!: Json<BTreeMap<String, i64>>""#,
         group,
         rows
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(gone)
+    );
+    Ok(gone.fetch_one(connection).await?)
 }
