@@ -26,7 +26,7 @@ use super::{Commit, CommittedStep, StepRows};
 use crate::batcher::Batch as _;
 use crate::claim::Fence;
 use crate::cost::count_call;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, not_json};
 use crate::handle::RunStore;
 use crate::message::move_messages;
 use crate::settings::Fairness;
@@ -186,10 +186,6 @@ async fn assign_messages(
         .await?;
     }
     Ok(())
-}
-
-fn not_json(error: serde_json::Error) -> Error {
-    Error::Database(sqlx::Error::Encode(error.into()))
 }
 
 /// Reads the lock's row. Nothing else is read with it: other rows could be older than the lock, if it was waited for.
