@@ -20,14 +20,13 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use houston_domain::id::TenantId;
 use houston_meter::Turn;
-use sqlx::postgres::{PgPool, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
+use sqlx::postgres::{PgPool, PgQueryResult, PgRow};
 use sqlx::{
-    AssertSqlSafe, ConnectOptions, Describe, Either, Execute, Executor, PgConnection, Postgres, SqlSafeStr,
-    SqlStr, Transaction,
+    AssertSqlSafe, ConnectOptions, Either, Execute, Executor, PgConnection, Postgres, SqlSafeStr, Transaction,
 };
 use tokio::sync::OnceCell;
 
-use crate::connections::{Connections, connect_options_of};
+use crate::connections::{Connections, connect_options_of, rest_of_executor};
 use crate::error::Result;
 
 /// Creates the roles if it may, and gives each table of a tenant its policies and the role its rights. Commits table by table,
@@ -278,37 +277,5 @@ impl<'p> Executor<'p> for &'p TenantPool<'_> {
         stream::once(all).try_flatten().boxed()
     }
 
-    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, sqlx::Result<Option<PgRow>>>
-    where
-        'p: 'e,
-        E: 'q + Execute<'q, Postgres>,
-    {
-        Box::pin(async move {
-            let Some(tenant) = self.named().await? else {
-                let _turn = self.turn().await?;
-                return self.pool.fetch_optional(query).await;
-            };
-            let mut transaction = self.begun(entry("", tenant.0)).await?;
-            let row = transaction.fetch_optional(query).await?;
-            transaction.commit().await?;
-            Ok(row)
-        })
-    }
-
-    fn prepare_with<'e>(
-        self,
-        sql: SqlStr,
-        parameters: &'e [PgTypeInfo],
-    ) -> BoxFuture<'e, sqlx::Result<PgStatement>>
-    where
-        'p: 'e,
-    {
-        self.pool.prepare_with(sql, parameters)
-    }
-    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, sqlx::Result<Describe<Postgres>>>
-    where
-        'p: 'e,
-    {
-        self.pool.describe(sql)
-    }
+    rest_of_executor!('p);
 }

@@ -1,13 +1,12 @@
 //! What a tool call may do with what agents know: custom tables, todos, snippets, files of the workspace, skills.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use houston_domain::custom_table::{Aggregate, Fault, Field, Fields, TableLimits, TablePresets};
+use houston_domain::custom_table::{Aggregate, Fault, Field, Fields};
 use houston_domain::id::{RecordId, TableId, TodoId};
 use houston_domain::skill::SkillSource;
-use houston_domain::workspace::{FileLimits, FileVersion, Present, WorkspacePath};
+use houston_domain::workspace::{FileVersion, Present, WorkspacePath};
 use serde_json::{Map, Value};
 
 use super::{Owner, RecordTx};
@@ -22,16 +21,6 @@ use crate::workspace_file::{FileEntry, Workspace, WorkspaceFile};
 /// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
 /// statement. After the others, which are named, nothing was written, and the transaction goes on.
 impl RecordTx<'_> {
-    /// How much the tables of a user may hold.
-    pub fn table_limits(&self) -> TableLimits {
-        self.tx.shared.knowledge_limits.tables
-    }
-
-    /// Tables that are created by name.
-    pub fn table_presets(&self) -> Arc<TablePresets> {
-        Arc::clone(&self.tx.shared.table_presets)
-    }
-
     /// Creates a table of the user with [`RecordIds::row`](super::RecordIds::row) as its id.
     ///
     /// # Errors
@@ -44,7 +33,7 @@ impl RecordTx<'_> {
         fields: Fields,
         created_at: DateTime<Utc>,
     ) -> Result<()> {
-        let (owner, limits) = (self.owner, self.table_limits());
+        let (owner, limits) = (self.owner, self.settings.knowledge_limits.tables);
         let (id, user, untrusted) = (TableId(self.ids.row), owner.user, owner.untrusted);
         let new =
             CustomTable { untrusted, ..CustomTable::new(id, user, (name, description), fields, created_at) };
@@ -53,7 +42,7 @@ impl RecordTx<'_> {
 
     /// The tables of the user, by their names, at most the number that there may be.
     pub async fn tables(&mut self) -> Result<Vec<CustomTable>> {
-        let (of, limits) = ((self.owner.tenant, self.owner.user), self.table_limits());
+        let (of, limits) = ((self.owner.tenant, self.owner.user), self.settings.knowledge_limits.tables);
         custom_table::list(self.tx.connection(), of, "", limits.max_tables.into()).await
     }
 
@@ -69,7 +58,7 @@ impl RecordTx<'_> {
         table: &CustomTable,
         more: &[Field],
     ) -> Result<Option<std::result::Result<CustomTable, Vec<Fault>>>> {
-        let (owner, limits) = (self.owner, self.table_limits());
+        let (owner, limits) = (self.owner, self.settings.knowledge_limits.tables);
         let fields = (more, owner.untrusted);
         custom_table::add_fields(self.tx.connection(), owner.tenant, table.id, fields, &limits).await
     }
@@ -85,7 +74,7 @@ impl RecordTx<'_> {
     /// [`Error::Full`](crate::Error::Full) when there would be too many, [`Error::TooLarge`](crate::Error::TooLarge) when
     /// one or all of them would be too long.
     pub async fn add_records(&mut self, table: &CustomTable, new: &[RecordData]) -> Result<()> {
-        let (owner, limits) = (self.owner, self.table_limits());
+        let (owner, limits) = (self.owner, self.settings.knowledge_limits.tables);
         let how = (owner.untrusted, None);
         custom_record::insert(self.tx.connection(), owner.tenant, table, new, how, &limits).await
     }
@@ -96,7 +85,7 @@ impl RecordTx<'_> {
         table: &CustomTable,
         search: &RecordSearch,
     ) -> Result<(Vec<CustomRecord>, i64)> {
-        let (tenant, limits) = (self.owner.tenant, self.table_limits());
+        let (tenant, limits) = (self.owner.tenant, self.settings.knowledge_limits.tables);
         custom_record::search(self.tx.connection(), tenant, table, search, &limits).await
     }
 
@@ -107,7 +96,7 @@ impl RecordTx<'_> {
         filter: &RecordFilter,
         aggregate: &Aggregate,
     ) -> Result<Vec<Group>> {
-        let (tenant, limits) = (self.owner.tenant, self.table_limits());
+        let (tenant, limits) = (self.owner.tenant, self.settings.knowledge_limits.tables);
         custom_record::aggregate(self.tx.connection(), tenant, table, (filter, aggregate), &limits).await
     }
 
@@ -121,7 +110,7 @@ impl RecordTx<'_> {
         id: RecordId,
         changes: &Map<String, Value>,
     ) -> Result<Option<CustomRecord>> {
-        let (owner, limits) = (self.owner, self.table_limits());
+        let (owner, limits) = (self.owner, self.settings.knowledge_limits.tables);
         let (tenant, untrusted) = (owner.tenant, owner.untrusted);
         custom_record::change(self.tx.connection(), tenant, (table, id), changes, untrusted, &limits).await
     }
@@ -197,11 +186,6 @@ impl RecordTx<'_> {
 impl RecordTx<'_> {
     fn workspace(&self) -> Workspace {
         Workspace::new(self.owner.tenant, self.owner.agentable, self.tx.shared.folders.clone())
-    }
-
-    /// How much the workspace may hold.
-    pub fn file_limits(&self) -> FileLimits {
-        self.tx.shared.knowledge_limits.files
     }
 
     /// A file of the agentable; `None`: there is none with this path.
