@@ -114,7 +114,7 @@ impl Shared {
 
     /// The connections for what is done for a tenant; `None`: for an operator, over all of them.
     pub(crate) fn pool_of(&self, tenant: Option<TenantId>) -> TenantPool<'_> {
-        TenantPool::new(&self.pool, &self.row_security, tenant)
+        TenantPool { pool: &self.pool, row_security: &self.row_security, tenant, whose: tenant }
     }
 }
 
@@ -183,7 +183,8 @@ impl RunStore {
     /// [`row_security`](crate::row_security), which costs round trips.
     pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
         let shared = &*self.shared;
-        TenantStore { shared, tenant, pool: TenantPool::of_run(&shared.pool, &shared.row_security, tenant) }
+        let pool = TenantPool { tenant: None, ..shared.pool_of(Some(tenant)) };
+        TenantStore { shared, tenant, pool }
     }
 
     /// Lets `worker` start runs when their messages are posted, for as long as it exists. It replaces the one before it.

@@ -153,25 +153,15 @@ const SNAPSHOT: &str = "set transaction isolation level repeatable read, read on
 /// Connections for what is done for one tenant. As an executor it runs a statement in a transaction of its own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TenantPool<'s> {
-    pool: &'s Connections,
-    row_security: &'s Known,
+    pub(crate) pool: &'s Connections,
+    pub(crate) row_security: &'s Known,
     /// The tenant that each transaction names; `None`: a worker or an operator asks, without row-level security.
-    tenant: Option<TenantId>,
+    pub(crate) tenant: Option<TenantId>,
     /// For whom it is done: tenants take turns.
-    whose: Option<TenantId>,
+    pub(crate) whose: Option<TenantId>,
 }
 
-impl<'s> TenantPool<'s> {
-    /// For a request of a tenant, or for an operator.
-    pub(crate) fn new(pool: &'s Connections, row_security: &'s Known, tenant: Option<TenantId>) -> Self {
-        Self { pool, row_security, tenant, whose: tenant }
-    }
-
-    /// For a run of a tenant.
-    pub(crate) fn of_run(pool: &'s Connections, row_security: &'s Known, tenant: TenantId) -> Self {
-        Self { pool, row_security, tenant: None, whose: Some(tenant) }
-    }
-
+impl TenantPool<'_> {
     /// The tenant to name.
     async fn named(self) -> sqlx::Result<Option<TenantId>> {
         match self.tenant {

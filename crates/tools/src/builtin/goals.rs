@@ -83,7 +83,8 @@ struct Make {
 impl Access for Make {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let Self { kind, status, title, description, message } = self;
-        if let Err(refusal) = tx.limits.reach.may_make(&tx.made_counts().await?) {
+        let made = tx.made_counts().await?;
+        if let Err(refusal) = tx.limits.reach.may_make(&made) {
             return Ok(refused(refusal));
         }
         // Before anything is written: a message that may not be posted leaves no goal behind.
