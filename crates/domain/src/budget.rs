@@ -3,6 +3,7 @@
 //! The cost of a call is not known beforehand, but its maximum is. So a call that passed the check never exceeds a
 //! budget. Calls of one user that are checked at the same moment do not see each other's cost.
 
+use chrono::NaiveDate;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,26 @@ pub enum WhenReached {
     Fail,
     /// It waits until a person raises the budget, or stops it.
     Ask,
+}
+
+/// The cost of a user's model calls on one day.
+///
+/// ```json
+/// {"day": "2026-11-22", "cost": "0.0123", "unpriced_calls": 0, "model_calls": 4}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DayCostResponse))]
+pub struct DayCost {
+    /// The day in UTC.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = Date))]
+    pub day: NaiveDate,
+    /// Known cost in US dollars; null if no cost is known.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
+    pub cost: Option<Decimal>,
+    /// Model calls whose cost is unknown.
+    pub unpriced_calls: i32,
+    /// All model calls of the day.
+    pub model_calls: i32,
 }
 
 /// US dollars spent so far, as far as prices are known.

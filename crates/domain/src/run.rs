@@ -197,6 +197,16 @@ pub struct RunError {
     pub message: Option<String>,
 }
 
+/// A run whose cancellation was requested: `{"run_id": "run_0190…", "goal_id": "goal_0190…"}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CancelledRunResponse))]
+pub struct CancelledRun {
+    pub run_id: RunId,
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
+    pub owner: Owner,
+}
+
 /// A run of the list of all runs: the fields of the run, and what it belongs to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ListedRunResponse))]

@@ -1,12 +1,11 @@
 //! Runs: one execution each, across crashes and hand-overs.
 
-use houston_domain::id::RunId;
 use houston_domain::model::Usage;
+use houston_domain::run::CancelledRun;
 pub use houston_domain::run::{Run as RunResponse, RunError};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
-use crate::owner::Owner;
 use crate::time::Time;
 
 /// The model calls of a run, however they ended: `{"data": […]}`.
@@ -47,15 +46,5 @@ pub struct ModelCallResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CancelledRunsResponse {
-    pub data: Vec<CancelledRunResponse>,
-}
-
-/// A run whose cancellation was requested: `{"run_id": "run_0190…", "goal_id": "goal_0190…"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CancelledRunResponse {
-    pub run_id: RunId,
-    #[serde(flatten)]
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
-    pub owner: Owner,
+    pub data: Vec<CancelledRun>,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use chrono::NaiveDate;
+use houston_domain::budget::DayCost;
 use houston_domain::id::UserId;
 use houston_domain::profile::Profile;
 use rust_decimal::Decimal;
@@ -86,27 +86,7 @@ pub struct UserCostsResponse {
     /// Model calls whose cost is unknown.
     pub unpriced_calls: i32,
     /// The days with model calls among the last 32 days, newest first.
-    pub days: Vec<DayCostResponse>,
-}
-
-/// The cost of a user's model calls on one day.
-///
-/// ```json
-/// {"day": "2026-11-22", "cost": "0.0123", "unpriced_calls": 0, "model_calls": 4}
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct DayCostResponse {
-    /// The day in UTC.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = Date))]
-    pub day: NaiveDate,
-    /// Known cost in US dollars; null if no cost is known.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
-    pub cost: Option<Decimal>,
-    /// Model calls whose cost is unknown.
-    pub unpriced_calls: i32,
-    /// All model calls of the day.
-    pub model_calls: i32,
+    pub days: Vec<DayCost>,
 }
 
 /// What is known about a user, in lists of short sentences.

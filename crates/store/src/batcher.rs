@@ -41,11 +41,15 @@ pub(crate) trait Batch: Clone + Send + Sync + 'static {
     /// to disk.
     const CONNECTIONS: usize = 2;
 
-    /// The keys of an item.
-    fn keys(item: &Self::Item) -> impl Iterator<Item = Self::Key>;
+    /// The keys of an item: none if any items may be together.
+    fn keys(_: &Self::Item) -> impl Iterator<Item = Self::Key> {
+        std::iter::empty()
+    }
 
-    /// About how many bytes of the statement the item takes: those of its texts, which may be large.
-    fn bytes(item: &Self::Item) -> usize;
+    /// About how many bytes of the statement the item takes: those of its texts, which may be large; 0 if it has none.
+    fn bytes(_: &Self::Item) -> usize {
+        0
+    }
 
     /// Writes the items in one transaction. The result has `None` for each item that was not written.
     fn write(
@@ -106,7 +110,7 @@ impl Writers {
 
 /// Collects items and writes them in batches.
 pub(crate) struct Batcher<B: Batch> {
-    batch: B,
+    pub(crate) batch: B,
     writers: Arc<Writers>,
     /// Its writers are started at the first item, since only then a runtime is there for sure.
     queue: OnceCell<mpsc::UnboundedSender<Queued<B>>>,
@@ -155,12 +159,6 @@ impl<B: Batch> Batcher<B> {
             }
         }
         queue
-    }
-}
-
-impl<B: Batch> std::fmt::Debug for Batcher<B> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batcher").finish_non_exhaustive()
     }
 }
 

@@ -17,9 +17,8 @@ use sqlx::error::BoxDynError;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{
     PgArguments, PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgQueryResult, PgRow, PgStatement,
-    PgTypeInfo,
 };
-use sqlx::{Connection, Describe, Either, Execute, Executor, Postgres, SqlStr, Transaction};
+use sqlx::{Connection, Either, Execute, Executor, Postgres, SqlStr, Transaction};
 
 use crate::timeline::Newest;
 
@@ -259,10 +258,6 @@ impl Connections {
     async fn all(&self, statement: Statement) -> sqlx::Result<Vec<Either<PgQueryResult, PgRow>>> {
         self.acquire().await?.fetch_many(statement).try_collect().await
     }
-
-    async fn optional(&self, statement: Statement) -> sqlx::Result<Option<PgRow>> {
-        self.acquire().await?.fetch_optional(statement).await
-    }
 }
 
 /// The options of a pool's connections, to open one of its own.
@@ -370,6 +365,39 @@ fn is_read(sql: &str) -> bool {
         && !words(sql).any(may_write)
 }
 
+/// An [`Executor`] but for `fetch_many`, whose rows come when all of them are read. It leaves to its field `pool` what prepares.
+macro_rules! rest_of_executor {
+    ($p:lifetime) => {
+        fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, sqlx::Result<Option<PgRow>>>
+        where
+            $p: 'e,
+            E: 'q + Execute<'q, Postgres>,
+        {
+            let rows = self.fetch_many(query).try_filter_map(|row| std::future::ready(Ok(row.right())));
+            Box::pin(async move { std::pin::pin!(rows).try_next().await })
+        }
+
+        fn prepare_with<'e>(
+            self,
+            sql: sqlx::SqlStr,
+            parameters: &'e [sqlx::postgres::PgTypeInfo],
+        ) -> BoxFuture<'e, sqlx::Result<sqlx::postgres::PgStatement>>
+        where
+            $p: 'e,
+        {
+            self.pool.prepare_with(sql, parameters)
+        }
+
+        fn describe<'e>(self, sql: sqlx::SqlStr) -> BoxFuture<'e, sqlx::Result<sqlx::Describe<Postgres>>>
+        where
+            $p: 'e,
+        {
+            self.pool.describe(sql)
+        }
+    };
+}
+pub(crate) use rest_of_executor;
+
 impl<'p> Executor<'p> for &'_ Connections {
     type Database = Postgres;
 
@@ -392,41 +420,7 @@ impl<'p> Executor<'p> for &'_ Connections {
         stream::once(all).try_flatten().boxed()
     }
 
-    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, sqlx::Result<Option<PgRow>>>
-    where
-        'p: 'e,
-        E: 'q + Execute<'q, Postgres>,
-    {
-        let (this, statement) = (self.clone(), Statement::of(query));
-        Box::pin(async move {
-            let statement = statement?;
-            let again = statement.again();
-            match (this.optional(statement).await, again) {
-                (Err(error), Some(again)) if this.is_lost(&error) && again.is_read() => {
-                    this.optional(again).await
-                }
-                (done, _) => done,
-            }
-        })
-    }
-
-    fn prepare_with<'e>(
-        self,
-        sql: SqlStr,
-        parameters: &'e [PgTypeInfo],
-    ) -> BoxFuture<'e, sqlx::Result<PgStatement>>
-    where
-        'p: 'e,
-    {
-        self.pool.prepare_with(sql, parameters)
-    }
-
-    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, sqlx::Result<Describe<Postgres>>>
-    where
-        'p: 'e,
-    {
-        self.pool.describe(sql)
-    }
+    rest_of_executor!('p);
 }
 
 #[cfg(test)]

@@ -85,7 +85,19 @@ impl TenantStore<'_> {
         if knowledge {
             notes = self.forget(&mut tx, agentable, "note").await?;
             learnings = self.forget(&mut tx, agentable, "learning").await?;
-            files = self.clear_files(&mut tx, agentable).await?;
+            // Those of a folder once this is committed.
+            files = match self.workspace(self.tenant, agentable).clear_folder(&mut tx).await? {
+                Some(files) => files,
+                None => sqlx::query!(
+                    "-- store::conversation::reset::files
+                    delete from houston.workspace_files where tenant_id = $1 and agentable_id = $2",
+                    self.tenant.0,
+                    agentable.0
+                )
+                .execute(&mut *tx)
+                .await?
+                .rows_affected(),
+            };
         }
         tx.commit().await?;
         if let Some(folders) = self.folders.as_ref().filter(|_| files > 0) {
@@ -104,22 +116,5 @@ impl TenantStore<'_> {
             kind
         );
         Ok(deleted.execute(connection).await?.rows_affected())
-    }
-
-    /// Deletes the files of an agentable; those of a folder once this is committed. Returns how many there were.
-    async fn clear_files(self, connection: &mut PgConnection, agentable: AgentableId) -> Result<u64> {
-        let workspace = self.workspace(self.tenant, agentable);
-        if let Some(files) = workspace.clear_folder(&mut *connection).await? {
-            return Ok(files);
-        }
-        let deleted = sqlx::query!(
-            "-- store::conversation::reset::files
-            delete from houston.workspace_files where tenant_id = $1 and agentable_id = $2",
-            self.tenant.0,
-            agentable.0
-        )
-        .execute(connection)
-        .await?;
-        Ok(deleted.rows_affected())
     }
 }

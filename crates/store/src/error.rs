@@ -166,6 +166,11 @@ impl From<houston_faults::ConnectionBroken> for Error {
     }
 }
 
+/// What cannot be encoded for Postgres.
+pub(crate) fn not_json(error: serde_json::Error) -> Error {
+    Error::Database(sqlx::Error::Encode(error.into()))
+}
+
 /// The result of a store function.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

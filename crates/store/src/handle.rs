@@ -114,17 +114,11 @@ impl Shared {
 
     /// The connections for what is done for a tenant; `None`: for an operator, over all of them.
     pub(crate) fn pool_of(&self, tenant: Option<TenantId>) -> TenantPool<'_> {
-        TenantPool::new(&self.pool, &self.row_security, tenant)
-    }
-
-    /// The connections for what a run does for its tenant.
-    fn pool_of_run(&self, tenant: TenantId) -> TenantPool<'_> {
-        TenantPool::of_run(&self.pool, &self.row_security, tenant)
+        TenantPool { pool: &self.pool, row_security: &self.row_security, tenant, whose: tenant }
     }
 }
 
 /// What is written and read in batches.
-#[derive(Debug)]
 pub(crate) struct Batchers {
     pub(crate) creations: Batcher<Creations>,
     pub(crate) posts: Batcher<Posts>,
@@ -188,7 +182,9 @@ impl RunStore {
     /// The handle for what belongs to a tenant of a run. A run is not under
     /// [`row_security`](crate::row_security), which costs round trips.
     pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
-        TenantStore { shared: &self.shared, tenant, pool: self.shared.pool_of_run(tenant) }
+        let shared = &*self.shared;
+        let pool = TenantPool { tenant: None, ..shared.pool_of(Some(tenant)) };
+        TenantStore { shared, tenant, pool }
     }
 
     /// Lets `worker` start runs when their messages are posted, for as long as it exists. It replaces the one before it.
@@ -256,6 +252,7 @@ macro_rules! derefs {
         }
     )*};
 }
+pub(crate) use derefs;
 
 derefs!(
     RunStore => shared: Shared,

@@ -14,7 +14,7 @@ use houston_folder::Root;
 
 use crate::connections::{Connections, Pools, Purpose, Sizes, Use};
 use crate::error::Result;
-use crate::handle::{ApiStore, Batchers, OperatorStore, RunStore, Settings, Shared, TenantStore};
+use crate::handle::{ApiStore, Batchers, OperatorStore, RunStore, Settings, Shared, TenantStore, derefs};
 use crate::primary::{self, Addresses, addresses};
 use crate::row_security::{self, Known, RowSecurity};
 use crate::workspace_file::folder::Folders;
@@ -72,13 +72,7 @@ pub struct Store {
     pub(crate) background: RunStore,
 }
 
-impl Deref for Store {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        &self.requests
-    }
-}
+derefs!(Store => requests: Shared);
 
 impl Store {
     /// Creates pools that connect at their first use.
@@ -146,12 +140,6 @@ impl Store {
             runs: RunStore { shared: of(Purpose::Runs) },
             background: RunStore { shared: of(Purpose::Background) },
         }
-    }
-
-    /// Checks that Postgres answers.
-    pub async fn ping(&self) -> Result<()> {
-        sqlx::query!("-- store::pool::ping\nselect 1 as one").fetch_one(&self.pool).await?;
-        Ok(())
     }
 
     /// How the connections of a purpose are used.

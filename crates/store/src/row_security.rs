@@ -20,14 +20,13 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use houston_domain::id::TenantId;
 use houston_meter::Turn;
-use sqlx::postgres::{PgPool, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
+use sqlx::postgres::{PgPool, PgQueryResult, PgRow};
 use sqlx::{
-    AssertSqlSafe, ConnectOptions, Describe, Either, Execute, Executor, PgConnection, Postgres, SqlSafeStr,
-    SqlStr, Transaction,
+    AssertSqlSafe, ConnectOptions, Either, Execute, Executor, PgConnection, Postgres, SqlSafeStr, Transaction,
 };
 use tokio::sync::OnceCell;
 
-use crate::connections::{Connections, connect_options_of};
+use crate::connections::{Connections, connect_options_of, rest_of_executor};
 use crate::error::Result;
 
 /// Creates the roles if it may, and gives each table of a tenant its policies and the role its rights. Commits table by table,
@@ -154,25 +153,15 @@ const SNAPSHOT: &str = "set transaction isolation level repeatable read, read on
 /// Connections for what is done for one tenant. As an executor it runs a statement in a transaction of its own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TenantPool<'s> {
-    pool: &'s Connections,
-    row_security: &'s Known,
+    pub(crate) pool: &'s Connections,
+    pub(crate) row_security: &'s Known,
     /// The tenant that each transaction names; `None`: a worker or an operator asks, without row-level security.
-    tenant: Option<TenantId>,
+    pub(crate) tenant: Option<TenantId>,
     /// For whom it is done: tenants take turns.
-    whose: Option<TenantId>,
+    pub(crate) whose: Option<TenantId>,
 }
 
-impl<'s> TenantPool<'s> {
-    /// For a request of a tenant, or for an operator.
-    pub(crate) fn new(pool: &'s Connections, row_security: &'s Known, tenant: Option<TenantId>) -> Self {
-        Self { pool, row_security, tenant, whose: tenant }
-    }
-
-    /// For a run of a tenant.
-    pub(crate) fn of_run(pool: &'s Connections, row_security: &'s Known, tenant: TenantId) -> Self {
-        Self { pool, row_security, tenant: None, whose: Some(tenant) }
-    }
-
+impl TenantPool<'_> {
     /// The tenant to name.
     async fn named(self) -> sqlx::Result<Option<TenantId>> {
         match self.tenant {
@@ -278,37 +267,5 @@ impl<'p> Executor<'p> for &'p TenantPool<'_> {
         stream::once(all).try_flatten().boxed()
     }
 
-    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, sqlx::Result<Option<PgRow>>>
-    where
-        'p: 'e,
-        E: 'q + Execute<'q, Postgres>,
-    {
-        Box::pin(async move {
-            let Some(tenant) = self.named().await? else {
-                let _turn = self.turn().await?;
-                return self.pool.fetch_optional(query).await;
-            };
-            let mut transaction = self.begun(entry("", tenant.0)).await?;
-            let row = transaction.fetch_optional(query).await?;
-            transaction.commit().await?;
-            Ok(row)
-        })
-    }
-
-    fn prepare_with<'e>(
-        self,
-        sql: SqlStr,
-        parameters: &'e [PgTypeInfo],
-    ) -> BoxFuture<'e, sqlx::Result<PgStatement>>
-    where
-        'p: 'e,
-    {
-        self.pool.prepare_with(sql, parameters)
-    }
-    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, sqlx::Result<Describe<Postgres>>>
-    where
-        'p: 'e,
-    {
-        self.pool.describe(sql)
-    }
+    rest_of_executor!('p);
 }

@@ -20,7 +20,8 @@ static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
     migrator
 });
 
-/// Numbers the transactions of rows anew that were restored to another server.
+/// Numbers the transactions of rows anew that were restored to another server. It must not run beside workers of an installation
+/// whose dump was just restored; beside others it only reads.
 const RESTORED: &str = include_str!("restored.sql");
 
 impl Store {
@@ -38,14 +39,6 @@ impl Store {
         }
         self.apply_functions().await?;
         row_security::apply(&self.sessions).await?;
-        self.adopt_restored_rows().await
-    }
-}
-
-impl Shared {
-    /// Applies `restored.sql`. It must not run beside workers of an installation whose dump was just restored; beside others it
-    /// only reads.
-    async fn adopt_restored_rows(&self) -> Result<()> {
         // A connection of its own: after an error it would be left within a transaction.
         let mut connection = connect_options_of(&self.sessions).connect().await?;
         sqlx::raw_sql(RESTORED).execute(&mut connection).await?;

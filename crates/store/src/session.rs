@@ -2,7 +2,7 @@
 //!
 //! Closing moves `run_locks.session_position` under that row's lock and inserts one row; no entry is touched. A
 //! session is closed by the claim of a run that begins after the configured quiet time (in the claim's
-//! transaction), by the sweep ([`RunStore::close_quiet`]), or on request ([`RunStore::close_session`]);
+//! transaction), by the sweep ([`RunStore::close_quiet`]), or on request (`houston.close_session`, as a reset does);
 //! whichever comes second finds nothing to close. The event is emitted by the next claim, because an AG-UI stream
 //! may send nothing between two runs.
 
@@ -21,21 +21,19 @@ use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
 use crate::history::StoredEntry;
 
-/// The result of a request to close a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CloseOutcome {
-    /// The session was closed, under the id that was given.
-    Closed(SessionId),
-    /// A run is open: the session is closed when it has ended, before the next one begins.
-    Deferred,
-    /// All entries belong to closed sessions, sessions of this kind are not closed, or there is no such agentable.
-    Nothing,
-}
-
-macro_rules! session {
-    ($row:expr) => {{
-        let row = $row;
-        Session {
+/// Reads sessions `s`, between the name of the query and the conditions; `$1`: the tenant.
+macro_rules! query_sessions {
+    ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
+        sqlx::query!(
+            $before + r#"
+            select s.id, s.agentable_id, a.kind, s.number, s.first_position, s.last_position, s.started_at,
+                   s.completed_at, s.completion_reason, s.summary, s.summarised_by,
+                   s.summary_due_at is not null as "pending!", s.message_count, s.token_count
+              from houston.sessions s join houston.agentables a on a.id = s.agentable_id and a.tenant_id = $1
+             "# + $after
+            $(, $parameter)*
+        )
+        .map(|row| Session {
             id: SessionId(row.id),
             owner: Owner { kind: row.kind, id: AgentableId(row.agentable_id) },
             number: row.number,
@@ -49,45 +47,11 @@ macro_rules! session {
             pending: row.pending,
             message_count: row.message_count,
             token_count: row.token_count,
-        }
-    }};
+        })
+    };
 }
 
 impl RunStore {
-    /// Closes the open session of `agentable`, under the id `session`, regardless of the quiet time. For kinds
-    /// whose sessions are not closed, only the reason `reset` does so.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the agentable has no row in `run_locks`.
-    pub async fn close_session(
-        &self,
-        agentable: AgentableId,
-        reason: CompletionReason,
-        session: SessionId,
-    ) -> Result<CloseOutcome> {
-        let outcome = sqlx::query_scalar!(
-            "-- store::session::close
-            select houston.close_session(a.id, $2, $3) from houston.agentables a
-             where a.id = $1 and (a.kind = any ($4) or $2 = 'reset')",
-            agentable.0,
-            reason.as_str(),
-            session.0,
-            &self.archiving.kinds
-        )
-        .fetch_optional(&self.pool)
-        .await
-        .map_err(Error::from);
-        match outcome {
-            Ok(Some(Some(outcome))) if outcome == "closed" => Ok(CloseOutcome::Closed(session)),
-            Ok(Some(Some(outcome))) if outcome == "deferred" => Ok(CloseOutcome::Deferred),
-            Ok(_) => Ok(CloseOutcome::Nothing),
-            Err(error) if error.sqlstate().as_deref() == Some("HO404") => {
-                Err(Error::NotFound { what: "agentable" })
-            }
-            Err(error) => Err(error),
-        }
-    }
-
     /// Agentables whose open session may be over, the longest waiting first, at most `limit`. The cost does not
     /// grow with the number of agentables that have nothing to close.
     pub async fn sessions_due(&self, limit: i64) -> Result<Vec<AgentableId>> {
@@ -192,36 +156,26 @@ impl TenantStore<'_> {
         before: Option<i64>,
         limit: i64,
     ) -> Result<Vec<Session>> {
-        let rows = sqlx::query!(
-            r#"-- store::session::list
-            select s.id, s.agentable_id, a.kind, s.number, s.first_position, s.last_position, s.started_at,
-                   s.completed_at, s.completion_reason, s.summary, s.summarised_by,
-                   s.summary_due_at is not null as "pending!", s.message_count, s.token_count
-              from houston.sessions s join houston.agentables a on a.id = s.agentable_id and a.tenant_id = $1
-             where s.tenant_id = $1 and s.agentable_id = $2 and s.number < coalesce($3, 9223372036854775807)
-             order by s.number desc limit $4"#,
+        let rows = query_sessions!(
+            "-- store::session::list",
+            "where s.tenant_id = $1 and s.agentable_id = $2 and s.number < coalesce($3, 9223372036854775807)
+             order by s.number desc limit $4",
             self.tenant.0,
             agentable.0,
             before,
             limit
-        )
-        .map(|row| session!(row));
+        );
         Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Reads a session of the tenant.
     pub async fn session(self, id: SessionId) -> Result<Session> {
-        let row = sqlx::query!(
-            r#"-- store::session::get
-            select s.id, s.agentable_id, a.kind, s.number, s.first_position, s.last_position, s.started_at,
-                   s.completed_at, s.completion_reason, s.summary, s.summarised_by,
-                   s.summary_due_at is not null as "pending!", s.message_count, s.token_count
-              from houston.sessions s join houston.agentables a on a.id = s.agentable_id and a.tenant_id = $1
-             where s.tenant_id = $1 and s.id = $2"#,
+        let row = query_sessions!(
+            "-- store::session::get",
+            "where s.tenant_id = $1 and s.id = $2",
             self.tenant.0,
             id.0
-        )
-        .map(|row| session!(row));
+        );
         row.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "session" })
     }
 

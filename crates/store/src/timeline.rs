@@ -63,19 +63,16 @@ impl Newest {
         lock(&self.0).since.is_none_or(|since| age <= since.elapsed())
     }
 
-    /// Accepts a new connection if it is to a primary of the newest timeline.
-    async fn accept_connection(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        match of(connection).await? {
-            Some(timeline) => self.accept(timeline),
-            None => Err(sqlx::Error::Io(std::io::Error::other("this is a standby"))),
-        }
-    }
-
     /// Lets a pool open connections to the newest timeline only. Older ones are for the caller to leave out.
     pub(crate) fn guard(self, pool: PgPoolOptions) -> PgPoolOptions {
         pool.after_connect(move |connection, _| {
             let newest = self.clone();
-            Box::pin(async move { newest.accept_connection(connection).await })
+            Box::pin(async move {
+                match of(connection).await? {
+                    Some(timeline) => newest.accept(timeline),
+                    None => Err(sqlx::Error::Io(std::io::Error::other("this is a standby"))),
+                }
+            })
         })
     }
 }

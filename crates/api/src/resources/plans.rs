@@ -5,7 +5,7 @@ pub(crate) mod steps;
 
 use std::collections::{BTreeMap, HashMap};
 
-use houston_domain::id::{AgentableId, parse_prefixed};
+use houston_domain::id::{AgentableId, RunId, parse_prefixed};
 use houston_domain::plan::{Document, Heading, Offer, Patched, Problem, States, Status, checklist, patch};
 use houston_protocol::plan::{ChangePlan, PlanListItem, PlanResponse};
 use houston_protocol::problem::FieldError;
@@ -101,7 +101,7 @@ fn item(
     let checklist = seen(&plan, &plan.read()?, &steps);
     Ok(PlanListItem {
         id: plan.id.public_id(&plan.kind),
-        run_id: plan.run,
+        run_id: plan.run.map(RunId),
         attached: plan.attached,
         status: plan.status().to_owned(),
         version: plan.version,
@@ -199,8 +199,8 @@ fn response(plan: StoredPlan, document: &Document, steps: &[PlanStep]) -> PlanRe
         status: plan.status().to_owned(),
         id: plan.id.public_id(&plan.kind),
         user_id: plan.user,
-        parent_id: plan.parent.1.public_id(&plan.parent.0),
-        run_id: plan.run,
+        parent_id: plan.parent.public_id(&plan.parent_kind),
+        run_id: plan.run.map(RunId),
         attached: plan.attached,
         paused: plan.paused,
         version: plan.version,
@@ -263,7 +263,7 @@ fn refused<E>(refusal: PlanRefusal<E>, other: impl FnOnce(E) -> ApiError) -> Api
 
 /// Lets workers go on with a plan that was changed, and streams read what changed.
 fn tell(app: &App, plan: &StoredPlan) {
-    app.publish_nudge(plan.parent.1);
+    app.publish_nudge(plan.parent);
     app.publish_nudge(plan.id);
     app.send_hint(plan.id, app.urgency(&plan.kind));
 }

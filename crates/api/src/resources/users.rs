@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use houston_domain::id::{AgentableId, Shard, UserId, shard};
-use houston_protocol::user::{CreateUser, DayCostResponse, UpdateUser, UserCostsResponse, UserResponse};
+use houston_protocol::user::{CreateUser, UpdateUser, UserCostsResponse, UserResponse};
 use houston_store::agentable::NewAgentable;
 use houston_store::erasure::Target;
 use houston_store::idempotency::IdempotencyKey;
@@ -180,17 +180,11 @@ const DAYS: i64 = 32;
 
 async fn costs(ctx: Ctx, Id(id): Id<UserId>) -> Result<impl IntoResponse> {
     let (total, days) = ctx.store().user_costs(id, DAYS).await?;
-    let day = |day: houston_store::cost::Day| DayCostResponse {
-        day: day.day,
-        cost: day.cost.total.map(|cost| cost.normalize()),
-        unpriced_calls: day.cost.unpriced_calls,
-        model_calls: day.model_calls,
-    };
     Ok(Json(UserCostsResponse {
         user_id: id,
         total_llm_cost: total.total.map(|cost| cost.normalize()),
         unpriced_calls: total.unpriced_calls,
-        days: days.into_iter().map(day).collect(),
+        days,
     }))
 }
 

@@ -27,16 +27,15 @@ use houston_domain::check_in::CheckInLimits;
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::{AgentableId, Ids, RunId, Shard};
 use houston_domain::plan::{Limits as PlanLimits, Templates};
+use houston_domain::run::CancelledRun;
 use houston_domain::schedule::FeedConfig;
 use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
 use houston_meter::Turns;
 use houston_metrics::Metrics;
-use houston_protocol::owner::Owner;
-use houston_protocol::run::{CancelledRunResponse, CancelledRunsResponse};
+use houston_protocol::run::CancelledRunsResponse;
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::audit::NewRecord;
-use houston_store::cancel::CancelledRun;
 use houston_store::{ApiStore, TenantStore};
 use houston_web::{Client, Sinks};
 use tokio_util::sync::CancellationToken;
@@ -261,14 +260,10 @@ impl App {
     /// of Postgres. Returns the response body.
     pub(crate) fn notify_cancelled(&self, cancelled: Vec<CancelledRun>) -> CancelledRunsResponse {
         for one in &cancelled {
-            self.publish_cancel(one.agentable, one.run);
-            self.send_hint(one.agentable, self.urgency(&one.kind));
+            self.publish_cancel(one.owner.id, one.run_id);
+            self.send_hint(one.owner.id, self.urgency(&one.owner.kind));
         }
-        let response = |one: CancelledRun| CancelledRunResponse {
-            run_id: one.run,
-            owner: Owner { kind: one.kind, id: one.agentable },
-        };
-        CancelledRunsResponse { data: cancelled.into_iter().map(response).collect() }
+        CancelledRunsResponse { data: cancelled }
     }
 
     /// Makes open streams read Postgres for newly committed events.

@@ -143,8 +143,7 @@ impl Sessions {
         one: &PendingSummary,
         mut conversation: Conversation,
     ) -> houston_store::Result<Conversation> {
-        let (first, last) = one.positions;
-        let mut after = first - 1;
+        let (last, mut after) = (one.last_position, one.first_position - 1);
         loop {
             let entries = self.writer.store.tenant(one.tenant).history(one.agentable, after, PAGE).await?;
             let full = i64::try_from(entries.len()).is_ok_and(|count| count == PAGE);

@@ -12,12 +12,11 @@ use houston_domain::autonomy::Autonomy;
 use houston_domain::capability::Capability;
 use houston_domain::frame::{FrameMark, attribute, element, escape, indented, item};
 use houston_domain::guard::Layer;
-use houston_domain::id::{AgentableId, CustomInstructionId};
-use houston_domain::run::RunStatus;
+use houston_domain::id::CustomInstructionId;
 use houston_domain::skill::disclosure::{Standing, standing};
 use houston_domain::skill::{SkillSummary, USE_SKILL, entry};
 use houston_store::excerpt::Shortened;
-use houston_store::reach::{COUNTED, PromptConversation, PromptConversations};
+use houston_store::reach::{COUNTED, Conversation, PromptConversations};
 use houston_store::run_context::{PromptSession, PromptUser, RunContext};
 use houston_tools::Offer;
 use houston_tools::builtin::{
@@ -379,9 +378,9 @@ pub fn knowledge(context: &RunContext, about_user: bool, reached: &[AgentType]) 
 /// The newest conversations of the user that are not archived, each with its status and title, and how many there are.
 fn conversations(conversations: &PromptConversations, reached: &[AgentType]) -> Option<List> {
     let PromptConversations { newest, open, archived } = conversations;
-    let items = newest.iter().map(|PromptConversation { id, kind, title, status, run, untrusted }| {
-        let id = AgentableId(*id).public_id(kind);
-        let run = run.as_deref().and_then(RunStatus::from_name);
+    let items = newest.iter().map(|conversation| {
+        let Conversation { id, kind, title, status, untrusted, .. } = conversation;
+        let (id, run) = (id.public_id(kind), conversation.run());
         let status =
             reached.iter().find(|of| of.kind == *kind).and_then(|of| of.status(status.as_deref(), run));
         let status = status.map(|status| format!(" status=\"{}\"", attribute(&status))).unwrap_or_default();

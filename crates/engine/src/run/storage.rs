@@ -153,7 +153,7 @@ impl RunStorage for RunStore {
 
 impl RunTransaction for FencedTx {
     fn set_traceparent(&mut self, traceparent: Option<&str>) {
-        FencedTx::set_traceparent(self, traceparent);
+        self.traceparent = traceparent.map(str::to_owned);
     }
 
     async fn record(

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentId, AgentableId, MessageId, RunId};
-use houston_domain::message::{MessageType, Source};
+use houston_domain::message::Source;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -18,7 +18,7 @@ use crate::client_thread::ThreadTarget;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
-use crate::message::{message_type, source};
+use crate::message::source;
 
 /// An item to be added.
 #[derive(Debug, Clone, Copy)]
@@ -49,12 +49,8 @@ pub struct ClientMetadata {
 pub struct ThreadItem {
     /// The id of the message.
     pub id: MessageId,
-    /// Its position.
-    pub seq: i64,
     /// Who wrote it.
     pub source: Source,
-    /// What it is.
-    pub message_type: MessageType,
     /// Its text.
     pub content: String,
     /// Its metadata.
@@ -144,13 +140,13 @@ impl TenantStore<'_> {
         // In either order one of the two parts is empty, and its index scan ends at once.
         let rows = sqlx::query!(
             r#"-- store::conversation::client_items::list
-            (select m.id, m.seq, m.source, m.message_type, m.content, m.metadata
+            (select m.id as "id!", m.source as "source!", m.content as "content!", m.metadata as "metadata!"
                from houston.messages m
               where m.tenant_id = $1 and m.agentable_id = $2 and $3 and m.seq > $4
                 and not m.metadata @> '{"openai_item": {"removed": true}}'
               order by m.seq limit $5)
             union all
-            (select m.id, m.seq, m.source, m.message_type, m.content, m.metadata
+            (select m.id, m.source, m.content, m.metadata
                from houston.messages m
               where m.tenant_id = $1 and m.agentable_id = $2 and not $3 and m.seq < $4
                 and not m.metadata @> '{"openai_item": {"removed": true}}'
@@ -161,19 +157,13 @@ impl TenantStore<'_> {
             after.unwrap_or(if ascending { 0 } else { i64::MAX }),
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let read = rows.into_iter().filter_map(|row| {
-            Some(ThreadItem {
-                id: MessageId(row.id?),
-                seq: row.seq?,
-                source: source(&row.source?),
-                message_type: message_type(&row.message_type?),
-                content: row.content?,
-                metadata: row.metadata?,
-            })
+        .map(|row| ThreadItem {
+            id: MessageId(row.id),
+            source: source(&row.source),
+            content: row.content,
+            metadata: row.metadata,
         });
-        Ok(read.collect())
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Takes an item out that a client has added: neither the agent nor the thread has its text any more.

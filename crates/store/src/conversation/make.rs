@@ -86,7 +86,16 @@ impl TenantStore<'_> {
         let NewConversation { agentable, conversation, digest, run, origin } = new;
         let make = async |tx: &mut PgConnection| {
             if let Some(Origin { id, .. }) = origin {
-                still_there(tx, self.tenant, *id).await?;
+                // So that it cannot be erased meanwhile: a later copy would preserve what was to be erased.
+                sqlx::query!(
+                    "-- store::conversation::make::original
+                    select agentable_id from houston.run_locks where tenant_id = $1 and agentable_id = $2 for key share",
+                    self.tenant.0,
+                    id.0
+                )
+                .fetch_optional(&mut *tx)
+                .await?
+                .ok_or(Error::NotFound { what: "agentable" })?;
             }
             sqlx::query!(
                 "-- store::conversation::make::owner
@@ -127,20 +136,6 @@ impl TenantStore<'_> {
         };
         self.create_once(agentable.id.0, once, make).await
     }
-}
-
-/// Locks the original, so that it cannot be erased meanwhile: a later copy would preserve what was to be erased.
-async fn still_there(connection: &mut PgConnection, tenant: TenantId, original: AgentableId) -> Result<()> {
-    sqlx::query!(
-        "-- store::conversation::make::original
-        select agentable_id from houston.run_locks where tenant_id = $1 and agentable_id = $2 for key share",
-        tenant.0,
-        original.0
-    )
-    .fetch_optional(connection)
-    .await?
-    .map(drop)
-    .ok_or(Error::NotFound { what: "agentable" })
 }
 
 /// Chunks of [`ROWS`] rows, each with the index of its first row.
@@ -451,26 +446,21 @@ impl Maker<'_> {
             // One file always fits.
             let count = rest.iter().take(FILES).take_while(fits).count().max(1);
             let (files, later) = rest.split_at(count);
-            self.insert_files(files).await?;
+            sqlx::query!(
+                "-- store::conversation::make::files::insert
+                insert into houston.workspace_files (agentable_id, tenant_id, path, content, sha256, bytes, created_at,
+                                                     updated_at)
+                select $1, $2, f.path, f.content, sha256(convert_to(f.content, 'UTF8')), octet_length(f.content),
+                       f.created_at, f.updated_at
+                  from jsonb_to_recordset($3) as f (path text, content text, created_at timestamptz, updated_at timestamptz)",
+                self.agentable.0,
+                self.tenant.0,
+                Json(files) as Json<&[ExportedFile]>
+            )
+            .execute(&mut *self.connection)
+            .await?;
             rest = later;
         }
-        Ok(())
-    }
-
-    async fn insert_files(&mut self, files: &[ExportedFile]) -> Result<()> {
-        sqlx::query!(
-            "-- store::conversation::make::files::insert
-            insert into houston.workspace_files (agentable_id, tenant_id, path, content, sha256, bytes, created_at,
-                                                 updated_at)
-            select $1, $2, f.path, f.content, sha256(convert_to(f.content, 'UTF8')), octet_length(f.content),
-                   f.created_at, f.updated_at
-              from jsonb_to_recordset($3) as f (path text, content text, created_at timestamptz, updated_at timestamptz)",
-            self.agentable.0,
-            self.tenant.0,
-            Json(files) as Json<&[ExportedFile]>
-        )
-        .execute(&mut *self.connection)
-        .await?;
         Ok(())
     }
 

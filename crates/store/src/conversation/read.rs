@@ -9,7 +9,7 @@ use houston_domain::conversation::{
     VERSION,
 };
 use houston_domain::history::{Block, complete, validate_complete};
-use houston_domain::id::{ResultId, TenantId};
+use houston_domain::id::TenantId;
 use houston_domain::question::approval::Approval;
 use houston_domain::question::{QuestionKind, QuestionState};
 use houston_domain::session::CompletionReason;
@@ -46,18 +46,20 @@ pub struct ExportOptions {
     pub max_bytes: usize,
 }
 
-/// Reads pages with the query, whose parameters say what the page before ended with, until one is not full.
-macro_rules! for_each_row {
-    ($reader:ident, $page:expr, $query:expr, |$row:ident| $each:block) => {
+/// Reads pages with the query until one is not full. `$each` adds what a row is to `$all`, and sets `$after`, a parameter of the
+/// query, to what the page ends with.
+macro_rules! read_pages {
+    ($reader:ident, $page:expr, $after:ident = $first:expr, $query:expr, |$row:ident, $all:ident| $each:block) => {{
+        let (mut $all, mut $after) = (Vec::new(), $first);
         loop {
             let rows = $query.fetch_all(&mut *$reader.connection).await?;
             let is_last = i64::try_from(rows.len()).is_ok_and(|count| count < $page);
             for $row in rows $each
             if is_last {
-                break;
+                break Ok($all);
             }
         }
-    };
+    }};
 }
 
 /// Reads one conversation and counts its bytes.
@@ -218,10 +220,10 @@ impl Reader<'_> {
     }
 
     async fn entries(&mut self, until: i64) -> Result<Vec<PositionedEntry>> {
-        let mut entries: Vec<PositionedEntry> = Vec::new();
-        for_each_row!(
+        read_pages!(
             self,
             PAGE,
+            after = 0,
             sqlx::query!(
                 r#"-- store::conversation::read::history
                 select h.position as "position!", h.role as "role!", h.content as "content!: Json<Vec<Block>>",
@@ -234,26 +236,25 @@ impl Reader<'_> {
                  order by h.position"#,
                 self.tenant.0,
                 self.agentable.id.0,
-                entries.last().map_or(0, |entry| entry.position),
+                after,
                 until,
                 PAGE
             ),
-            |row| {
+            |row, entries| {
                 self.count(usize::try_from(row.bytes).unwrap_or(0))?;
+                after = row.position;
                 let (role, content) = (role(&row.role), row.content.0);
                 let entry = HistoryEntry { role, content, created_at: row.created_at };
                 entries.push(PositionedEntry { position: row.position, first_seq: row.first_seq, entry });
             }
-        );
-        Ok(entries)
+        )
     }
 
     async fn messages(&mut self, read_seq: i64, end: End) -> Result<Vec<ThreadMessage>> {
-        let mut messages: Vec<ThreadMessage> = Vec::new();
-        let mut after = 0;
-        for_each_row!(
+        read_pages!(
             self,
             PAGE,
+            after = 0,
             sqlx::query!(
                 r#"-- store::conversation::read::messages
                 select m.seq, m.source, m.message_type, m.content, m.metadata as "metadata: Json<Value>", m.created_at
@@ -270,7 +271,7 @@ impl Reader<'_> {
                 end.first_seq,
                 PAGE
             ),
-            |row| {
+            |row, messages| {
                 self.count(row.content.len())?;
                 after = row.seq;
                 messages.push(ThreadMessage {
@@ -281,16 +282,14 @@ impl Reader<'_> {
                     created_at: row.created_at,
                 });
             }
-        );
-        Ok(messages)
+        )
     }
 
     async fn notes(&mut self, end: End) -> Result<Vec<ExportedNote>> {
-        let mut notes: Vec<ExportedNote> = Vec::new();
-        let mut after = Uuid::nil();
-        for_each_row!(
+        read_pages!(
             self,
             NOTES_PAGE,
+            after = Uuid::nil(),
             sqlx::query!(
                 r#"-- store::conversation::read::notes
                 select id, title as "title!", content, created_at, updated_at from houston.knowledge_items
@@ -303,15 +302,14 @@ impl Reader<'_> {
                 end.at,
                 NOTES_PAGE
             ),
-            |row| {
+            |row, notes| {
                 self.count(row.content.len())?;
                 after = row.id;
                 let (title, content) = (row.title, row.content);
                 let (created_at, updated_at) = (row.created_at, row.updated_at);
                 notes.push(ExportedNote { title, content, created_at, updated_at });
             }
-        );
-        Ok(notes)
+        )
     }
 
     async fn learnings(&mut self, end: End) -> Result<Vec<ExportedLearning>> {
@@ -362,14 +360,6 @@ fn fields(metadata: Value) -> Map<String, Value> {
 }
 
 impl Reader<'_> {
-    async fn files(&mut self, end: End) -> Result<Vec<ExportedFile>> {
-        if self.workspace.is_folder() {
-            self.files_of_folder(end).await
-        } else {
-            self.files_of_rows(end).await
-        }
-    }
-
     /// Files that are no texts are left out: a document cannot have them.
     async fn files_of_folder(&mut self, end: End) -> Result<Vec<ExportedFile>> {
         let mut files = Vec::new();
@@ -388,11 +378,14 @@ impl Reader<'_> {
         Ok(files)
     }
 
-    async fn files_of_rows(&mut self, end: End) -> Result<Vec<ExportedFile>> {
-        let mut files: Vec<ExportedFile> = Vec::new();
-        for_each_row!(
+    async fn files(&mut self, end: End) -> Result<Vec<ExportedFile>> {
+        if self.workspace.is_folder() {
+            return self.files_of_folder(end).await;
+        }
+        read_pages!(
             self,
             FILES_PAGE,
+            after = String::new(),
             sqlx::query_as!(
                 ExportedFile,
                 "-- store::conversation::read::files::page
@@ -402,16 +395,16 @@ impl Reader<'_> {
                  order by path limit $5",
                 self.tenant.0,
                 self.agentable.id.0,
-                files.last().map_or("", |last| last.path.as_str()),
+                after,
                 end.at,
                 FILES_PAGE
             ),
-            |file| {
+            |file, files| {
                 self.count(file.content.len())?;
+                after.clone_from(&file.path);
                 files.push(file);
             }
-        );
-        Ok(files)
+        )
     }
 }
 
@@ -424,11 +417,10 @@ fn exported(approval: Value) -> Option<ExportedApproval> {
 impl Reader<'_> {
     /// The questions that were closed by the end of the thread. An open one belongs to a turn that is not complete.
     async fn questions(&mut self, end: End) -> Result<Vec<ExportedQuestion>> {
-        let mut questions: Vec<ExportedQuestion> = Vec::new();
-        let mut after = Uuid::nil();
-        for_each_row!(
+        read_pages!(
             self,
             PAGE,
+            after = Uuid::nil(),
             sqlx::query!(
                 r#"-- store::conversation::read::questions::questions
                 select id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by, created_at,
@@ -444,7 +436,7 @@ impl Reader<'_> {
                 end.at,
                 PAGE
             ),
-            |row| {
+            |row, questions| {
                 self.count(usize::try_from(row.bytes).unwrap_or(0))?;
                 after = row.id;
                 questions.push(ExportedQuestion {
@@ -462,8 +454,7 @@ impl Reader<'_> {
                     approval: row.approval.and_then(exported),
                 });
             }
-        );
-        Ok(questions)
+        )
     }
 }
 
@@ -490,11 +481,10 @@ impl Reader<'_> {
         positions: &Positions,
         history: &[HistoryEntry],
     ) -> Result<Vec<ClosedSession>> {
-        let mut sessions: Vec<ClosedSession> = Vec::new();
-        let mut after = 0;
-        for_each_row!(
+        let read: Result<Vec<ClosedSession>> = read_pages!(
             self,
             PAGE,
+            after = 0,
             sqlx::query!(
                 r#"-- store::conversation::read::past::sessions
                 select number, last_position, started_at, completed_at, completion_reason, summary, summarised_by,
@@ -508,10 +498,10 @@ impl Reader<'_> {
                 until,
                 PAGE
             ),
-            |row| {
+            |row, sessions| {
                 self.count(row.summary.len())?;
                 after = row.number;
-                let before = sessions.last();
+                let before: Option<&ClosedSession> = sessions.last();
                 // Entries that were closed before sessions existed belong to the first one.
                 let first_position = before.map_or(0, |before| before.last_position) + 1;
                 let last_position = positions.through(row.last_position);
@@ -539,6 +529,7 @@ impl Reader<'_> {
                 });
             }
         );
+        let mut sessions = read?;
         let closed = positions.through(session_position);
         if sessions.is_empty() && closed > 0 && until.is_none() {
             sessions.push(ClosedSession::pending(1, &history[..closed]));
@@ -549,11 +540,10 @@ impl Reader<'_> {
     /// The compressions whose whole range is part of the document and was not rolled back.
     async fn compressions(&mut self, positions: &Positions) -> Result<Vec<ExportedCompression>> {
         let last = positions.0.last().copied().unwrap_or(0);
-        let mut compressions: Vec<ExportedCompression> = Vec::new();
-        let mut after = Uuid::nil();
-        for_each_row!(
+        read_pages!(
             self,
             PAGE,
+            after = Uuid::nil(),
             sqlx::query!(
                 "-- store::conversation::read::past::compressions
                 select c.id, c.through_position, c.summary, c.reason, c.entries_before, c.entries_after, c.tokens_before,
@@ -570,7 +560,7 @@ impl Reader<'_> {
                 last,
                 PAGE
             ),
-            |row| {
+            |row, compressions| {
                 self.count(row.summary.len())?;
                 after = row.id;
                 let through_position = positions.through(row.through_position);
@@ -592,8 +582,7 @@ impl Reader<'_> {
                     created_at: row.created_at,
                 });
             }
-        );
-        Ok(compressions)
+        )
     }
 
     /// The large results that the texts name and the agentable may read: its own, its tasks', and those of the
@@ -602,7 +591,8 @@ impl Reader<'_> {
         let named: Vec<Uuid> = conversation.referenced_results().into_iter().map(|id| id.0).collect();
         let mut results = Vec::new();
         for ids in named.chunks(RESULTS_PAGE) {
-            let rows = sqlx::query!(
+            let rows = sqlx::query_as!(
+                ExportedResult,
                 r#"-- store::conversation::read::past::results
                 select r.id as "id!", r.call_id as "call_id!", r.tool as "tool!", r.content as "content!",
                        r.created_at as "created_at!"
@@ -627,13 +617,7 @@ impl Reader<'_> {
             .await?;
             for row in rows {
                 self.count(row.content.len())?;
-                results.push(ExportedResult {
-                    id: ResultId(row.id),
-                    call_id: row.call_id,
-                    tool: row.tool,
-                    content: row.content,
-                    created_at: row.created_at,
-                });
+                results.push(row);
             }
         }
         Ok(results)

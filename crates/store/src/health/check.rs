@@ -12,17 +12,6 @@ use crate::handle::{ApiStore, RunStore};
 /// How many changes of one check are kept, besides that none older than 90 days is.
 const CHANGES_KEPT: i64 = 200;
 
-/// The result of a check that was just made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The check's id, as in `stuck_runs`.
-    pub id: String,
-    /// How bad it is.
-    pub status: HealthStatus,
-    /// What was found, for people.
-    pub detail: String,
-}
-
 /// The stored results of all checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
@@ -47,10 +36,10 @@ impl Health {
 }
 
 impl RunStore {
-    /// Stores the results and returns them with the time since which each status holds. A result is valid for
+    /// Stores the results of checks that were just made, and sets since when each status holds. A result is valid for
     /// `lasting`. Results of checks that no release makes any more are deleted after a day. Where the status is another
     /// than before, that is noted ([`health_changes`](ApiStore::health_changes)), and the oldest notes are deleted.
-    pub async fn record_checks(&self, found: &[Finding], lasting: Duration) -> Result<Vec<Check>> {
+    pub async fn record_checks(&self, found: &mut [Check], lasting: Duration) -> Result<()> {
         let ids: Vec<&str> = found.iter().map(|finding| finding.id.as_str()).collect();
         let statuses: Vec<&str> = found.iter().map(|finding| finding.status.as_str()).collect();
         let details: Vec<&str> = found.iter().map(|finding| finding.detail.as_str()).collect();
@@ -88,16 +77,11 @@ impl RunStore {
         )
         .fetch_all(&self.pool)
         .await?;
-        let since_of = |id: &str| since.iter().find(|row| row.id == id).map(|row| row.since);
-        Ok(found
-            .iter()
-            .map(|finding| Check {
-                id: finding.id.clone(),
-                status: finding.status,
-                detail: finding.detail.clone(),
-                since: since_of(&finding.id).unwrap_or_default(),
-            })
-            .collect())
+        for check in found {
+            check.since =
+                since.iter().find(|row| row.id == check.id).map(|row| row.since).unwrap_or_default();
+        }
+        Ok(())
     }
 }
 

@@ -5,6 +5,8 @@
 //! transaction starts again.
 
 use houston_domain::id::{AgentableId, RunId, TenantId};
+use houston_domain::owner::Owner;
+use houston_domain::run::CancelledRun;
 use houston_domain::task::cancelled_tasks;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -18,17 +20,6 @@ const ATTEMPTS: u32 = 20;
 
 /// The stored status of an archived agentable.
 pub const ARCHIVED: &str = "archived";
-
-/// A run whose cancellation was requested.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CancelledRun {
-    /// The agentable it runs for.
-    pub agentable: AgentableId,
-    /// The kind of that agentable.
-    pub kind: String,
-    /// The run's id.
-    pub run: RunId,
-}
 
 impl TenantStore<'_> {
     /// Requests the cancellation of the open run of an agentable of the tenant, and of those of all its tasks;
@@ -204,9 +195,8 @@ async fn request_cancel(
     Ok(rows
         .into_iter()
         .map(|row| CancelledRun {
-            agentable: AgentableId(row.agentable_id),
-            kind: row.kind,
-            run: RunId(row.run_id),
+            run_id: RunId(row.run_id),
+            owner: Owner { kind: row.kind, id: AgentableId(row.agentable_id) },
         })
         .collect())
 }

@@ -198,7 +198,11 @@ impl RunStore {
     ///   where no process can do that, another run that died with one of them may be the cause (see
     ///   [`houston_domain::death`]).
     pub async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
-        match self.claim_in_batch(request).await {
+        let outcome = match self.is_unbatched {
+            true => Some(Outcome::Alone),
+            false => self.batchers.claims.submit(request.into()).await,
+        };
+        match outcome {
             Some(Outcome::Claimed(run)) => return Ok(Claim::Run(run)),
             Some(Outcome::Refused | Outcome::Started(_)) => return Ok(Claim::Nothing),
             Some(Outcome::Alone) => {}

@@ -3,8 +3,8 @@
 //! A call is counted by the transaction that commits the step after it has ended, however it ended, so exactly once. If that step
 //! is never committed, because the worker died or lost its lock, the next attempt counts an estimate in its place.
 
-use chrono::{DateTime, NaiveDate, Utc};
-use houston_domain::budget::Spent;
+use chrono::{DateTime, Utc};
+use houston_domain::budget::{DayCost, Spent};
 use houston_domain::id::{AgentableId, RunId, UserId, WriteId};
 use houston_domain::model::Usage;
 use houston_domain::step::ModelCall;
@@ -31,17 +31,6 @@ pub struct Cost {
     pub total: Option<Decimal>,
     /// Number of calls without a price.
     pub unpriced_calls: i32,
-}
-
-/// What a user spent on one day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Day {
-    /// The day, UTC.
-    pub day: NaiveDate,
-    /// Cost of that day's model calls.
-    pub cost: Cost,
-    /// Number of model calls.
-    pub model_calls: i32,
 }
 
 impl Cost {
@@ -147,19 +136,17 @@ impl RunStore {
 
     /// What was spent so far on a run, on its agentable, and today by its user: the input of the budget checks.
     pub async fn spent(&self, agentable: AgentableId, run: RunId) -> Result<Spent> {
-        let spent = sqlx::query!(
+        let spent = sqlx::query_as!(
+            Spent,
             r#"-- store::cost::spent
             select (select r.cost from houston.runs r where r.id = $2) as run, l.cost as agentable,
                    (select sum(s.cost) from houston.spending s
-                     where s.user_id = l.user_id and s.day = (clock_timestamp() at time zone 'UTC')::date) as today
+                     where s.user_id = l.user_id and s.day = (clock_timestamp() at time zone 'UTC')::date) as user_today
               from houston.run_locks l where l.agentable_id = $1"#,
             agentable.0,
             run.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        let spent = spent.map(|row| Spent { run: row.run, agentable: row.agentable, user_today: row.today });
-        Ok(spent.unwrap_or_default())
+        );
+        Ok(spent.fetch_optional(&self.pool).await?.unwrap_or_default())
     }
 
     /// What the model calls of a run cost so far; `None` while no call has a price, so that a run without any call
@@ -207,7 +194,7 @@ impl TenantStore<'_> {
 
     /// What a user of the tenant spent in total, and on each of the latest `days` days with any spending, newest
     /// first.
-    pub async fn user_costs(self, user: UserId, days: i64) -> Result<(Cost, Vec<Day>)> {
+    pub async fn user_costs(self, user: UserId, days: i64) -> Result<(Cost, Vec<DayCost>)> {
         let total = self.user(user).await?.cost;
         let days = sqlx::query!(
             r#"-- store::cost::days
@@ -219,9 +206,10 @@ impl TenantStore<'_> {
             user.0,
             days
         )
-        .map(|row| Day {
+        .map(|row| DayCost {
             day: row.day,
-            cost: Cost::of(row.cost, row.unpriced_calls),
+            cost: Cost::of(row.cost, row.unpriced_calls).total.map(|cost| cost.normalize()),
+            unpriced_calls: row.unpriced_calls,
             model_calls: row.model_calls,
         });
         Ok((total, days.fetch_all(&self.pool).await?))

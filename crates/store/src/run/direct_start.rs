@@ -50,12 +50,6 @@ impl DirectPost {
     }
 }
 
-impl std::fmt::Debug for DirectPost {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DirectPost").field("row", &self.row).finish_non_exhaustive()
-    }
-}
-
 impl TenantStore<'_> {
     /// Posts a message and starts its run; `None` if it was not posted, or if that is unknown.
     pub(crate) async fn post_and_start(

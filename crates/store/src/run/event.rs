@@ -18,8 +18,8 @@ use houston_domain::question::NewQuestion;
 use houston_domain::run::{Run, RunStatus};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -249,11 +249,9 @@ pub(crate) struct StreamRun {
     ended_at: Option<DateTime<Utc>>,
     status: String,
     iterations: u32,
-    input_tokens: u64,
-    output_tokens: u64,
-    cache_read_tokens: u64,
-    cache_write_tokens: u64,
-    reasoning_tokens: u64,
+    /// Without its cost.
+    #[serde(flatten)]
+    usage: Usage,
     /// As a decimal number, with its trailing zeros.
     last_cost: Option<String>,
     error_code: Option<String>,
@@ -268,15 +266,7 @@ impl StreamRun {
         let end = RunEnd {
             status: RunStatus::from_name(&self.status).unwrap_or(RunStatus::Failed),
             iterations: self.iterations,
-            usage: Usage {
-                input_tokens: self.input_tokens,
-                output_tokens: self.output_tokens,
-                cache_read_tokens: self.cache_read_tokens,
-                cache_write_tokens: self.cache_write_tokens,
-                reasoning_tokens: self.reasoning_tokens,
-                cost: self.last_cost.and_then(|cost| cost.parse().ok()),
-                ..Usage::default()
-            },
+            usage: Usage { cost: self.last_cost.and_then(|cost| cost.parse().ok()), ..self.usage },
             error_code: self.error_code,
             error_message: self.error_message,
         };
@@ -355,81 +345,73 @@ impl TenantStore<'_> {
         whole: &Whole,
         (after, limit): (i64, i64),
     ) -> Result<Vec<Committed>> {
-        let tenant = self.tenant.0;
-        Ok(with_connection!(self.pool, |c| outline(c, tenant, (run, whole), (after, limit))))
-    }
-}
-
-async fn outline(
-    connection: &mut PgConnection,
-    tenant: Uuid,
-    (run, whole): (&Run, &Whole),
-    (after, limit): (i64, i64),
-) -> Result<Vec<Committed>> {
-    let (since, until) = whole.between.unzip();
-    let rows = sqlx::query!(
-        r#"-- store::event::outline::read
-        select s.seq as "seq!", s.at as "at!", s.is_run as "is_run!", s.data as "data!: Json<Box<RawValue>>",
-               coalesce((select l.events_from from houston.run_locks l where l.agentable_id = $2 and l.tenant_id = $1), 1)
-                   as "events_from!"
-          from ((select o.first_seq as seq, o.created_at as at, true as is_run, to_jsonb(o) as data
-                   from (select r.id, r.first_seq, r.created_at, r.started_seq, r.started_at, r.started_message_id, r.last_seq,
-                                r.ended_at, r.status, r.iterations, r.input_tokens, r.output_tokens, r.cache_read_tokens,
-                                r.cache_write_tokens, r.reasoning_tokens, r.last_cost::text, r.error_code, r.error_message
-                           from houston.runs r where r.id = $3 and r.tenant_id = $1) o)
-                union all
-                (select e.seq, e.created_at, false,
-                        case when e.created_at between $7::timestamptz and $8::timestamptz
-                                  or e.data ->> 'call_id' = any($9::text[]) then e.data
-                             when e.data ->> 'type' = 'tool_called' then jsonb_set(e.data, '{input}', '{}')
-                             when e.data ->> 'type' = 'tool_returned' then jsonb_set(e.data, '{content}', '""')
-                             when e.data ->> 'type' = 'thought' then jsonb_set(e.data, '{text}', '""')
-                             else e.data end
-                   from houston.events e
-                  where e.tenant_id = $1 and e.agentable_id = $2 and e.run_id = $3 and e.seq > $5
-                        -- Up to the next run: later ones have many events.
-                    and e.seq < coalesce((select n.first_seq from houston.runs n
-                                           where n.agentable_id = $2 and n.first_seq > $4 order by n.first_seq limit 1),
-                                         9223372036854775807)
-                  order by e.seq limit $6)) as s
-         order by s.is_run desc, s.seq"#,
-        tenant,
-        run.owner.id.0,
-        run.id.0,
-        run.first_seq,
-        after,
-        limit,
-        since,
-        until,
-        &whole.calls
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    if let Some(from) = rows.first().map(|row| row.events_from).filter(|from| run.first_seq < *from) {
-        return Err(Error::EventsExpired { from });
-    }
-    let events = rows.iter().filter(|row| !row.is_run).map(|row| &*row.data.0);
-    let asked = AskedQuestions::of(connection, &[tenant], events).await?;
-    let mut stretch = Stretch::default();
-    let mut last = after;
-    for row in rows {
-        let undecodable = |source| Error::Inconsistent {
-            table: if row.is_run { "runs" } else { "events" },
-            column: "data",
-            row: format!("{} {}", run.owner.id, row.seq),
-            source,
-        };
-        if row.is_run {
-            stretch.runs.push(serde_json::from_str(row.data.0.get()).map_err(undecodable)?);
-            continue;
+        let (tenant, mut tx) = (self.tenant.0, self.pool.begin().await?);
+        let (since, until) = whole.between.unzip();
+        let rows = sqlx::query!(
+            r#"-- store::event::outline::read
+            select s.seq as "seq!", s.at as "at!", s.is_run as "is_run!", s.data as "data!: Json<Box<RawValue>>",
+                   coalesce((select l.events_from from houston.run_locks l where l.agentable_id = $2 and l.tenant_id = $1), 1)
+                       as "events_from!"
+              from ((select o.first_seq as seq, o.created_at as at, true as is_run, to_jsonb(o) as data
+                       from (select r.id, r.first_seq, r.created_at, r.started_seq, r.started_at, r.started_message_id, r.last_seq,
+                                    r.ended_at, r.status, r.iterations, r.input_tokens, r.output_tokens, r.cache_read_tokens,
+                                    r.cache_write_tokens, r.reasoning_tokens, r.last_cost::text, r.error_code, r.error_message
+                               from houston.runs r where r.id = $3 and r.tenant_id = $1) o)
+                    union all
+                    (select e.seq, e.created_at, false,
+                            case when e.created_at between $7::timestamptz and $8::timestamptz
+                                      or e.data ->> 'call_id' = any($9::text[]) then e.data
+                                 when e.data ->> 'type' = 'tool_called' then jsonb_set(e.data, '{input}', '{}')
+                                 when e.data ->> 'type' = 'tool_returned' then jsonb_set(e.data, '{content}', '""')
+                                 when e.data ->> 'type' = 'thought' then jsonb_set(e.data, '{text}', '""')
+                                 else e.data end
+                       from houston.events e
+                      where e.tenant_id = $1 and e.agentable_id = $2 and e.run_id = $3 and e.seq > $5
+                            -- Up to the next run: later ones have many events.
+                        and e.seq < coalesce((select n.first_seq from houston.runs n
+                                               where n.agentable_id = $2 and n.first_seq > $4 order by n.first_seq limit 1),
+                                             9223372036854775807)
+                      order by e.seq limit $6)) as s
+             order by s.is_run desc, s.seq"#,
+            tenant,
+            run.owner.id.0,
+            run.id.0,
+            run.first_seq,
+            after,
+            limit,
+            since,
+            until,
+            &whole.calls
+        )
+        .fetch_all(&mut *tx)
+        .await?;
+        if let Some(from) = rows.first().map(|row| row.events_from).filter(|from| run.first_seq < *from) {
+            return Err(Error::EventsExpired { from });
         }
-        last = row.seq;
-        let event = asked.event(&row.data.0).map_err(undecodable)?;
-        stretch.events.push(Committed { seq: row.seq, run_id: run.id, at: row.at, event, body: None });
+        let events = rows.iter().filter(|row| !row.is_run).map(|row| &*row.data.0);
+        let asked = AskedQuestions::of(&mut tx, &[tenant], events).await?;
+        tx.commit().await?;
+        let mut stretch = Stretch::default();
+        let mut last = after;
+        for row in rows {
+            let undecodable = |source| Error::Inconsistent {
+                table: if row.is_run { "runs" } else { "events" },
+                column: "data",
+                row: format!("{} {}", run.owner.id, row.seq),
+                source,
+            };
+            if row.is_run {
+                stretch.runs.push(serde_json::from_str(row.data.0.get()).map_err(undecodable)?);
+                continue;
+            }
+            last = row.seq;
+            let event = asked.event(&row.data.0).map_err(undecodable)?;
+            stretch.events.push(Committed { seq: row.seq, run_id: run.id, at: row.at, event, body: None });
+        }
+        // The end of the run is that of its last page.
+        let is_last = i64::try_from(stretch.events.len()).is_ok_and(|count| count < limit);
+        Ok(stretch.events(after, if is_last { i64::MAX } else { last }))
     }
-    // The end of the run is that of its last page.
-    let is_last = i64::try_from(stretch.events.len()).is_ok_and(|count| count < limit);
-    Ok(stretch.events(after, if is_last { i64::MAX } else { last }))
 }
 
 /// The event as it is stored.
@@ -446,13 +428,13 @@ struct Asked<'a> {
 }
 
 /// An event as it is stored.
-pub(crate) fn stored(event: &Event) -> serde_json::Result<Box<RawValue>> {
+pub(crate) fn stored(event: &Event) -> Value {
     match event {
         Event::QuestionAsked(question) => {
             let NewQuestion { id, message_id, .. } = **question;
-            to_raw_value(&Asked { of_type: QUESTION_ASKED, question_id: id, message_id, text: None })
+            json!(Asked { of_type: QUESTION_ASKED, question_id: id, message_id, text: None })
         }
-        event => to_raw_value(event),
+        event => json!(event),
     }
 }
 
@@ -509,6 +491,7 @@ impl AskedQuestions {
 #[cfg(test)]
 mod tests {
     use houston_domain::question::QuestionKind;
+    use serde_json::value::to_raw_value;
 
     use super::*;
 
@@ -529,7 +512,7 @@ mod tests {
     #[test]
     fn an_event_refers_to_its_question() {
         let event = Event::QuestionAsked(Box::new(asked()));
-        let data = stored(&event).unwrap();
+        let data = to_raw_value(&stored(&event)).unwrap();
         assert_eq!(question_of(&data), Some((asked().id, asked().message_id)), "{data}");
         let of_row = NewQuestion { message_id: None, ..asked() };
         let questions = AskedQuestions([(asked().id.0, of_row)].into());

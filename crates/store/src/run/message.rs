@@ -37,7 +37,7 @@ use crate::idempotency::{Created, IdempotencyKey, bytea};
 pub struct NewPost {
     /// Index of the post in its batch.
     n: usize,
-    tenant_id: Uuid,
+    pub(crate) tenant_id: Uuid,
     agentable_id: Uuid,
     /// The message's id.
     #[serde(rename = "message_id", serialize_with = "uuid")]
@@ -117,18 +117,9 @@ impl NewPost {
         }
     }
 
-    /// The bytes of its text. Its metadata has at most 16 KiB.
-    pub(crate) fn bytes(&self) -> usize {
-        self.content.len()
-    }
-
     /// What a request with the same idempotency key shares with it.
     pub(crate) fn request_key(&self) -> Option<(Uuid, Option<String>)> {
         self.key.as_ref().map(|key| (self.tenant_id, Some(key.clone())))
-    }
-
-    pub(crate) fn tenant(&self) -> TenantId {
-        TenantId(self.tenant_id)
     }
 
     /// The message before a run reads it.
@@ -520,8 +511,9 @@ impl Batch for Posts {
         [(item.agentable_id, None)].into_iter().chain(item.request_key())
     }
 
+    /// Those of its text: its metadata has at most 16 KiB.
     fn bytes(item: &NewPost) -> usize {
-        item.bytes()
+        item.content.len()
     }
 
     async fn prepare(&self, connection: &mut PgConnection) -> Result<()> {
@@ -615,15 +607,12 @@ async fn write(
         let place = usize::try_from(row.n).ok();
         let Some((place, item)) = place.and_then(|n| posted.get_mut(n).zip(items.get(n))) else { continue };
         *place = Some(Posted {
-            id: item.id,
             run: RunId(row.run_id),
             answered_by: RunId(row.run_id).answering(row.seq, row.cancel_seq),
-            seq: row.seq,
             run_seq: row.run_seq,
             opened: row.opens,
-            created_at: row.at,
             needs_hint: row.needs_hint,
-            is_started: false,
+            ..item.opened(row.seq, row.at)
         });
     }
     Ok(posted)

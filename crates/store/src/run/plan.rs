@@ -64,7 +64,7 @@ pub struct NewPlan<'a> {
     /// When it has to have ended.
     pub deadline: DateTime<Utc>,
     /// Where its run belongs in a trace, a `traceparent`; `None`: where the run belongs that makes it. A tool call
-    /// leaves it to [`FencedTx::set_traceparent`](crate::record::FencedTx::set_traceparent).
+    /// leaves it to [`FencedTx::traceparent`](crate::record::FencedTx::traceparent).
     pub traceparent: Option<&'a str>,
 }
 
@@ -94,7 +94,7 @@ pub struct DrivenPlan {
     /// How often something other than its run has changed it.
     pub changes: i64,
     /// Its steps that have begun or settled.
-    pub steps: Vec<StoredStep>,
+    pub steps: Json<Vec<StoredStep>>,
 }
 
 /// A plan step that has begun or settled.
@@ -132,30 +132,18 @@ pub struct ExecutorOutcome {
 impl RunStore {
     /// A plan with its steps; `None`: the agentable is none.
     pub async fn driven_plan(&self, agentable: AgentableId) -> Result<Option<DrivenPlan>> {
-        let plan = sqlx::query!(
+        let plan = sqlx::query_as!(
+            DrivenPlan,
             r#"-- store::plan::driven
-            select p.parent_id, p.attached, p.version, p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at,
-                   p.changes, p.created_at,
-                   (select json_agg(json_build_object('path', s.path, 'state', s.state, 'task_id', s.task_id,
-                                                      'outcome', s.outcome, 'question', s.question_id) order by s.path)
-                      from houston.plan_steps s where s.plan_id = p.agentable_id) as "steps: Json<Vec<StoredStep>>"
+            select p.parent_id as parent, p.attached, p.version, p.document, p.input, p.replans, p.calls, p.paused,
+                   p.deadline_at as deadline, p.changes, p.created_at,
+                   (select coalesce(json_agg(json_build_object('path', s.path, 'state', s.state, 'task_id', s.task_id,
+                                                               'outcome', s.outcome, 'question', s.question_id)
+                                             order by s.path), '[]')
+                      from houston.plan_steps s where s.plan_id = p.agentable_id) as "steps!: Json<Vec<StoredStep>>"
               from houston.plans p where p.agentable_id = $1"#,
             agentable.0
-        )
-        .map(|row| DrivenPlan {
-            parent: AgentableId(row.parent_id),
-            attached: row.attached,
-            version: row.version,
-            document: row.document,
-            input: row.input,
-            replans: row.replans,
-            calls: row.calls,
-            paused: row.paused,
-            created_at: row.created_at,
-            deadline: row.deadline_at,
-            changes: row.changes,
-            steps: row.steps.map_or_else(Vec::new, |steps| steps.0),
-        });
+        );
         Ok(plan.fetch_optional(&self.pool).await?)
     }
 

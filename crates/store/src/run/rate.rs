@@ -59,14 +59,6 @@ impl Batch for TokenCounts {
     /// One, so that what is counted for a run is counted in order.
     const CONNECTIONS: usize = 1;
 
-    fn keys(_: &Tokens) -> impl Iterator<Item = ()> {
-        std::iter::empty()
-    }
-
-    fn bytes(_: &Tokens) -> usize {
-        64
-    }
-
     async fn write(&self, connection: &mut PgConnection, items: &mut [Tokens]) -> Result<Vec<Option<()>>> {
         count(connection, self.0, items).await?;
         Ok(vec![Some(()); items.len()])
@@ -256,10 +248,6 @@ impl Batch for Asks {
     type Key = ();
     /// One: nothing is flushed, so another would only wait for the rows of the first.
     const CONNECTIONS: usize = 1;
-
-    fn keys(_: &(TenantId, Ask)) -> impl Iterator<Item = ()> {
-        std::iter::empty()
-    }
 
     fn bytes((_, ask): &(TenantId, Ask)) -> usize {
         ask.idempotency_key.as_ref().map_or(0, String::len)

@@ -6,7 +6,8 @@ pub use houston_domain::message::Delivery;
 use houston_domain::reach::{AgentPost, MadeCounts, PostCounts};
 use houston_domain::run::RunStatus;
 use houston_domain::settable::StatusChange;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use uuid::Uuid;
 
 use crate::cancel::{self, ARCHIVED};
 use crate::error::{Error, Result};
@@ -31,10 +32,11 @@ impl Reach {
     }
 }
 
-/// A conversation, as lists show it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A conversation, as lists and prompts show it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Conversation {
     /// The agentable's id.
+    #[serde(deserialize_with = "id")]
     pub id: AgentableId,
     /// Its kind.
     pub kind: String,
@@ -42,13 +44,21 @@ pub struct Conversation {
     pub title: String,
     /// Its stored status.
     pub status: Option<String>,
-    /// The status of its open or latest run.
-    pub run: Option<RunStatus>,
+    run: Option<String>,
     /// Whether strangers may have put words into the title.
     pub untrusted: bool,
 }
 
+fn id<'de, D: Deserializer<'de>>(uuid: D) -> std::result::Result<AgentableId, D::Error> {
+    Uuid::deserialize(uuid).map(AgentableId)
+}
+
 impl Conversation {
+    /// The status of its open or latest run.
+    pub fn run(&self) -> Option<RunStatus> {
+        self.run.as_deref().and_then(RunStatus::from_name)
+    }
+
     /// Whether it is archived: agents do not wake it.
     pub fn is_archived(&self) -> bool {
         self.status.as_deref() == Some(ARCHIVED)
@@ -59,7 +69,7 @@ impl Conversation {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct PromptConversations {
     /// The newest that are not archived.
-    pub newest: Vec<PromptConversation>,
+    pub newest: Vec<Conversation>,
     /// How many there are that are not archived; counted up to [`COUNTED`] of each kind.
     pub open: i64,
     /// How many are archived, among those counted.
@@ -68,23 +78,6 @@ pub struct PromptConversations {
 
 /// Of each kind, the conversations that a prompt counts: the newest.
 pub const COUNTED: i64 = 100;
-
-/// A conversation in a prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct PromptConversation {
-    /// The agentable's id.
-    pub id: uuid::Uuid,
-    /// Its kind.
-    pub kind: String,
-    /// Its title; may be empty.
-    pub title: String,
-    /// Its stored status.
-    pub status: Option<String>,
-    /// The status of its open or latest run.
-    pub run: Option<String>,
-    /// Whether strangers may have put words into the title.
-    pub untrusted: bool,
-}
 
 /// A page of conversations, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +123,8 @@ pub struct NewAgentMessage<'a> {
 /// Reads conversations `a`, between the name of the query and what they are, and the rest of it.
 macro_rules! query_conversations {
     ($before:literal, $from:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
-        sqlx::query!(
+        sqlx::query_as!(
+            Conversation,
             $before + r#"
             select a.id, a.kind, a.title, a.status, a.untrusted, r.status as "run?"
               from "# + $from + "
@@ -139,14 +133,6 @@ macro_rules! query_conversations {
              " + $after
             $(, $parameter)*
         )
-        .map(|row| Conversation {
-            id: AgentableId(row.id),
-            kind: row.kind,
-            title: row.title,
-            status: row.status,
-            run: row.run.as_deref().and_then(RunStatus::from_name),
-            untrusted: row.untrusted,
-        })
     };
 }
 

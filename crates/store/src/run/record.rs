@@ -9,11 +9,10 @@ use std::sync::Arc;
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, CheckInId, MessageId, ResultId, RunId, RunToken, TenantId, UserId};
-use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits, KnowledgeOwner};
+use houston_domain::knowledge::{KnowledgeKind, KnowledgeOwner};
 use houston_domain::plan::States;
 use houston_domain::profile::{Profile, ProfileChange, ProfileChangeError, ProfileList};
 use houston_domain::reach::ReachLimits;
-use houston_domain::session::SessionArchive;
 use houston_domain::shared_state::StateChange;
 use houston_domain::step::Step;
 use houston_domain::task::TaskLimits;
@@ -24,7 +23,7 @@ use uuid::Uuid;
 use crate::check_in;
 use crate::claim::Fence;
 use crate::error::{Error, Result};
-use crate::handle::{RunStore, Shared};
+use crate::handle::{RunStore, Settings, Shared};
 use crate::knowledge::Knowledge;
 use crate::knowledge_item::{KnowledgeChange, KnowledgeItem};
 use crate::plan::{
@@ -47,8 +46,8 @@ pub struct FencedTx {
     work: u64,
     /// The tenant of the agentable whose files are to be written or deleted in the folder, if some are.
     changed_files_of: Option<TenantId>,
-    /// See [`Self::set_traceparent`].
-    pub(crate) traceparent: Option<String>,
+    /// Where the tasks and plans that the next tool calls start belong in a trace; `None`: where the run of the calls does.
+    pub traceparent: Option<String>,
     /// How tool calls changed the state that the agentable shares with front ends, until the step is committed with the events.
     states: Vec<StateChange>,
 }
@@ -156,14 +155,10 @@ impl FencedTx {
         &mut self.tx
     }
 
-    /// Where the tasks and plans that the next tool calls start belong in a trace; `None`: where the run of the calls does.
-    pub fn set_traceparent(&mut self, traceparent: Option<&str>) {
-        self.traceparent = traceparent.map(str::to_owned);
-    }
-
     /// The tables of one tool call of `owner`'s run, whose new rows have `ids`.
     pub fn rows(&mut self, owner: Owner, ids: RecordIds, limits: RecordLimits) -> RecordTx<'_> {
-        RecordTx { tx: self, owner, ids, limits }
+        let settings = Arc::clone(&self.shared.settings);
+        RecordTx { tx: self, owner, ids, limits, settings }
     }
 
     /// Commits the step together with the rows written in this transaction.
@@ -203,8 +198,12 @@ impl FencedTx {
 pub struct RecordTx<'t> {
     pub(crate) tx: &'t mut FencedTx,
     pub(crate) owner: Owner,
-    pub(crate) ids: RecordIds,
-    pub(crate) limits: RecordLimits,
+    /// The ids of what the call creates.
+    pub ids: RecordIds,
+    /// Limits from the settings.
+    pub limits: RecordLimits,
+    /// The settings of the store.
+    pub settings: Arc<Settings>,
 }
 
 /// The ids of what a tool call may create. They are the same when its transaction is repeated.
@@ -242,26 +241,6 @@ pub struct RecordLimits {
 }
 
 impl RecordTx<'_> {
-    /// The ids of what the call creates.
-    pub fn ids(&self) -> RecordIds {
-        self.ids
-    }
-
-    /// Limits from the settings.
-    pub fn limits(&self) -> RecordLimits {
-        self.limits
-    }
-
-    /// How many knowledge items there may be, and how much of each a list contains.
-    pub fn knowledge_limits(&self) -> KnowledgeLimits {
-        self.tx.shared.knowledge_limits
-    }
-
-    /// How much a search in closed sessions returns.
-    pub fn session_settings(&self) -> SessionArchive {
-        self.tx.shared.archiving.settings
-    }
-
     /// Work that the calls of this step have done so far, in a unit that only the tools that count it give a meaning.
     pub fn work_done(&self) -> u64 {
         self.tx.work
@@ -341,7 +320,7 @@ impl RecordTx<'_> {
         list: ProfileList,
         change: &ProfileChange,
     ) -> std::result::Result<(), ProfileChangeError> {
-        profile.change(list, change, self.knowledge_limits().max_profile_entries, self.owner.untrusted)
+        profile.change(list, change, self.settings.knowledge_limits.max_profile_entries, self.owner.untrusted)
     }
 
     /// The user's profile, locked until the step is committed.
@@ -391,7 +370,7 @@ impl RecordTx<'_> {
     /// A plan of the agentable; `None`: it has none with this id.
     pub async fn plan(&mut self, id: AgentableId) -> Result<Option<StoredPlan>> {
         let found = find(self.tx.connection(), self.owner.tenant, id).await?;
-        Ok(found.filter(|plan| plan.parent.1 == self.owner.agentable))
+        Ok(found.filter(|plan| plan.parent == self.owner.agentable))
     }
 
     /// The steps of a plan that have begun or settled.

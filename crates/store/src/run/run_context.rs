@@ -189,61 +189,6 @@ impl RunContext {
         pauses.extend(self.answered_at.map(|answered| pause(answered, now)));
         pauses
     }
-
-    /// Adds one row of the context query that is not a history entry. Rows are sorted by `what`: the mark and the
-    /// compression come before the history, whose entries they concern.
-    fn take(
-        &mut self,
-        limits: &PromptLimits,
-        archive: &SessionArchive,
-        (what, place): (&str, i64),
-        id: uuid::Uuid,
-        text: String,
-    ) -> serde_json::Result<()> {
-        match what {
-            "#" => self.mark = FrameMark::new(&text),
-            "compression" => self.summary = Some(text),
-            "check_in" => {
-                let wanted_at = DateTime::from_timestamp(place, 0).unwrap_or_default();
-                self.check_ins.push((wanted_at, text));
-            }
-            "snippet_tool" => self.snippet_tools.push(serde_json::from_str(&text)?),
-            "client" => self.client = Some(serde_json::from_str(&text)?),
-            "conversations" => self.conversations = serde_json::from_str(&text)?,
-            "setting" => self.setting = serde_json::from_str(&text)?,
-            "sources" => {
-                let more: Vec<SourceSummary> = serde_json::from_str(&text)?;
-                let (_, sources) = self.sources.get_or_insert_with(|| (TenantId(id), Vec::new()));
-                // The tenant's first, in whatever order the rows come: the prompt cache needs one.
-                let at = if place == 0 { 0 } else { sources.len() };
-                sources.splice(at..at, more);
-            }
-            "skill" => {
-                let source = if place == 0 { SkillSource::Tenant } else { SkillSource::User };
-                self.skills.push(SkillSummary { source, ..serde_json::from_str(&text)? });
-            }
-            "guards" => self.guards.push(StoredGuards::at(place, text)),
-            "note" => self.notes.push((NoteId(id), text)),
-            "learning" => self.learnings.push((LearningId(id), cut(text, limits.learning_chars))),
-            "session" => self.know(archive, id, &text),
-            "result" => self.has_results = true,
-            what if Serving::is_of(what) => self.serving.take(what, id, &text),
-            other => self.user.take(limits, other, id, text),
-        }
-        Ok(())
-    }
-
-    /// Adds a closed session: its day in the first ten characters, then its summary.
-    fn know(&mut self, archive: &SessionArchive, id: uuid::Uuid, text: &str) {
-        self.has_sessions = true;
-        if self.sessions.len() < usize::try_from(archive.prompt_summaries).unwrap_or(0) {
-            let (day, summary) = text.split_at_checked(10).unwrap_or((text, ""));
-            let (mark, summary) = summary.split_at_checked(1).unwrap_or_default();
-            let summary = cut(summary.to_owned(), archive.prompt_summary_chars);
-            let (id, day) = (SessionId(id), day.to_owned());
-            self.sessions.push(PromptSession { id, day, summary, untrusted: mark == UNTRUSTED });
-        }
-    }
 }
 
 /// What follows the day of a session in which something untrusted was read, and the names of the lists of a profile with an
@@ -267,7 +212,7 @@ impl RunStore {
         if let Some(context) = self.batchers.contexts.submit(request).await {
             return context;
         }
-        let contexts = Contexts { archive: self.archiving.settings, reach: Arc::clone(&self.reach) };
+        let contexts = &self.batchers.contexts.batch;
         let mut connection = self.pool.acquire().await?;
         let context = contexts.write(&mut connection, &mut [request]).await?.pop().flatten();
         context.unwrap_or_else(|| Ok(RunContext::default()))
@@ -294,14 +239,6 @@ impl Batch for Contexts {
     type Item = ContextRequest;
     type Done = Result<RunContext>;
     type Key = ();
-
-    fn keys(_: &ContextRequest) -> impl Iterator<Item = ()> {
-        std::iter::empty()
-    }
-
-    fn bytes(_: &ContextRequest) -> usize {
-        0
-    }
 
     /// Reads the contexts of runs whose limits are those of the first; `None` for the others.
     async fn write(
@@ -599,8 +536,8 @@ impl<'a> Reading<'a> {
     /// # Errors
     /// [`Error::Inconsistent`] when it cannot be decoded.
     pub(crate) fn take(&mut self, row: ContextRow) -> Result<()> {
-        let (what, id) = (row.what.as_str(), row.id);
-        if what == "compression" {
+        let id = row.id;
+        if row.what == "compression" {
             self.through = row.place;
         }
         match row.content {
@@ -612,9 +549,58 @@ impl<'a> Reading<'a> {
                     .map_err(|source| undecodable("history", "content", self.agentable.0, source))
             }
             None => self
-                .context
-                .take(self.limits, self.archive, (what, row.place), id, row.text)
+                .take_fact(&row.what, row.place, id, row.text)
                 .map_err(|source| undecodable("runs", "mode", self.run.0, source)),
+        }
+    }
+
+    /// Adds one row of the context query that is not a history entry. Rows are sorted by `what`: the mark and the
+    /// compression come before the history, whose entries they concern.
+    fn take_fact(&mut self, what: &str, place: i64, id: Uuid, text: String) -> serde_json::Result<()> {
+        let (context, limits) = (&mut self.context, self.limits);
+        match what {
+            "#" => context.mark = FrameMark::new(&text),
+            "compression" => context.summary = Some(text),
+            "check_in" => {
+                let wanted_at = DateTime::from_timestamp(place, 0).unwrap_or_default();
+                context.check_ins.push((wanted_at, text));
+            }
+            "snippet_tool" => context.snippet_tools.push(serde_json::from_str(&text)?),
+            "client" => context.client = Some(serde_json::from_str(&text)?),
+            "conversations" => context.conversations = serde_json::from_str(&text)?,
+            "setting" => context.setting = serde_json::from_str(&text)?,
+            "sources" => {
+                let more: Vec<SourceSummary> = serde_json::from_str(&text)?;
+                let (_, sources) = context.sources.get_or_insert_with(|| (TenantId(id), Vec::new()));
+                // The tenant's first, in whatever order the rows come: the prompt cache needs one.
+                let at = if place == 0 { 0 } else { sources.len() };
+                sources.splice(at..at, more);
+            }
+            "skill" => {
+                let source = if place == 0 { SkillSource::Tenant } else { SkillSource::User };
+                context.skills.push(SkillSummary { source, ..serde_json::from_str(&text)? });
+            }
+            "guards" => context.guards.push(StoredGuards::at(place, text)),
+            "note" => context.notes.push((NoteId(id), text)),
+            "learning" => context.learnings.push((LearningId(id), cut(text, limits.learning_chars))),
+            "session" => self.know(id, &text),
+            "result" => context.has_results = true,
+            what if Serving::is_of(what) => context.serving.take(what, id, &text),
+            other => context.user.take(limits, other, id, text),
+        }
+        Ok(())
+    }
+
+    /// Adds a closed session: its day in the first ten characters, then its summary.
+    fn know(&mut self, id: Uuid, text: &str) {
+        let (context, archive) = (&mut self.context, self.archive);
+        context.has_sessions = true;
+        if context.sessions.len() < usize::try_from(archive.prompt_summaries).unwrap_or(0) {
+            let (day, summary) = text.split_at_checked(10).unwrap_or((text, ""));
+            let (mark, summary) = summary.split_at_checked(1).unwrap_or_default();
+            let summary = cut(summary.to_owned(), archive.prompt_summary_chars);
+            let (id, day) = (SessionId(id), day.to_owned());
+            context.sessions.push(PromptSession { id, day, summary, untrusted: mark == UNTRUSTED });
         }
     }
 

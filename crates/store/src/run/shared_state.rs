@@ -93,7 +93,21 @@ impl TenantStore<'_> {
         };
         if !change.delta.is_empty() || given_with.is_some() {
             let seq = event.as_ref().map(|event| event.seq);
-            self.put_state(&mut tx, agentable, seq, &change.state, given_with).await?;
+            // Without an event, the newest row is replaced, or that of position 0 is made.
+            sqlx::query!(
+                "-- store::shared_state::put
+                insert into houston.shared_states (agentable_id, seq, tenant_id, state, given_with)
+                select $2, coalesce($3, (select max(s.seq) from houston.shared_states s
+                                          where s.tenant_id = $1 and s.agentable_id = $2), 0), $1, $4, $5
+                on conflict (agentable_id, seq) do update set state = excluded.state, given_with = excluded.given_with",
+                self.tenant.0,
+                agentable.0,
+                seq,
+                &change.state,
+                given_with
+            )
+            .execute(&mut *tx)
+            .await?;
             tx.commit().await?;
         }
         Ok(Ok(ChangedState { state: change.state, event }))
@@ -122,32 +136,6 @@ impl TenantStore<'_> {
         .fetch_one(connection)
         .await?;
         Ok(Committed { seq: row.seq, run_id: run, at: row.created_at, event, body: None })
-    }
-
-    /// `seq`: the position of the event; without one, the newest row is replaced, or that of position 0 is made.
-    async fn put_state(
-        self,
-        connection: &mut PgConnection,
-        agentable: AgentableId,
-        seq: Option<i64>,
-        state: &Value,
-        given_with: Option<&str>,
-    ) -> Result<()> {
-        sqlx::query!(
-            "-- store::shared_state::put
-            insert into houston.shared_states (agentable_id, seq, tenant_id, state, given_with)
-            select $2, coalesce($3, (select max(s.seq) from houston.shared_states s
-                                      where s.tenant_id = $1 and s.agentable_id = $2), 0), $1, $4, $5
-            on conflict (agentable_id, seq) do update set state = excluded.state, given_with = excluded.given_with",
-            self.tenant.0,
-            agentable.0,
-            seq,
-            state,
-            given_with
-        )
-        .execute(connection)
-        .await?;
-        Ok(())
     }
 }
 

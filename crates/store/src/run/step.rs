@@ -9,12 +9,10 @@ use houston_domain::event::derived::of_message;
 use houston_domain::event::{Committed, Event, MessageBody};
 use houston_domain::frame::MessageBlock;
 use houston_domain::history::{Block, Entry, Role};
-use houston_domain::id::MessageId;
 use houston_domain::message::Source;
 use houston_domain::model::Usage;
 use houston_domain::step::decision::Changes;
 use houston_domain::step::{Intent, ModelCall, NewMessage, RunTransition, Step};
-use houston_domain::tool_call::{PausedCall, ToolResponse};
 use rust_decimal::Decimal;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -142,12 +140,12 @@ pub(crate) struct StepRows {
     version: Option<String>,
     write_id: Uuid,
     run_id: Uuid,
-    entries: Vec<EntryRow>,
-    events: Vec<EventRow>,
-    messages: Vec<MessageRow>,
-    intents: Vec<IntentRow>,
-    responses: Vec<ResponseRow>,
-    cells: Vec<CellRow>,
+    entries: Rows,
+    events: Rows,
+    messages: Rows,
+    intents: Rows,
+    responses: Rows,
+    cells: Rows,
     is_progress: bool,
     forgives_deaths: bool,
     releases: bool,
@@ -176,62 +174,11 @@ pub(crate) struct StepRows {
     plan: Option<PlanRows>,
 }
 
+/// Rows as JSON.
+type Rows = Vec<Box<RawValue>>;
+
 /// Input, output, cache read, cache write, reasoning.
 type Tokens = [u64; 5];
-
-#[derive(Debug, Serialize)]
-struct EntryRow {
-    role: &'static str,
-    /// The blocks, unless they are the text of one message.
-    content: Option<Box<RawValue>>,
-    /// The index of the message's event, from 1, if the step adds the message.
-    event: Option<usize>,
-    /// The message's position, if it is an earlier one.
-    message_seq: Option<i64>,
-}
-
-#[derive(Debug, Serialize)]
-struct EventRow {
-    message_id: Option<Uuid>,
-    /// `None`: the event follows from a message of the step.
-    data: Option<Box<RawValue>>,
-}
-
-#[derive(Debug, Serialize)]
-struct IntentRow {
-    call_id: String,
-    name: String,
-    effect: &'static str,
-    message_id: Uuid,
-    /// The response, if the step has that as well.
-    response: Option<Box<RawValue>>,
-}
-
-#[derive(Debug, Serialize)]
-struct ResponseRow {
-    call_id: String,
-    /// `None`: the call is paused, or goes on.
-    response: Option<Box<RawValue>>,
-    /// The pause as JSON.
-    paused: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct CellRow {
-    id: Uuid,
-    metadata: Box<RawValue>,
-}
-
-#[derive(Debug, Serialize)]
-struct MessageRow {
-    /// The index of its event, from 1.
-    event: usize,
-    id: Uuid,
-    source: &'static str,
-    message_type: &'static str,
-    content: String,
-    metadata: Box<RawValue>,
-}
 
 fn tokens(usage: &Usage) -> Tokens {
     [
@@ -261,19 +208,20 @@ impl StepRows {
     /// The rows of a step with its changes.
     fn of(fence: &Fence, step: &Step, changes: &Changes<'_>) -> serde_json::Result<Self> {
         let events = step.events.iter().chain(changes.last.as_deref()).enumerate();
-        let events = events.map(|(nth, event)| EventRow::of(nth, event, step));
-        let entries = step.entries.iter().map(|entry| EntryRow::of(entry, step));
         let end = changes.ends().then(|| last_usage(changes)).flatten();
-        let messages = step.messages.iter().map(|message| MessageRow::of(message, step));
-        let intents = step.intents.iter().map(|intent| IntentRow::of(intent, step));
         // A statement does not see the rows that it inserts, so what changes them is inserted with them.
         let responses =
             step.responses.iter().filter(|(call, _)| step.intents.iter().all(|of| of.call != *call));
+        let responses = responses.map(|(call, response)| json!({"call_id": call, "response": response}));
         let is_open = |call: &String| step.responses.iter().all(|(of, _)| of != call);
-        let pauses = step.pauses.iter().filter(|(call, _)| is_open(call));
+        let pauses = step.pauses.iter().filter(|(call, _)| is_open(call)).map(|(call, paused)| {
+            // As text. None: the call goes on.
+            let paused = paused.as_ref().map(|paused| json!(paused).to_string());
+            json!({"call_id": call, "paused": paused})
+        });
         let cells = step.cells.iter().filter(|(id, _)| step.messages.iter().all(|of| of.id != *id));
         let (error_code, error_message) = changes.error();
-        let mut rows = Self {
+        let mut this = Self {
             n: 0,
             agentable_id: fence.agentable.0,
             epoch: fence.epoch,
@@ -282,15 +230,12 @@ impl StepRows {
             version: None,
             write_id: step.write.0,
             run_id: step.run.0,
-            entries: entries.collect::<serde_json::Result<_>>()?,
-            events: events.collect::<serde_json::Result<_>>()?,
-            messages: messages.collect::<serde_json::Result<_>>()?,
-            intents: intents.collect::<serde_json::Result<_>>()?,
-            responses: responses
-                .map(ResponseRow::of)
-                .chain(pauses.map(ResponseRow::of_pause))
-                .collect::<serde_json::Result<_>>()?,
-            cells: cells.map(CellRow::of).collect::<serde_json::Result<_>>()?,
+            entries: rows(step.entries.iter().map(|entry| entry_row(entry, step)))?,
+            events: rows(events.map(|(nth, event)| event_row(nth, event, step)))?,
+            messages: rows(step.messages.iter().map(|message| message_row(message, step)))?,
+            intents: rows(step.intents.iter().map(|intent| intent_row(intent, step)))?,
+            responses: rows(responses.chain(pauses))?,
+            cells: rows(cells.map(|(id, metadata)| json!({"id": id.0, "metadata": metadata})))?,
             is_progress: changes.is_progress,
             forgives_deaths: changes.forgives_deaths,
             releases: changes.releases(),
@@ -314,9 +259,9 @@ impl StepRows {
             plan: step.plan.as_deref().map(PlanRows::of).transpose()?,
         };
         if !step.frames.is_empty() {
-            rows.add_entry(&step.frames, None)?;
+            this.add_entry(&step.frames, None)?;
         }
-        Ok(rows)
+        Ok(this)
     }
 
     /// Adds a user entry after those of the step. `last`: the position of the message that is its last block, if the
@@ -325,28 +270,17 @@ impl StepRows {
         let texts: Vec<_> = blocks.iter().map(NewText::of).collect();
         let is_message = matches!(blocks, [only] if !only.frame);
         let message_seq = last.filter(|_| is_message);
-        let content = if message_seq.is_none() { Some(to_raw_value(&texts)?) } else { None };
-        self.entries.push(EntryRow { role: Role::User.as_str(), content, event: None, message_seq });
+        let content = message_seq.is_none().then_some(texts);
+        let row = json!({"role": Role::User.as_str(), "content": content, "message_seq": message_seq});
+        self.entries.push(to_raw_value(&row)?);
         Ok(())
     }
 
-    /// The bytes of its texts.
+    /// The bytes of its rows.
     fn bytes(&self) -> usize {
-        let json = |json: &Option<Box<RawValue>>| json.as_ref().map_or(0, |json| json.get().len());
-        let entries: usize = self.entries.iter().map(|entry| json(&entry.content)).sum();
-        let events: usize = self.events.iter().map(|event| json(&event.data)).sum();
-        let messages = self.messages.iter().map(|of| of.content.len() + of.metadata.get().len());
-        let intents: usize = self.intents.iter().map(|intent| json(&intent.response)).sum();
-        let responses = self.responses.iter();
-        let responses = responses.map(|row| json(&row.response) + row.paused.as_ref().map_or(0, String::len));
-        let cells = self.cells.iter().map(|cell| cell.metadata.get().len());
+        let rows = [&self.entries, &self.events, &self.messages, &self.intents, &self.responses, &self.cells];
         let plan = self.plan.as_ref().map_or(0, PlanRows::bytes);
-        entries + events + intents + plan + messages.chain(responses).chain(cells).sum::<usize>()
-    }
-
-    /// Whether a plan ends with it, and its agentable is told.
-    fn reports_plan(&self) -> bool {
-        self.plan.as_ref().is_some_and(PlanRows::reports)
+        plan + rows.into_iter().flatten().map(|row| row.get().len()).sum::<usize>()
     }
 
     fn has_tools(&self) -> bool {
@@ -354,75 +288,42 @@ impl StepRows {
     }
 }
 
-impl EntryRow {
-    fn of(entry: &Entry, step: &Step) -> serde_json::Result<Self> {
-        let message = step.messages.iter().find(|message| is_text_of(entry, message));
-        Ok(Self {
-            role: entry.role.as_str(),
-            content: if message.is_none() { Some(to_raw_value(&entry.content)?) } else { None },
-            event: message.map(|message| message.event + 1),
-            message_seq: None,
-        })
-    }
+fn rows(rows: impl Iterator<Item = Value>) -> serde_json::Result<Rows> {
+    rows.map(|row| to_raw_value(&row)).collect()
 }
 
-impl EventRow {
-    /// The event of the step with index `nth`.
-    fn of(nth: usize, event: &Event, step: &Step) -> serde_json::Result<Self> {
-        let message = step.messages.iter().find(|message| message.event == nth);
-        let follows = message.and_then(|of| of_message(of.source, of.message_type, of.id));
-        let data = if follows.as_ref() == Some(event) { None } else { Some(stored(event)?) };
-        Ok(Self { message_id: event.message_id().map(|id| id.0), data })
-    }
+/// An entry as its row: its blocks, or if they are the text of a message of the step, the index of the message's event, from 1.
+fn entry_row(entry: &Entry, step: &Step) -> Value {
+    let event = step.messages.iter().find(|message| is_text_of(entry, message)).map(|of| of.event + 1);
+    let content = event.is_none().then_some(&entry.content);
+    json!({"role": entry.role.as_str(), "content": content, "event": event})
 }
 
-impl MessageRow {
-    fn of(message: &NewMessage, step: &Step) -> serde_json::Result<Self> {
-        let mut metadata = message.metadata.clone();
-        for (_, changed) in step.cells.iter().filter(|(id, _)| *id == message.id) {
-            if let (Value::Object(metadata), Value::Object(changed)) = (&mut metadata, changed) {
-                metadata.extend(changed.clone());
-            }
+/// The event of the step with index `nth` as its row, without data if it follows from a message of the step.
+fn event_row(nth: usize, event: &Event, step: &Step) -> Value {
+    let message = step.messages.iter().find(|message| message.event == nth);
+    let follows = message.and_then(|of| of_message(of.source, of.message_type, of.id));
+    let data = (follows.as_ref() != Some(event)).then(|| stored(event));
+    json!({"message_id": event.message_id().map(|id| id.0), "data": data})
+}
+
+/// A message as its row, with the index of its event, from 1.
+fn message_row(message: &NewMessage, step: &Step) -> Value {
+    let mut metadata = message.metadata.clone();
+    for (_, changed) in step.cells.iter().filter(|(id, _)| *id == message.id) {
+        if let (Value::Object(metadata), Value::Object(changed)) = (&mut metadata, changed) {
+            metadata.extend(changed.clone());
         }
-        Ok(Self {
-            event: message.event + 1,
-            id: message.id.0,
-            source: message.source.as_str(),
-            message_type: message.message_type.as_str(),
-            content: message.content.clone(),
-            metadata: to_raw_value(&metadata)?,
-        })
     }
+    let (source, message_type) = (message.source.as_str(), message.message_type.as_str());
+    json!({"event": message.event + 1, "id": message.id.0, "source": source, "message_type": message_type,
+           "content": message.content, "metadata": metadata})
 }
 
-impl IntentRow {
-    fn of(intent: &Intent, step: &Step) -> serde_json::Result<Self> {
-        let response = step.responses.iter().find(|(call, _)| *call == intent.call);
-        Ok(Self {
-            call_id: intent.call.clone(),
-            name: intent.name.clone(),
-            effect: intent.effect.as_str(),
-            message_id: intent.cell.0,
-            response: response.map(|(_, response)| to_raw_value(response)).transpose()?,
-        })
-    }
-}
-
-impl ResponseRow {
-    fn of((call, response): &(String, ToolResponse)) -> serde_json::Result<Self> {
-        Ok(Self { call_id: call.clone(), response: Some(to_raw_value(response)?), paused: None })
-    }
-
-    fn of_pause((call, paused): &(String, Option<PausedCall>)) -> serde_json::Result<Self> {
-        let paused = paused.as_ref().map(serde_json::to_string).transpose()?;
-        Ok(Self { call_id: call.clone(), response: None, paused })
-    }
-}
-
-impl CellRow {
-    fn of((id, metadata): &(MessageId, Value)) -> serde_json::Result<Self> {
-        Ok(Self { id: id.0, metadata: to_raw_value(metadata)? })
-    }
+/// An intent as its row, with the response if the step has that as well.
+fn intent_row(Intent { call, name, effect, cell }: &Intent, step: &Step) -> Value {
+    let response = step.responses.iter().find(|(of, _)| of == call).map(|(_, response)| response);
+    json!({"call_id": call, "name": name, "effect": effect.as_str(), "message_id": cell.0, "response": response})
 }
 
 /// A model call as its row.

@@ -2,7 +2,6 @@
 //! written, a task has ended). An agent reads them like a user's message.
 
 use houston_domain::event::Event;
-use houston_domain::frame::MessageBlock;
 use houston_domain::id::{AgentableId, MessageId, RunId};
 pub(crate) use houston_domain::message::Delivery;
 use houston_domain::message::delivery;
@@ -252,9 +251,8 @@ impl LockedRow {
 
     /// Adds frames to the history of an agentable without an open run, for its next run.
     pub(crate) async fn add_frames(&self, connection: &mut PgConnection, frames: &[String]) -> Result<()> {
-        let frames: Vec<MessageBlock> =
-            frames.iter().map(|text| MessageBlock { text: text.clone(), frame: true }).collect();
-        let content: Vec<NewText<'_>> = frames.iter().map(NewText::of).collect();
+        let frame = |text| NewText { r#type: "text", text, frame: true };
+        let content: Vec<NewText<'_>> = frames.iter().map(String::as_str).map(frame).collect();
         sqlx::query!(
             "-- store::system_message::add_frames
             with lock as (update houston.run_locks set last_position = $2 where agentable_id = $1)

@@ -24,8 +24,10 @@ pub struct PendingSummary {
     pub agentable: AgentableId,
     /// The kind of that agentable.
     pub kind: String,
-    /// The positions of its first and last entry.
-    pub positions: (i64, i64),
+    /// The position of its first entry.
+    pub first_position: i64,
+    /// The position of its last entry.
+    pub last_position: i64,
     /// The extract: the beginning of what the user wrote.
     pub extract: String,
     /// How many attempts were started, this one included.
@@ -52,7 +54,8 @@ pub struct NewSummary<'a> {
 impl RunStore {
     /// Takes at most `limit` sessions whose summary is to be written, for the duration `lease`. Tenants take turns.
     pub async fn take_pending_summaries(&self, lease: Duration, limit: i64) -> Result<Vec<PendingSummary>> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            PendingSummary,
             r#"-- store::session_summary::take
             with recursive t as (
                 -- The tenants, each found by one step in the index. Ordered and compared as the index is, here and below, so
@@ -77,20 +80,12 @@ impl RunStore {
             update houston.sessions s
                set summary_due_at = statement_timestamp() + make_interval(secs => $1), summary_attempts = s.summary_attempts + 1
              where s.id = any (array(select id from turns order by turn, summary_due_at limit $2))
-            returning s.id, s.tenant_id, s.agentable_id, s.first_position, s.last_position, s.summary, s.summary_attempts,
+            returning s.id as session, s.tenant_id as tenant, s.agentable_id as agentable, s.first_position, s.last_position,
+                      s.summary as extract, s.summary_attempts as attempts,
                       (select a.kind from houston.agentables a where a.id = s.agentable_id) as "kind!""#,
             lease.as_secs_f64(),
             limit
-        )
-        .map(|row| PendingSummary {
-            session: SessionId(row.id),
-            tenant: TenantId(row.tenant_id),
-            agentable: AgentableId(row.agentable_id),
-            kind: row.kind,
-            positions: (row.first_position, row.last_position),
-            extract: row.summary,
-            attempts: row.summary_attempts,
-        });
+        );
         Ok(rows.fetch_all(&self.pool).await?)
     }
 

@@ -2,13 +2,13 @@
 
 use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, RunId, TenantId, WriteId};
-use sqlx::PgConnection;
 use sqlx::types::Json;
 use std::time::Duration;
 
 use crate::cost::count_call;
 use crate::error::Result;
 use crate::handle::RunStore;
+use crate::system_message::lock;
 use houston_domain::step::ModelCall;
 
 /// A request for a title, taken by a worker.
@@ -118,7 +118,9 @@ impl RunStore {
         calls: &[(WriteId, ModelCall)],
     ) -> Result<Option<Committed>> {
         let mut tx = self.pool.begin().await?;
-        let Some(run) = lock(&mut tx, agentable).await? else { return Ok(None) };
+        let Some(run) = lock(&mut tx, agentable).await?.and_then(|row| row.run_id).map(RunId) else {
+            return Ok(None);
+        };
         let event = |between_runs| Event::TitleSet { title: title.to_owned(), between_runs };
         let row = sqlx::query!(
             r#"-- store::title::set
@@ -157,16 +159,4 @@ impl RunStore {
         })
         .transpose()
     }
-}
-
-/// Takes the lock's row of the agentable and returns its latest run; `None` if there was none yet.
-async fn lock(connection: &mut PgConnection, agentable: AgentableId) -> Result<Option<RunId>> {
-    let run = sqlx::query_scalar!(
-        "-- store::title::lock
-        select run_id from houston.run_locks where agentable_id = $1 for no key update",
-        agentable.0
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(run.flatten().map(RunId))
 }

@@ -215,7 +215,7 @@ impl CreationRow {
     /// The bytes of its texts.
     fn bytes(&self) -> usize {
         let agentable = |of: &AgentableRow| {
-            of.title.len() + of.description.len() + of.message.as_ref().map_or(0, NewPost::bytes)
+            of.title.len() + of.description.len() + of.message.as_ref().map_or(0, |post| post.content.len())
         };
         let response = self.response.as_ref().map_or(0, |response| response.get().len());
         self.agentables.iter().map(agentable).sum::<usize>() + response

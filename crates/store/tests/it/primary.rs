@@ -49,7 +49,7 @@ fn open(url: String) -> Store {
 
 async fn answers(store: &Store) {
     let begun = Instant::now();
-    while let Err(error) = store.ping().await {
+    while let Err(error) = store.event_position().await {
         assert!(begun.elapsed() < PATIENCE, "no answer: {error}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -88,7 +88,7 @@ async fn former_primary_is_refused_while_the_new_one_is_away() {
     let url = format!("postgres://houston@{},{}/houston?sslmode=disable", first.address(), second.address());
     let store = open(url.clone());
     store.find_primary().await.unwrap();
-    store.ping().await.unwrap();
+    store.event_position().await.unwrap();
     let mut notifications = store.runs().listen().await.unwrap();
     // The former primary lives on, as if it had been cut off: no connection to it breaks.
     tokio::task::block_in_place(|| promoted.promote()).unwrap();
@@ -100,7 +100,7 @@ async fn former_primary_is_refused_while_the_new_one_is_away() {
     let begun = Instant::now();
     while former.sql(left).unwrap() != "0" {
         // Whatever is idle is looked at when it is used.
-        store.ping().await.unwrap();
+        store.event_position().await.unwrap();
         assert!(begun.elapsed() < PATIENCE, "a connection to the former primary is kept");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -115,7 +115,7 @@ async fn former_primary_is_refused_while_the_new_one_is_away() {
     let other =
         Store::open(&Config { url, connections: Sizes::ones(), acquire_timeout: Duration::from_millis(500) })
             .unwrap();
-    other.ping().await.unwrap_err();
+    other.event_position().await.unwrap_err();
     other.close().await;
 
     second.set(Fault::None);
@@ -153,7 +153,7 @@ async fn connections_closed_while_idle_cost_no_request() {
     })
     .unwrap();
     let api = store.api();
-    let reads = || async { join_all((0..20).map(|_| store.ping())).await };
+    let reads = || async { join_all((0..20).map(|_| store.event_position())).await };
     let transactions = || async { join_all((0..20).map(|_| api.check_disk_space())).await };
     for pause in [Duration::ZERO, Duration::ZERO, Duration::from_millis(1_100)] {
         for is_read in [true, false] {

@@ -7,19 +7,17 @@ use houston_domain::session::{CompletionReason, SessionSearch, Timeframe};
 use houston_domain::step::RunTransition;
 use houston_store::claim::ClaimedRun;
 use houston_store::record::{FencedTx, Owner};
-use houston_store::session::CloseOutcome;
 use houston_store::session_search::FoundSession;
 use houston_store::session_summary::NewSummary;
 
-use crate::sessions::{archiving, exchange, two_hours_pass};
+use crate::sessions::{archiving, close, exchange, two_hours_pass};
 use crate::test_store::TestStore;
 
 /// A closed session with this summary and conversation.
 async fn session(test: &TestStore, summary: &str, conversation: &str) -> SessionId {
     exchange(test, conversation).await;
     let id = test.ids.next();
-    let closed = test.runs().close_session(test.goal, CompletionReason::Reset, id).await.unwrap();
-    assert_eq!(closed, CloseOutcome::Closed(id));
+    assert_eq!(close(test, CompletionReason::Reset, id).await, "closed");
     let new = NewSummary {
         summary: Some(summary),
         calls: &[],

@@ -8,10 +8,11 @@ use houston_domain::id::SessionId;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::session::{CompletionReason, SessionArchive, SummarySource};
 use houston_store::claim::ClaimedRun;
-use houston_store::session::{CloseOutcome, Session};
+use houston_store::session::Session;
 use houston_store::session_summary::NewSummary;
 use houston_store::{Archiving, Error};
 use proptest::prelude::*;
+use sqlx::{Connection as _, PgConnection};
 
 use crate::step::answer;
 use crate::test_store::{TestStore, goal};
@@ -40,6 +41,13 @@ pub(crate) async fn exchange(test: &TestStore, text: &str) -> ClaimedRun {
     let claimed = test.claim().await.unwrap();
     test.runs().commit(&claimed.fence, &answer(test, &claimed, &format!("about {text}"))).await.unwrap();
     claimed
+}
+
+/// Closes the open session, as a reset and the end of a feed do. Returns what became of it.
+pub(crate) async fn close(test: &TestStore, reason: CompletionReason, session: SessionId) -> String {
+    let mut connection = PgConnection::connect(test.database.url()).await.unwrap();
+    let close = sqlx::query_scalar("select houston.close_session($1, $2, $3)").bind(test.goal.0);
+    close.bind(reason.as_str()).bind(session.0).fetch_one(&mut connection).await.unwrap()
 }
 
 pub(crate) async fn sessions(test: &TestStore) -> Vec<Session> {
@@ -137,14 +145,12 @@ async fn one_of_fifty_concurrent_closes_succeeds() {
         exchange(&test, "Tokyo").await;
         two_hours_pass(&test);
         let racing = (0..50).map(|nth| {
-            let (store, session): (_, SessionId) = (&test.store, test.ids.next());
+            let (test, session): (_, SessionId) = (&test, test.ids.next());
             async move {
                 if nth % 2 == 0 {
-                    store.runs().close_quiet(test.goal, session).await.unwrap()
+                    test.runs().close_quiet(test.goal, session).await.unwrap()
                 } else {
-                    let reason = CompletionReason::FeedGenerationComplete;
-                    store.runs().close_session(test.goal, reason, session).await.unwrap()
-                        == CloseOutcome::Closed(session)
+                    close(test, CompletionReason::FeedGenerationComplete, session).await == "closed"
                 }
             }
         });
@@ -156,14 +162,11 @@ async fn one_of_fifty_concurrent_closes_succeeds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn close_during_a_run_is_deferred_until_the_next() {
     let test = archiving().await;
-    let close = async || {
-        let reason = CompletionReason::FeedGenerationComplete;
-        test.runs().close_session(test.goal, reason, test.ids.next()).await.unwrap()
-    };
-    assert_eq!(close().await, CloseOutcome::Nothing);
+    let close = async || close(&test, CompletionReason::FeedGenerationComplete, test.ids.next()).await;
+    assert_eq!(close().await, "nothing");
     test.post("the feed, please").await;
     let claimed = test.claim().await.unwrap();
-    assert_eq!(close().await, CloseOutcome::Deferred);
+    assert_eq!(close().await, "deferred");
     assert!(sessions(&test).await.is_empty());
     test.runs().commit(&claimed.fence, &answer(&test, &claimed, "there it is")).await.unwrap();
     // The next message was posted at once and is not part of that session.
@@ -178,7 +181,7 @@ async fn close_during_a_run_is_deferred_until_the_next() {
     test.runs().commit(&next.fence, &answer(&test, &next, "welcome")).await.unwrap();
     // A run that is queued but not claimed does not prevent closing: its message begins the next session.
     test.post("and now?").await;
-    assert!(matches!(close().await, CloseOutcome::Closed(_)));
+    assert_eq!(close().await, "closed");
     let next = test.claim().await.unwrap();
     assert_eq!(seen(&test, &next).await, ["and now?"]);
     assert_eq!(reported(&test).await, [1, 2]);
@@ -190,7 +193,7 @@ async fn deferred_close_without_a_next_message_is_done_by_the_sweep() {
     test.post("the feed, please").await;
     let claimed = test.claim().await.unwrap();
     let (reason, session) = (CompletionReason::Reset, test.ids.next());
-    assert_eq!(test.runs().close_session(test.goal, reason, session).await.unwrap(), CloseOutcome::Deferred);
+    assert_eq!(close(&test, reason, session).await, "deferred");
     assert_eq!(
         test.runs().sessions_due(10).await.unwrap(),
         [test.goal],
@@ -208,11 +211,9 @@ async fn only_a_reset_closes_sessions_of_kinds_that_keep_them() {
     two_hours_pass(&test);
     test.store = test.store.clone().with(|own| own.archiving = Archiving::default().into());
     assert!(!test.runs().close_quiet(test.goal, test.ids.next()).await.unwrap());
-    let close = async |reason| test.runs().close_session(test.goal, reason, test.ids.next()).await;
-    assert_eq!(close(CompletionReason::SessionTimeout).await.unwrap(), CloseOutcome::Nothing);
     exchange(&test, "Kyoto").await;
     assert!(sessions(&test).await.is_empty() && test.runs().sessions_due(10).await.unwrap().is_empty());
-    assert!(matches!(close(CompletionReason::Reset).await, Ok(CloseOutcome::Closed(_))));
+    assert_eq!(close(&test, CompletionReason::Reset, test.ids.next()).await, "closed");
 }
 
 /// In whatever order a post and a close run, the message is read once and belongs to one session.
@@ -228,13 +229,12 @@ async fn message_racing_with_a_session_close_is_read_once() {
             test.post(&text).await;
             test.claim().await.unwrap()
         };
-        let (by_sweep, claimed, by_wish) = tokio::join!(
+        let (by_sweep, claimed, _) = tokio::join!(
             test.runs().close_quiet(test.goal, session),
             claim,
-            test.runs().close_session(test.goal, CompletionReason::SessionTimeout, other),
+            close(&test, CompletionReason::SessionTimeout, other),
         );
         by_sweep.unwrap();
-        by_wish.unwrap();
         assert_eq!(seen(&test, &claimed).await, [text.as_str()], "it begins the new session");
         assert_eq!(sessions(&test).await.len(), round + 1);
         test.runs().commit(&claimed.fence, &answer(&test, &claimed, "yes")).await.unwrap();
@@ -357,7 +357,7 @@ async fn walk(test: &TestStore, actions: &[Action]) {
             Action::Sweep => drop(test.runs().close_quiet(test.goal, test.ids.next()).await.unwrap()),
             Action::Close => {
                 let reason = CompletionReason::FeedGenerationComplete;
-                test.runs().close_session(test.goal, reason, test.ids.next()).await.unwrap();
+                close(test, reason, test.ids.next()).await;
             }
             Action::Claim => {}
         }

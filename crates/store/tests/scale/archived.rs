@@ -18,7 +18,6 @@ pub(crate) fn closed() -> Vec<Case> {
         case("store::session::open", "it is over", &[&due, kinds], &["history_pkey"], [10, 30]),
         case("store::session::open", "a run is open", &[&waiting, kinds], &["history_pkey"], [10, 30]),
         case(quiet, "it is over", &[&due, "1000000", "'session_timeout'", &none], &[], [40, 160]),
-        case("store::session::close", "", &[&idle, "'reset'", &none, kinds], &["run_locks_pkey"], [40, 180]),
     ]
 }
 

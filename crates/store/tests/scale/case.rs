@@ -124,7 +124,6 @@ fn disturbed_step() -> Vec<Case> {
             messages,
             [10, 30],
         ),
-        case("store::claim::alone::lock", "", &[&waiting], locks, [5, 10]),
     ]
 }
 

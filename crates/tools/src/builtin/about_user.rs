@@ -87,7 +87,7 @@ impl Access for MemoryCall {
         Ok(match self {
             Self::Save { content, instead_of: None } => {
                 let done = tx.create_item(kind, None, content).await;
-                return created(done, || format!("Saved {}.", MemoryId(tx.ids().row)));
+                return created(done, || format!("Saved {}.", MemoryId(tx.ids.row)));
             }
             Self::Save { content, instead_of: Some(id) } => {
                 let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
@@ -95,7 +95,8 @@ impl Access for MemoryCall {
                 answer(id, changed.map(|_| format!("Corrected {id}.")))
             }
             Self::Recall { query, limit } => {
-                let (chars, reads) = (tx.knowledge_limits().excerpt_chars, format!("{name} with `read`"));
+                let (chars, reads) =
+                    (tx.settings.knowledge_limits.excerpt_chars, format!("{name} with `read`"));
                 let found = tx.best_matches(kind, query, *limit, chars).await?;
                 let lines = found.into_iter().map(|found| excerpt::<MemoryId>(found, &reads, chars));
                 let lines: Vec<String> = lines.collect();

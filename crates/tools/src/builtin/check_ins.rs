@@ -40,7 +40,7 @@ impl Access for Schedule {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         Ok(match tx.set_check_in(&self.0).await? {
             Ok(set) => {
-                let id = CheckInId(tx.ids().row);
+                let id = CheckInId(tx.ids.row);
                 ToolResponse::success(format!("Set {id} for {}.", set.local))
             }
             Err(refusal) => refused(&refusal),

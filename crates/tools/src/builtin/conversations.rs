@@ -85,9 +85,9 @@ fn names(reached: &[AgentType]) -> Vec<String> {
 
 /// The id, the status and the title of a conversation.
 fn described(conversation: &Conversation, reached: &[AgentType]) -> String {
-    let Conversation { id, kind, title, status, run, untrusted } = conversation;
-    let id = id.public_id(kind);
-    let status = reached.iter().find(|of| of.kind == *kind).and_then(|of| of.status(status.as_deref(), *run));
+    let Conversation { id, kind, title, status, untrusted, .. } = conversation;
+    let (id, run) = (id.public_id(kind), conversation.run());
+    let status = reached.iter().find(|of| of.kind == *kind).and_then(|of| of.status(status.as_deref(), run));
     let status = status.map(|status| format!(" [{status}]")).unwrap_or_default();
     let title = if title.is_empty() { "(no title yet)" } else { title };
     format!("{id}{status}: {}", untrusted::stored(*untrusted, &id, title.to_owned()))
@@ -274,7 +274,7 @@ impl Access for Post {
             return Ok(ToolResponse::failure(ToolErrorCode::PermissionDenied, text));
         }
         let (own_kind, counts) = tx.post_counts().await?;
-        let hops = match tx.limits().reach.hops(&counts) {
+        let hops = match tx.limits.reach.hops(&counts) {
             Ok(hops) => hops,
             Err(refusal) => return Ok(post_refused(refusal)),
         };

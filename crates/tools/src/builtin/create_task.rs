@@ -88,11 +88,11 @@ struct Create {
 
 impl Access for Create {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let (counts, limits) = (tx.task_counts().await?, tx.limits().tasks);
-        if let Some(refusal) = refusal(&counts, &limits, tx.knowledge_limits().max_notes) {
+        let (counts, limits) = (tx.task_counts().await?, tx.limits.tasks);
+        if let Some(refusal) = refusal(&counts, &limits, tx.settings.knowledge_limits.max_notes) {
             return Ok(refusal);
         }
-        let (RecordIds { row, run, message }, Self { title, kind, .. }) = (tx.ids(), self);
+        let (RecordIds { row, run, message }, Self { title, kind, .. }) = (tx.ids, self);
         let id = AgentableId(row);
         let task = NewTask {
             id,

@@ -70,7 +70,9 @@ impl WriteFile {
     async fn written(&self, tx: &mut RecordTx<'_>) -> Result<ToolResponse> {
         let Self { path, content, expected_sha: expected } = self;
         let present = tx.present_files(path).await?;
-        if let Err(refusal) = check_write(path, content, expected, &present, &tx.file_limits()) {
+        if let Err(refusal) =
+            check_write(path, content, expected, &present, &tx.settings.knowledge_limits.files)
+        {
             return Ok(files::refused(&refusal));
         }
         let version = tx.write_file(path, content, false).await?;
@@ -137,7 +139,9 @@ impl EditFile {
             }
         };
         let present = tx.present_files(path).await?;
-        if let Err(refusal) = check_write(path, &content, expected, &present, &tx.file_limits()) {
+        if let Err(refusal) =
+            check_write(path, &content, expected, &present, &tx.settings.knowledge_limits.files)
+        {
             return Ok(files::refused(&refusal));
         }
         let version = tx.write_file(path, &content, file.untrusted).await?;

@@ -49,7 +49,7 @@ pub(super) struct ReadFile {
 impl Access for ReadFile {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         answered(tx.file(&self.path).await.map(|file| match file {
-            Some(file) => self.page(&file, tx.limits().page_bytes),
+            Some(file) => self.page(&file, tx.limits.page_bytes),
             None => missing(&self.path),
         }))
     }

@@ -83,19 +83,20 @@ struct Make {
 impl Access for Make {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let Self { kind, status, title, description, message } = self;
-        if let Err(refusal) = tx.limits().reach.may_make(&tx.made_counts().await?) {
+        let made = tx.made_counts().await?;
+        if let Err(refusal) = tx.limits.reach.may_make(&made) {
             return Ok(refused(refusal));
         }
         // Before anything is written: a message that may not be posted leaves no goal behind.
         let mut post = None;
         if let Some(text) = message {
             let (own_kind, counts) = tx.post_counts().await?;
-            match tx.limits().reach.hops(&counts) {
+            match tx.limits.reach.hops(&counts) {
                 Ok(hops) => post = Some((own_kind, text, hops)),
                 Err(refusal) => return Ok(post_refused(refusal)),
             }
         }
-        let id = AgentableId(tx.ids().row);
+        let id = AgentableId(tx.ids.row);
         let status = status.as_deref();
         tx.make_conversation(&NewConversation { id, kind, status, title, description }).await?;
         let made = format!("Created {}: {title}.", id.public_id(kind));

@@ -44,7 +44,7 @@ impl Access for CreateNote {
 
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let done = tx.create_item(KnowledgeKind::Note, Some(&self.title), &self.content).await;
-        created(done, || format!("Created {}: {}", NoteId(tx.ids().row), self.title))
+        created(done, || format!("Created {}: {}", NoteId(tx.ids.row), self.title))
     }
 }
 
@@ -152,7 +152,7 @@ impl Access for CreateFeedItem {
 
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let done = tx.create_item(KnowledgeKind::FeedItem, Some(&self.title), &self.content).await;
-        created(done, || format!("Created {}: {}", FeedItemId(tx.ids().row), self.title))
+        created(done, || format!("Created {}: {}", FeedItemId(tx.ids.row), self.title))
     }
 }
 
@@ -237,7 +237,7 @@ impl Access for LearningCall {
         let (id, done, text) = match self {
             Self::Add { content } => {
                 let done = tx.create_item(kind, None, content).await;
-                return created(done, || format!("Remembered as {}.", LearningId(tx.ids().row)));
+                return created(done, || format!("Remembered as {}.", LearningId(tx.ids.row)));
             }
             Self::Update { id, content } => {
                 let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
@@ -312,7 +312,7 @@ struct Documents<Id> {
 
 impl<Id: Copy + std::fmt::Debug + Display + From<Uuid> + Into<Uuid> + Send + Sync> Access for Documents<Id> {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let chars = tx.knowledge_limits().excerpt_chars;
+        let chars = tx.settings.knowledge_limits.excerpt_chars;
         let found = tx.excerpts(self.kind, &self.query, chars).await?;
         let lines = found.into_iter().map(|found| excerpt::<Id>(found, self.reads, chars)).collect();
         Ok(page(lines, &self.query, self.kind))

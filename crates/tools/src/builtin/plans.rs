@@ -195,11 +195,12 @@ struct Create {
 
 impl Access for Create {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let (counts, limits) = (tx.task_counts().await?, tx.limits().tasks);
-        if let Some(refusal) = create_task::refusal(&counts, &limits, tx.knowledge_limits().max_notes) {
+        let (counts, limits) = (tx.task_counts().await?, tx.limits.tasks);
+        if let Some(refusal) = create_task::refusal(&counts, &limits, tx.settings.knowledge_limits.max_notes)
+        {
             return Ok(refusal);
         }
-        let RecordIds { row, run, message } = tx.ids();
+        let RecordIds { row, run, message } = tx.ids;
         let id = AgentableId(row);
         let plan = NewPlan {
             id,

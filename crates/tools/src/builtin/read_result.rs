@@ -63,7 +63,7 @@ impl Access for Read {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let Self { id, query } = self;
         Ok(match tx.large_result(*id).await? {
-            Some(result) => ToolResponse::success(read(&result.content, query, tx.limits().page_bytes)),
+            Some(result) => ToolResponse::success(read(&result.content, query, tx.limits.page_bytes)),
             None => ToolResponse::failure(
                 ToolErrorCode::NotFound,
                 format!("there is no {id}: use an id that a result in this conversation names"),

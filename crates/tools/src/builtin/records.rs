@@ -55,7 +55,7 @@ impl Access for InZone<AddRecords> {
         let AddRecords { table, records } = &self.call;
         let Some(table) = tx.table(table).await? else { return Ok(missing(table)) };
         let mut new = Vec::with_capacity(records.len());
-        for (id, record) in tx.ids().rows(records.len()).zip(records) {
+        for (id, record) in tx.ids.rows(records.len()).zip(records) {
             match table.fields.check(record, Some(self.zone), Part::Whole) {
                 Ok(data) => new.push(RecordData { id: RecordId(id), data }),
                 Err(faults) => {

@@ -75,7 +75,7 @@ impl Access for Call {
             Self::Search(search) => found(tx.find_sessions(search).await?),
             Self::Read { session, after } => {
                 let entries = tx.session_entries(*session, *after).await?;
-                page((*session, *after), entries, &tx.session_settings())
+                page((*session, *after), entries, &tx.settings.archiving.settings)
             }
         })
     }

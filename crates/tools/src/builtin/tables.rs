@@ -93,7 +93,7 @@ impl Access for Create {
         };
         let (name, about, fields) = match &self.what {
             What::Own { name, fields } => (name.clone(), String::new(), fields.clone()),
-            What::Preset { preset, name } => match tx.table_presets().named(preset) {
+            What::Preset { preset, name } => match tx.settings.table_presets.named(preset) {
                 Ok(found) => {
                     let name = name.as_ref().unwrap_or(preset).clone();
                     (name, found.description.clone(), found.fields.clone())
@@ -101,7 +101,7 @@ impl Access for Create {
                 Err(unknown) => return Ok(refused(unknown.to_string())),
             },
         };
-        let fields = match Fields::new(fields, &tx.table_limits()) {
+        let fields = match Fields::new(fields, &tx.settings.knowledge_limits.tables) {
             Ok(fields) => fields,
             Err(faults) => return Ok(refused(texts(&faults))),
         };
@@ -109,7 +109,7 @@ impl Access for Create {
         let schema = fields.schema();
         let done = tx.create_table(name.clone(), description, fields, self.now).await;
         written(done, |()| {
-            let id = TableId(tx.ids().row);
+            let id = TableId(tx.ids.row);
             ToolResponse::success(format!("Created {name} ({id}). A record: {schema}"))
         })
     }
@@ -168,9 +168,9 @@ impl Access for ListTables {
         if lines.is_empty() {
             lines.push("There are no tables yet.".to_owned());
         }
-        let presets = tx.table_presets();
+        let presets = tx.settings.table_presets.0.iter();
         let presets: Vec<String> =
-            presets.0.iter().map(|(name, preset)| format!("{name} ({})", preset.description)).collect();
+            presets.map(|(name, preset)| format!("{name} ({})", preset.description)).collect();
         if !presets.is_empty() {
             lines.push(format!("Presets for new tables: {}.", presets.join(", ")));
         }

@@ -155,7 +155,7 @@ impl Access for Call {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         match self {
             Self::Add { fields, titles } => {
-                let ids = tx.ids().rows(titles.len());
+                let ids = tx.ids.rows(titles.len());
                 let new: Vec<NewTodo> =
                     titles.iter().zip(ids).map(|(title, id)| fields.todo(id, title)).collect();
                 let done = tx.create_todos(&new).await;

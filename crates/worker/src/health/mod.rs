@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta};
 use futures_util::future::BoxFuture;
 use houston_domain::agentable::{AgentType, Urgency};
 use houston_domain::clock::Clock;
@@ -28,7 +28,6 @@ use houston_domain::health::{Check, HealthStatus, NOT_MADE};
 use houston_engine::Engine;
 use houston_queue::{DeltaBus, Hint, HintSender, Lane, Redis};
 use houston_store::RunStore;
-use houston_store::health::check::Finding as Found;
 use houston_store::health::run::Stopped;
 use houston_store::paused_lane::LaneServices;
 use houston_store::sweep::Due;
@@ -109,9 +108,11 @@ impl Monitor {
                     "the health monitor found something"
                 ),
             }
-            found.push(Found { id: id.to_owned(), status: finding.status, detail: finding.detail });
+            let Finding { status, detail } = finding;
+            found.push(Check { id: id.to_owned(), status, detail, since: DateTime::default() });
         }
-        self.store.record_checks(&found, self.config.tick.lasting()).await
+        self.store.record_checks(&mut found, self.config.tick.lasting()).await?;
+        Ok(found)
     }
 
     /// Runs a sweep batch by batch until it finds no more, or up to `tick.batches` batches.

@@ -116,7 +116,7 @@ impl Made<'_> {
 pub(crate) async fn make_again(ctx: &Ctx, failed: AgentableId, key: &Key) -> Result<Option<()>> {
     let old = ctx.store().plan(failed).await?;
     let Some(kind) = ctx.state.agent_types.get(&old.kind) else { return Ok(None) };
-    let Some(path) = AgentablePath::of_kind(&ctx.state.agent_types, &old.parent.0, old.parent.1) else {
+    let Some(path) = AgentablePath::of_kind(&ctx.state.agent_types, &old.parent_kind, old.parent) else {
         return Ok(None);
     };
     let tools: Vec<&str> = old.tools.iter().map(String::as_str).collect();
@@ -194,7 +194,8 @@ fn stored(new: &NewPlan<'_>, path: &AgentablePath, user: UserId, app: &App) -> S
         id: new.id,
         kind: new.kind.to_owned(),
         user,
-        parent: (path.kind.clone(), path.id),
+        parent: path.id,
+        parent_kind: path.kind.clone(),
         tools: new.tools.to_vec(),
         attached: new.attached,
         version: 1,
@@ -207,7 +208,8 @@ fn stored(new: &NewPlan<'_>, path: &AgentablePath, user: UserId, app: &App) -> S
         output: None,
         created_at: app.now(),
         ended_at: None,
-        run: Some(new.run),
-        run_status: Some(RunStatus::Queued),
+        run: Some(new.run.0),
+        run_status: Some(RunStatus::Queued.as_str().to_owned()),
+        listed_in: None,
     }
 }

@@ -131,25 +131,20 @@ impl Maker<'_> {
                 fits
             });
             let (now, later) = rest.split_at(fit.count().min(ROWS));
-            self.insert_results(now).await?;
+            sqlx::query!(
+                "-- store::conversation::make::past::results
+                insert into houston.tool_results (id, tenant_id, agentable_id, run_id, call_id, tool, content, created_at)
+                select right(r.id, 32)::uuid, $2, $1, $3, r.call_id, r.tool, r.content, r.created_at
+                  from jsonb_to_recordset($4) as r (id text, call_id text, tool text, content text, created_at timestamptz)",
+                self.agentable.0,
+                self.tenant.0,
+                self.run.0,
+                Json(now) as Json<&[ExportedResult]>
+            )
+            .execute(&mut *self.connection)
+            .await?;
             rest = later;
         }
-        Ok(())
-    }
-
-    async fn insert_results(&mut self, results: &[ExportedResult]) -> Result<()> {
-        sqlx::query!(
-            "-- store::conversation::make::past::results
-            insert into houston.tool_results (id, tenant_id, agentable_id, run_id, call_id, tool, content, created_at)
-            select right(r.id, 32)::uuid, $2, $1, $3, r.call_id, r.tool, r.content, r.created_at
-              from jsonb_to_recordset($4) as r (id text, call_id text, tool text, content text, created_at timestamptz)",
-            self.agentable.0,
-            self.tenant.0,
-            self.run.0,
-            Json(results) as Json<&[ExportedResult]>
-        )
-        .execute(&mut *self.connection)
-        .await?;
         Ok(())
     }
 }

@@ -16,17 +16,17 @@ use sqlx::types::Json;
 use super::batch::{ClaimRow, Claims};
 use super::read::Candidate;
 use super::{Claim, ClaimRequest, ClaimedRun, PutOff, Trial};
-use crate::error::{Error, Result};
+use crate::error::{Result, not_json};
 use crate::handle::RunStore;
 use crate::message::move_messages;
 use crate::rate::{Tokens, count};
+use crate::system_message::lock;
 
 impl RunStore {
     /// Claims a run by itself.
     pub(super) async fn claim_alone(&self, request: ClaimRequest) -> Result<Claim> {
         let (crashes, limit) = (request.crashes, request.crashes.limit());
-        let (archiving, reach) = (std::sync::Arc::clone(&self.archiving), std::sync::Arc::clone(&self.reach));
-        let claims = Claims { fairness: self.fairness, archiving, reach, tokens: self.rates.tokens };
+        let claims = &self.batchers.claims.batch;
         let mut tx = self.pool.begin().await?;
         // Decided before any lock is taken, so that many hints for a user at the limit cause reads only.
         let Some(candidate) = claims.candidate(&mut tx, request).await? else { return Ok(Claim::Nothing) };
@@ -36,7 +36,7 @@ impl RunStore {
             Decision::PutOff => {
                 // Counted in a transaction of its own, which waits for no disk while it holds the user's row.
                 tx.rollback().await?;
-                return self.put_off(&claims, request, &candidate).await;
+                return self.put_off(request, &candidate).await;
             }
             Decision::Accused if request.trial == Trial::Possible => {
                 tx.rollback().await?;
@@ -52,7 +52,8 @@ impl RunStore {
             Decision::Started(_) | Decision::Doubted => shown.map(|verdict| (candidate.version, verdict)),
         };
         let claimed = match claims.claim_locked(&mut tx, request, verdict).await {
-            Err(error) if is_taken(&error) => {
+            // Another claim of the user took the slot since the free ones were read.
+            Err(error) if error.constraint() == Some("runs_held") => {
                 tx.rollback().await?;
                 return Box::pin(self.claim_alone(request)).await;
             }
@@ -73,7 +74,7 @@ impl Claims {
         verdict: Option<(String, Verdict)>,
     ) -> Result<Option<ClaimedRun>> {
         let (crashes, limit) = (request.crashes, request.crashes.limit());
-        lock(tx, request).await?;
+        lock(tx, request.agentable).await?;
         let Some(candidate) = self.candidate(tx, request).await? else { return Ok(None) };
         // The verdict is about the deaths that were read.
         let verdict =
@@ -118,8 +119,7 @@ impl Claims {
     ) -> Result<Option<ClaimedRun>> {
         let slots = candidate.choices(1, request.worker).concat();
         let item = request.into();
-        let row = ClaimRow::of(0, &item, &candidate, start, slots)
-            .map_err(|error| Error::Database(sqlx::Error::Encode(error.into())))?;
+        let row = ClaimRow::of(0, &item, &candidate, start, slots).map_err(not_json)?;
         let Some(claimed) = self.claim(connection, &[row]).await?.into_iter().next() else { return Ok(None) };
         let first = candidate.claimable.unread.first().filter(|_| start.moves_messages);
         if let (Some(first), Some(to)) = (first, start.read_to) {
@@ -133,24 +133,6 @@ impl Claims {
         }
         Ok(Some(run))
     }
-}
-
-/// Whether another claim of the user took the slot since the free ones were read.
-fn is_taken(error: &Error) -> bool {
-    matches!(error, Error::Database(error)
-        if error.as_database_error().is_some_and(|error| error.constraint() == Some("runs_held")))
-}
-
-/// Takes the row of the lock.
-pub(super) async fn lock(connection: &mut PgConnection, request: ClaimRequest) -> Result<()> {
-    sqlx::query!(
-        "-- store::claim::alone::lock
-        select from houston.run_locks where agentable_id = $1 for no key update",
-        request.agentable.0
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }
 
 /// Whether the worker holds another run that will be given up at its next death. Serialises the claims of such runs by
@@ -204,19 +186,15 @@ async fn postpone(connection: &mut PgConnection, request: ClaimRequest, wait: Op
 
 impl RunStore {
     /// Counts the tokens of the run and writes when it begins. Claims nothing if the run has changed meanwhile.
-    pub(super) async fn put_off(
-        &self,
-        claims: &Claims,
-        request: ClaimRequest,
-        candidate: &Candidate,
-    ) -> Result<Claim> {
+    async fn put_off(&self, request: ClaimRequest, candidate: &Candidate) -> Result<Claim> {
+        let claims = &self.batchers.claims.batch;
         let Some(tokens) = candidate.admission.map(|of| of.tokens) else { return Ok(Claim::Nothing) };
         // Behind those that were counted before. This writes nothing else, so it waits for no disk while it holds the user's row.
         let limit = self.rates.tokens;
         let ahead = count(&self.pool, limit, &[Tokens::Booked(candidate.run.user, tokens)]).await?;
         let wait = limit.admit(ahead.first().copied().unwrap_or(0.0), None).wait.unwrap_or_default();
         let mut tx = self.pool.begin().await?;
-        lock(&mut tx, request).await?;
+        lock(&mut tx, request.agentable).await?;
         let again = claims.candidate(&mut tx, request).await?;
         let still = again.filter(|again| {
             again.version == candidate.version

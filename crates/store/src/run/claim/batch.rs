@@ -29,13 +29,11 @@ use super::{ClaimRequest, ClaimedRun};
 use crate::batcher::Batch;
 use crate::direct_start::DirectPost;
 use crate::error::Result;
-use crate::handle::RunStore;
 use crate::history::NewText;
 use crate::message::{NewPost, Posted};
 use crate::settings::{Archiving, Fairness};
 
 /// A claim of a batch.
-#[derive(Debug)]
 pub(crate) struct ClaimItem {
     pub(crate) request: ClaimRequest,
     /// A message that is posted in the same commit; it opens the run.
@@ -61,16 +59,6 @@ pub(crate) enum Outcome {
     Alone,
 }
 
-impl RunStore {
-    /// Claims a run together with others; `None` if the outcome is unknown.
-    pub(super) async fn claim_in_batch(&self, request: ClaimRequest) -> Option<Outcome> {
-        if self.is_unbatched {
-            return Some(Outcome::Alone);
-        }
-        self.batchers.claims.submit(request.into()).await
-    }
-}
-
 /// How claims are written: see the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Claims {
@@ -93,7 +81,7 @@ impl Batch for Claims {
     }
 
     fn bytes(item: &ClaimItem) -> usize {
-        item.post.as_ref().map_or(0, |post| post.row.bytes())
+        item.post.as_ref().map_or(0, |post| post.row.content.len())
     }
 
     async fn prepare(&self, connection: &mut PgConnection) -> Result<()> {
@@ -145,7 +133,7 @@ impl Batch for Claims {
             // A slot that was counted as taken is free.
             refused.into_iter().for_each(|n| outcomes[n] = Outcome::Alone);
         }
-        let entries: HashMap<usize, _> = rows.into_iter().map(ClaimRow::into_entry).collect();
+        let entries: HashMap<usize, _> = rows.into_iter().map(|row| (row.n, row.entry)).collect();
         for claimed in written {
             let candidate = candidates.get_mut(claimed.n).and_then(Option::take);
             if let Some((candidate, start)) = candidate.zip(starts.get(&claimed.n)) {
@@ -298,11 +286,6 @@ impl<'a> ClaimRow<'a> {
             (self.token, self.version) = (kept.token, kept.version);
         }
         Ok(())
-    }
-
-    /// Its index, and the entry that it writes.
-    pub(super) fn into_entry(self) -> (usize, Option<Box<RawValue>>) {
-        (self.n, self.entry)
     }
 }
 

@@ -63,7 +63,7 @@ impl Claims {
             items.iter().map(|item| (item.request.agentable.0, item.request.worker.0)).unzip();
         // Whose agentable it must be, and of which kind, if a message is posted.
         let posts = || items.iter().map(|item| item.post.as_ref().map(|post| &post.row));
-        let tenants: Vec<Option<Uuid>> = posts().map(|post| post.map(|post| post.tenant().0)).collect();
+        let tenants: Vec<Option<Uuid>> = posts().map(|post| post.map(|post| post.tenant_id)).collect();
         let kinds: Vec<Option<String>> = posts().map(|post| post?.kind.clone()).collect();
         let wants = |item: &ClaimItem| item.request.context.is_some() && item.request.context == limits;
         let wants_context: Vec<bool> = items.iter().map(wants).collect();

@@ -45,14 +45,6 @@ impl Batch for StreamReads {
     type Done = Result<Page>;
     type Key = ();
 
-    fn keys(_: &StreamRead) -> impl Iterator<Item = ()> {
-        std::iter::empty()
-    }
-
-    fn bytes(_: &StreamRead) -> usize {
-        0
-    }
-
     async fn write(
         &self,
         connection: &mut PgConnection,

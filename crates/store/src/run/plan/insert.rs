@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{MAX_OPEN_PLANS, NewPlan};
 use crate::batcher::Batch;
 use crate::cancel::ARCHIVED;
-use crate::error::{Error, Result};
+use crate::error::{Result, not_json};
 
 /// A plan as its rows, with what the agentable decides that it works for.
 #[derive(Debug, Serialize)]
@@ -43,7 +43,7 @@ impl<'a> PlanRow<'a> {
     }
 
     fn to_json(&self) -> Result<Box<RawValue>> {
-        to_raw_value(self).map_err(|error| Error::Database(sqlx::Error::Encode(error.into())))
+        to_raw_value(self).map_err(not_json)
     }
 }
 

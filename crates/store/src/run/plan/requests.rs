@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::Event;
-use houston_domain::id::{AgentableId, QuestionId, RunId, TenantId, UserId};
+use houston_domain::id::{AgentableId, QuestionId, TenantId, UserId};
 use houston_domain::plan::{
     Document, Heading, MAX_STEPS, Offer, PlanVersion, SKIPPED_BY_HAND, State, States, checklist,
 };
@@ -15,6 +15,7 @@ use houston_domain::run::RunStatus;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
+use uuid::Uuid;
 
 use super::{NewPlan, PlanRow, insert_plan};
 use crate::cancel::ARCHIVED;
@@ -40,8 +41,10 @@ pub struct StoredPlan {
     pub kind: String,
     /// The user whose plan it is.
     pub user: UserId,
-    /// Kind and id of the agentable that it works for.
-    pub parent: (String, AgentableId),
+    /// The agentable that it works for.
+    pub parent: AgentableId,
+    /// The kind of that agentable.
+    pub parent_kind: String,
     /// The tools that its steps may call.
     pub tools: Vec<String>,
     /// Whether a run of that agentable waits for it.
@@ -67,9 +70,11 @@ pub struct StoredPlan {
     /// When it ended.
     pub ended_at: Option<DateTime<Utc>>,
     /// Its run.
-    pub run: Option<RunId>,
+    pub run: Option<Uuid>,
     /// The status of that run.
-    pub run_status: Option<RunStatus>,
+    pub run_status: Option<String>,
+    /// The run of the agentable that it works for whose stream has its list of steps.
+    pub listed_in: Option<Uuid>,
 }
 
 impl StoredPlan {
@@ -81,17 +86,16 @@ impl StoredPlan {
         read(self.id, &self.document)
     }
 
+    fn run_status(&self) -> Option<RunStatus> {
+        self.run_status.as_deref().and_then(RunStatus::from_name)
+    }
+
     /// What people read: the status of its run, or `paused`.
     pub fn status(&self) -> &'static str {
-        listed_status(self.paused && self.ended_at.is_none(), self.run_status)
-    }
-}
-
-/// What people read of a plan's status.
-pub(crate) fn listed_status(paused: bool, run: Option<RunStatus>) -> &'static str {
-    match run.unwrap_or(RunStatus::Queued) {
-        status if paused && !status.is_terminal() => "paused",
-        status => status.as_str(),
+        match self.run_status().unwrap_or(RunStatus::Queued) {
+            status if self.paused && self.ended_at.is_none() && !status.is_terminal() => "paused",
+            status => status.as_str(),
+        }
     }
 }
 
@@ -140,11 +144,13 @@ pub struct PlanStep {
 /// Reads plans `p`, between the name of the query and the conditions.
 macro_rules! query_plans {
     ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
-        sqlx::query!(
+        sqlx::query_as!(
+            StoredPlan,
             $before + r#"
-            select p.agentable_id, a.kind, p.user_id, p.parent_id, o.kind as parent_kind, a.tools, p.attached, p.version,
-                   p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at, p.output, p.created_at, p.ended_at,
-                   l.run_id, r.status as "run_status?"
+            select p.agentable_id as id, a.kind, p.user_id as user, p.parent_id as parent, o.kind as parent_kind,
+                   coalesce(a.tools, '{}') as "tools!", p.attached, p.version, p.document, p.input, p.replans, p.calls, p.paused,
+                   p.deadline_at as deadline, p.output, p.created_at, p.ended_at, l.run_id as run, r.status as "run_status?",
+                   p.listed_in
               from houston.plans p
               join houston.agentables a on a.id = p.agentable_id
               join houston.agentables o on o.id = p.parent_id
@@ -153,26 +159,6 @@ macro_rules! query_plans {
              "# + $after
             $(, $parameter)*
         )
-        .map(|p| StoredPlan {
-            id: AgentableId(p.agentable_id),
-            kind: p.kind,
-            user: UserId(p.user_id),
-            parent: (p.parent_kind, AgentableId(p.parent_id)),
-            tools: p.tools.unwrap_or_default(),
-            attached: p.attached,
-            version: p.version,
-            document: p.document,
-            input: p.input,
-            replans: p.replans,
-            calls: p.calls,
-            paused: p.paused,
-            deadline: p.deadline_at,
-            output: p.output,
-            created_at: p.created_at,
-            ended_at: p.ended_at,
-            run: p.run_id.map(RunId),
-            run_status: p.run_status.as_deref().and_then(RunStatus::from_name),
-        })
     };
 }
 
@@ -263,7 +249,7 @@ pub(crate) async fn steps_of(
     tenant: TenantId,
     plans: &[AgentableId],
 ) -> Result<Vec<(AgentableId, PlanStep)>> {
-    let plans: Vec<uuid::Uuid> = plans.iter().map(|plan| plan.0).collect();
+    let plans: Vec<Uuid> = plans.iter().map(|plan| plan.0).collect();
     let steps = sqlx::query!(
         r#"-- store::plan::requests::steps
         select s.plan_id, s.path, s.state as "state: Json<State>", s.task_id, t.kind as "task_kind?", s.question_id,

@@ -1,13 +1,12 @@
 //! What a tool call may do with what agents know: custom tables, todos, snippets, files of the workspace, skills.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use houston_domain::custom_table::{Aggregate, Fault, Field, Fields, TableLimits, TablePresets};
+use houston_domain::custom_table::{Aggregate, Fault, Field, Fields};
 use houston_domain::id::{RecordId, TableId, TodoId};
 use houston_domain::skill::SkillSource;
-use houston_domain::workspace::{FileLimits, FileVersion, Present, WorkspacePath};
+use houston_domain::workspace::{FileVersion, Present, WorkspacePath};
 use serde_json::{Map, Value};
 
 use super::{Owner, RecordTx};
@@ -22,16 +21,6 @@ use crate::workspace_file::{FileEntry, Workspace, WorkspaceFile};
 /// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
 /// statement. After the others, which are named, nothing was written, and the transaction goes on.
 impl RecordTx<'_> {
-    /// How much the tables of a user may hold.
-    pub fn table_limits(&self) -> TableLimits {
-        self.tx.shared.knowledge_limits.tables
-    }
-
-    /// Tables that are created by name.
-    pub fn table_presets(&self) -> Arc<TablePresets> {
-        Arc::clone(&self.tx.shared.table_presets)
-    }
-
     /// Creates a table of the user with [`RecordIds::row`](super::RecordIds::row) as its id.
     ///
     /// # Errors
@@ -52,7 +41,7 @@ impl RecordTx<'_> {
 
     /// The tables of the user, by their names, at most the number that there may be.
     pub async fn tables(&mut self) -> Result<Vec<CustomTable>> {
-        let (user, limits) = (self.owner.user, self.tx.shared.knowledge_limits.tables);
+        let (user, limits) = (self.owner.user, self.settings.knowledge_limits.tables);
         self.knowledge().tables(user, "", limits.max_tables.into()).await
     }
 
@@ -191,11 +180,6 @@ impl RecordTx<'_> {
 impl RecordTx<'_> {
     fn workspace(&self) -> Workspace {
         self.tx.shared.workspace(self.owner.tenant, self.owner.agentable)
-    }
-
-    /// How much the workspace may hold.
-    pub fn file_limits(&self) -> FileLimits {
-        self.tx.shared.knowledge_limits.files
     }
 
     /// A file of the agentable; `None`: there is none with this path.

@@ -26,7 +26,7 @@ use super::{Commit, CommittedStep, StepRows};
 use crate::batcher::Batch as _;
 use crate::claim::Fence;
 use crate::cost::count_call;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, not_json};
 use crate::handle::RunStore;
 use crate::message::move_messages;
 use crate::settings::Fairness;
@@ -42,23 +42,17 @@ struct Lock {
     version: String,
 }
 
-/// What a lock means for a step.
-enum Guard {
-    /// The step may be written.
-    Open,
-    /// It was written before.
-    AlreadyCommitted,
-    /// Another worker has claimed the run.
-    Fenced,
-}
-
 impl Lock {
-    fn guard(&self, fence: &Fence, step: &Step) -> Guard {
+    /// Whether the step was written before. Otherwise it may be.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] when another worker has claimed the run.
+    fn has(&self, fence: &Fence, step: &Step) -> Result<bool> {
         let is_ours = self.epoch == fence.epoch && self.token == Some(fence.token.0);
         match self.last_write == Some(step.write.0) {
-            true if is_ours => Guard::AlreadyCommitted,
-            false if is_ours && self.is_held => Guard::Open,
-            _ => Guard::Fenced,
+            true if is_ours => Ok(true),
+            false if is_ours && self.is_held => Ok(false),
+            _ => Err(Error::Fenced),
         }
     }
 }
@@ -86,17 +80,17 @@ pub(crate) async fn commit(
     if mutation::is(Mutation::RowLock) {
         // Checked, but not locked: a takeover can happen in between.
         let unlocked = lock(connection, fence, false).await?;
-        if !matches!(unlocked.guard(fence, step), Guard::Open) {
+        if unlocked.has(fence, step)? {
             return Err(Error::Fenced);
         }
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     }
     let lock = lock(connection, fence, true).await?;
     let weakened = mutation::is(Mutation::Fence) || mutation::is(Mutation::RowLock);
-    match lock.guard(fence, step) {
-        Guard::AlreadyCommitted => return Ok(Commit::AlreadyCommitted),
-        Guard::Fenced if !weakened => return Err(Error::Fenced),
-        Guard::Open | Guard::Fenced => {}
+    match lock.has(fence, step) {
+        Ok(true) => return Ok(Commit::AlreadyCommitted),
+        Err(fenced) if !weakened => return Err(fenced),
+        Ok(false) | Err(_) => {}
     }
     let reader = read(connection, fence).await?;
     let mut found = Found {
@@ -186,10 +180,6 @@ async fn assign_messages(
         .await?;
     }
     Ok(())
-}
-
-fn not_json(error: serde_json::Error) -> Error {
-    Error::Database(sqlx::Error::Encode(error.into()))
 }
 
 /// Reads the lock's row. Nothing else is read with it: other rows could be older than the lock, if it was waited for.

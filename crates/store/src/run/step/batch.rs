@@ -94,7 +94,7 @@ impl Batch for Steps {
             first.take_present_fence(&mut *connection).await?;
         }
         houston_faults::fault!("C25")?;
-        if items.iter().any(StepRows::reports_plan) {
+        if items.iter().any(|item| item.plan.as_ref().is_some_and(|plan| plan.report.is_some())) {
             houston_faults::fault!("C32")?;
         }
         let rows = if items.iter().any(|item| item.plan.is_some()) {

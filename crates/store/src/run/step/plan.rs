@@ -30,7 +30,7 @@ pub(super) struct PlanRows {
     /// The event for its stream. `None`: it needs the whole list of steps, if a run of it is open.
     event: Option<Box<RawValue>>,
     /// The message that reports the end of the plan, and its metadata.
-    report: Option<String>,
+    pub(super) report: Option<String>,
     metadata: Option<Box<RawValue>>,
 }
 
@@ -93,10 +93,6 @@ impl PlanRows {
             }
         }
         Ok(true)
-    }
-
-    pub(super) fn reports(&self) -> bool {
-        self.report.is_some()
     }
 
     /// The bytes of its texts.

@@ -145,7 +145,7 @@ impl Scene<'_> {
 
     /// The error: the tool fails.
     async fn write(&self, tx: &mut FencedTx, owner: Owner, change: &Change) -> std::result::Result<(), ()> {
-        let limits = self.side.test.rows(tx, owner).limits();
+        let limits = self.side.test.rows(tx, owner).limits;
         let row = match change {
             Change::Create { id, .. } => *id,
             _ => self.ids().next(),

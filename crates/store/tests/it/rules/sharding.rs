@@ -32,7 +32,6 @@ const CALLS: &[(&str, &str)] = &[
     ("store::health::waiting::late", "free_slots of users that wait; asked of each server by itself"),
     ("store::message::batch::post", "free_slots of the users of the batch, for the hint only"),
     ("store::question::report", "free_slots of the users whose questions were closed, for the hint only"),
-    ("store::session::close", "close_session of one agentable"),
     (
         "store::step::statement::write",
         "free_slots of the users whose slots a batch frees, for the hints only",

@@ -258,7 +258,7 @@ fn every_query_of_a_request_names_the_tenant() {
     let unused: Vec<_> = excepted.keys().filter(|name| !used.contains(*name)).collect();
     assert!(unused.is_empty(), "no longer exceptions: {unused:?}");
     assert!(count > 100, "this test finds too few queries: {count}");
-    for method in ["events_after", "insert", "still_there", "fence_off", "write"] {
+    for method in ["events_after", "insert", "seal", "fence_off", "write"] {
         assert!(reachable.iter().any(|function| function.name == method), "{method} was not found");
     }
 }

@@ -85,7 +85,8 @@ impl Graph {
         })?;
         let (mut states, mut executors) = (BTreeMap::new(), BTreeMap::new());
         let (mut questions, mut outcomes) = (BTreeMap::new(), Vec::new());
-        for StoredStep { path, state, task_id: task, outcome, question } in std::mem::take(&mut stored.steps)
+        for StoredStep { path, state, task_id: task, outcome, question } in
+            std::mem::take(&mut stored.steps.0)
         {
             executors.extend(task.map(|task| (path.clone(), task)));
             questions.extend(question.map(|question| (path.clone(), question)));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{NOT_FOUND, PlanStep, listed_status, read, states, steps_of};
+use super::{NOT_FOUND, PlanStep, StoredPlan, find, read, states, steps_of};
 use crate::error::Result;
 use crate::handle::TenantStore;
 use crate::plan::{add_version, show};
@@ -46,13 +46,7 @@ pub type StepsChange = BTreeMap<String, State>;
 /// A plan under its lock.
 struct Locked {
     row: LockedRow,
-    kind: String,
-    parent: AgentableId,
-    version: i32,
-    document: Value,
-    listed_in: Option<RunId>,
-    paused: bool,
-    run_status: Option<RunStatus>,
+    plan: StoredPlan,
     steps: Vec<PlanStep>,
 }
 
@@ -68,8 +62,8 @@ impl TenantStore<'_> {
         paused: bool,
     ) -> Result<std::result::Result<(), PlanRefusal<()>>> {
         let mut tx = self.pool.begin().await?;
-        let plan = match lock_plan(&mut tx, self.tenant, id).await? {
-            Ok(plan) => plan,
+        let Locked { row, plan, .. } = match lock_plan(&mut tx, self.tenant, id).await? {
+            Ok(locked) => locked,
             Err(ended) => return Ok(Err(PlanRefusal::Ended(ended))),
         };
         if plan.paused == paused {
@@ -84,7 +78,7 @@ impl TenantStore<'_> {
         )
         .execute(&mut *tx)
         .await?;
-        plan.row.wake(&mut tx).await?;
+        row.wake(&mut tx).await?;
         tx.commit().await?;
         Ok(Ok(()))
     }
@@ -117,11 +111,11 @@ impl TenantStore<'_> {
         rule: impl FnOnce(&Document, &States) -> std::result::Result<StepsChange, E>,
     ) -> Result<std::result::Result<(), PlanRefusal<E>>> {
         let mut tx = self.pool.begin().await?;
-        let plan = match lock_plan(&mut tx, self.tenant, id).await? {
-            Ok(plan) => plan,
+        let Locked { row, plan, steps } = match lock_plan(&mut tx, self.tenant, id).await? {
+            Ok(locked) => locked,
             Err(ended) => return Ok(Err(PlanRefusal::Ended(ended))),
         };
-        let changed = match rule(&read(id, &plan.document)?, &states(&plan.steps)) {
+        let changed = match rule(&plan.read()?, &states(&steps)) {
             Ok(changed) => changed,
             Err(refused) => return Ok(Err(PlanRefusal::Refused(refused))),
         };
@@ -134,8 +128,8 @@ impl TenantStore<'_> {
         )
         .execute(&mut *tx)
         .await?;
-        plan.row.wake(&mut tx).await?;
-        let asked = plan.steps.iter().filter(|step| changed.contains_key(&step.path));
+        row.wake(&mut tx).await?;
+        let asked = steps.iter().filter(|step| changed.contains_key(&step.path));
         let questions: Vec<Uuid> = asked.filter_map(|step| step.question).map(|id| id.0).collect();
         let closed = close(&mut tx, &questions, QuestionState::Cancelled, None, None).await?;
         report(&mut tx, &closed, self.fairness).await?;
@@ -152,25 +146,40 @@ pub(crate) async fn change<E>(
     (id, version): (AgentableId, i32),
     rule: impl FnOnce(&Value, &States) -> std::result::Result<PlanChange, E>,
 ) -> Result<std::result::Result<(), PlanRefusal<E>>> {
-    let plan = match lock_plan(tx, tenant, id).await? {
-        Ok(plan) => plan,
+    let locked = match lock_plan(tx, tenant, id).await? {
+        Ok(locked) => locked,
         Err(ended) => return Ok(Err(PlanRefusal::Ended(ended))),
     };
+    let Locked { row, plan, steps } = &locked;
     if plan.version != version {
         return Ok(Err(PlanRefusal::Stale(plan.version)));
     }
-    let before = states(&plan.steps);
+    let before = states(steps);
     let change = match rule(&plan.document, &before) {
         Ok(change) => change,
         Err(refused) => return Ok(Err(PlanRefusal::Refused(refused))),
     };
     let gone: Vec<&str> =
         before.keys().filter(|path| !change.states.contains_key(*path)).map(String::as_str).collect();
-    write_document(tx, tenant, (id, version + 1), &change, &gone).await?;
+    sqlx::query!(
+        "-- store::plan::requests::change::document
+        with steps as (
+            delete from houston.plan_steps where tenant_id = $1 and plan_id = $2 and path = any ($5))
+        update houston.plans set document = $3, version = $4, changes = changes + 1
+         where tenant_id = $1 and agentable_id = $2",
+        tenant.0,
+        id.0,
+        change.document,
+        version + 1,
+        &gone as &[&str]
+    )
+    .execute(&mut *tx)
+    .await?;
+    add_version(tx, id, tenant, version + 1, &change.document, &change.reason).await?;
     let changed = change.states.iter().filter(|(path, state)| before.get(*path) != Some(*state));
     write_states(tx, tenant, id, changed).await?;
-    show_change(tx, tenant, id, &plan, &change).await?;
-    plan.row.wake(tx).await?;
+    show_change(tx, tenant, &locked, &change).await?;
+    row.wake(tx).await?;
     Ok(Ok(()))
 }
 
@@ -181,70 +190,14 @@ async fn lock_plan(
     id: AgentableId,
 ) -> Result<std::result::Result<Locked, RunStatus>> {
     // Whether it is the tenant's own; that never changes.
-    let kind = sqlx::query_scalar!(
-        "-- store::plan::requests::change::kind
-        select a.kind from houston.plans p join houston.agentables a on a.id = p.agentable_id
-         where p.tenant_id = $1 and p.agentable_id = $2",
-        tenant.0,
-        id.0
-    )
-    .fetch_optional(&mut *tx)
-    .await?
-    .ok_or(NOT_FOUND)?;
-    let row = lock(tx, id).await?.ok_or(NOT_FOUND)?;
-    let plan = sqlx::query!(
-        r#"-- store::plan::requests::change::lock
-        select p.parent_id, p.version, p.document, p.listed_in, p.paused, p.ended_at, r.status as "run_status?"
-          from houston.plans p
-          join houston.run_locks l on l.agentable_id = p.agentable_id
-          left join houston.runs r on r.id = l.run_id
-         where p.tenant_id = $1 and p.agentable_id = $2"#,
-        tenant.0,
-        id.0
-    )
-    .fetch_optional(&mut *tx)
-    .await?
-    .ok_or(NOT_FOUND)?;
-    let run_status = plan.run_status.as_deref().and_then(RunStatus::from_name);
+    find(&mut *tx, tenant, id).await?.ok_or(NOT_FOUND)?;
+    let row = lock(&mut *tx, id).await?.ok_or(NOT_FOUND)?;
+    let plan = find(&mut *tx, tenant, id).await?.ok_or(NOT_FOUND)?;
     if !row.run_open || plan.ended_at.is_some() {
-        return Ok(Err(run_status.unwrap_or(RunStatus::Completed)));
+        return Ok(Err(plan.run_status().unwrap_or(RunStatus::Completed)));
     }
-    let steps = steps_of(tx, tenant, &[id]).await?.into_iter().map(|(_, step)| step);
-    Ok(Ok(Locked {
-        row,
-        kind,
-        parent: AgentableId(plan.parent_id),
-        version: plan.version,
-        document: plan.document,
-        listed_in: plan.listed_in.map(RunId),
-        paused: plan.paused,
-        run_status,
-        steps: steps.collect(),
-    }))
-}
-
-async fn write_document(
-    tx: &mut PgConnection,
-    tenant: TenantId,
-    (id, version): (AgentableId, i32),
-    change: &PlanChange,
-    gone: &[&str],
-) -> Result<()> {
-    sqlx::query!(
-        "-- store::plan::requests::change::document
-        with steps as (
-            delete from houston.plan_steps where tenant_id = $1 and plan_id = $2 and path = any ($5))
-        update houston.plans set document = $3, version = $4, changes = changes + 1
-         where tenant_id = $1 and agentable_id = $2",
-        tenant.0,
-        id.0,
-        change.document,
-        version,
-        gone as &[&str]
-    )
-    .execute(&mut *tx)
-    .await?;
-    add_version(tx, id, tenant, version, &change.document, &change.reason).await
+    let steps = steps_of(tx, tenant, &[id]).await?.into_iter().map(|(_, step)| step).collect();
+    Ok(Ok(Locked { row, plan, steps }))
 }
 
 async fn write_states<'s>(
@@ -277,25 +230,24 @@ async fn write_states<'s>(
 async fn show_change(
     tx: &mut PgConnection,
     tenant: TenantId,
-    id: AgentableId,
-    plan: &Locked,
+    Locked { plan, steps, .. }: &Locked,
     change: &PlanChange,
 ) -> Result<()> {
-    let plan_id = id.public_id(&plan.kind);
+    let plan_id = plan.id.public_id(&plan.kind);
     let version = plan.version + 1;
-    let asking = plan.steps.iter().filter_map(|step| Some((step.path.clone(), step.question?.to_string())));
+    let asking = steps.iter().filter_map(|step| Some((step.path.clone(), step.question?.to_string())));
     let questions: BTreeMap<String, String> = asking.collect();
     let heading = Heading {
         plan_id: Some(&plan_id),
         version: u32::try_from(version).unwrap_or_default(),
-        status: listed_status(plan.paused, plan.run_status),
+        status: plan.status(),
         questions: &questions,
     };
-    let checklist = checklist(&read(id, &change.document)?, &change.states, heading);
+    let checklist = checklist(&read(plan.id, &change.document)?, &change.states, heading);
     let listed = Listing {
         checklist: checklist.into(),
         delta: Vec::new(),
         changed: Some((version, change.reason.clone())),
     };
-    show(tx, id, (tenant, plan.parent), (plan_id, &listed), plan.listed_in).await
+    show(tx, plan.id, (tenant, plan.parent), (plan_id, &listed), plan.listed_in.map(RunId)).await
 }
