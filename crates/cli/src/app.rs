@@ -123,7 +123,7 @@ fn apply_mutation() -> Result<(), Failure> {
         let mutation: Mutation =
             name.parse().map_err(|error: UnknownMutation| Failure::Usage(error.into()))?;
         if choose(mutation) {
-            tracing::error!(%mutation, "a test mutation weakens the run protocol");
+            tracing::error!(mutation = %mutation.as_str(), "a test mutation weakens the run protocol");
         }
     }
     Ok(())

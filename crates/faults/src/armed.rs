@@ -42,8 +42,11 @@ struct Step {
     fault: Option<String>,
 }
 
-/// See [`crate::inject`].
-pub(crate) async fn inject(point: &str) -> Result<(), ConnectionBroken> {
+/// Injects the fault that the environment names for the crash point `point`. Called by [`fault!`](crate::fault!).
+///
+/// # Errors
+/// [`ConnectionBroken`] if the environment asks for `error` at this crash point.
+pub async fn inject(point: &str) -> Result<(), ConnectionBroken> {
     static SCENARIO: OnceLock<Mutex<BTreeMap<String, Steps>>> = OnceLock::new();
     let scenario = SCENARIO.get_or_init(|| Mutex::new(from_environment()));
     let next = || scenario.lock().unwrap_or_else(PoisonError::into_inner).get_mut(point).and_then(next);

@@ -28,6 +28,9 @@
 mod armed;
 pub mod mutation;
 
+#[cfg(debug_assertions)]
+pub use armed::inject;
+
 /// The error of a crash point that simulates a broken connection to Postgres. Convert it into the error of
 /// such a failure.
 #[derive(Debug, thiserror::Error)]
@@ -47,15 +50,6 @@ macro_rules! fault {
     ($point:literal) => {
         $crate::inject($point).await
     };
-}
-
-/// Injects the fault that the environment names for the crash point `point`. Called by [`fault!`].
-///
-/// # Errors
-/// [`ConnectionBroken`] if the environment asks for `error` at this crash point.
-#[cfg(debug_assertions)]
-pub async fn inject(point: &str) -> Result<(), ConnectionBroken> {
-    armed::inject(point).await
 }
 
 /// Does nothing: this build has no crash points.

@@ -1,7 +1,6 @@
 //! Mutations: weakened versions of the run protocol. What goes wrong without a part of the protocol proves that the
 //! part is needed, and that a test notices its absence.
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
@@ -48,12 +47,6 @@ mutations! {
     Intent = "intent",
     /// Calls that need a person's yes are carried out at once.
     Approval = "approval",
-}
-
-impl fmt::Display for Mutation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// A name that is not a mutation.

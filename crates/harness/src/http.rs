@@ -46,13 +46,6 @@ impl Response {
     }
 }
 
-/// How a response body is delimited.
-#[derive(Debug, Clone, Copy)]
-enum Length {
-    Fixed(usize),
-    Chunked,
-}
-
 impl Connection {
     pub(crate) async fn open(address: SocketAddr, key: &str) -> Result<Self> {
         let socket = TcpStream::connect(address).await?;
@@ -126,17 +119,13 @@ impl Connection {
 
     /// Opens an event stream, which must be read to its end before this connection is used again.
     pub(crate) async fn events(&mut self, path: &str) -> Result<EventStream<'_>> {
-        self.send("GET", path, "accept: text/event-stream\r\n", "").await?;
-        match self.head().await.with_context(|| format!("GET {path}"))? {
-            (200, Length::Chunked) => Ok(EventStream {
-                connection: self,
-                decoder: SseDecoder::default(),
-                complete: VecDeque::new(),
-            }),
+        match self.resume(path, "").await.with_context(|| format!("GET {path}"))? {
+            200 => {}
             // The run has ended: there is nothing to stream.
-            (204, _) => bail!("GET {path}: the run had ended before its stream was opened"),
-            (status, _) => bail!("GET {path}: {status}"),
+            204 => bail!("GET {path}: the run had ended before its stream was opened"),
+            status => bail!("GET {path}: {status}"),
         }
+        Ok(EventStream { connection: self, decoder: SseDecoder::default(), complete: VecDeque::new() })
     }
 
     async fn send(&mut self, method: &str, path: &str, more: &str, body: &str) -> Result<()> {
@@ -151,13 +140,13 @@ impl Connection {
     async fn response(&mut self) -> Result<Response> {
         let (status, length) = self.head().await?;
         let body = match length {
-            Length::Fixed(length) => {
+            Some(length) => {
                 while self.received.len() < length {
                     self.receive().await?;
                 }
                 self.received.split_to(length).freeze()
             }
-            Length::Chunked => {
+            None => {
                 let mut body = BytesMut::new();
                 while let Some(chunk) = self.chunk().await? {
                     body.extend_from_slice(&chunk);
@@ -168,7 +157,8 @@ impl Connection {
         Ok(Response { status, body })
     }
 
-    async fn head(&mut self) -> Result<(u16, Length)> {
+    /// Reads the head of a response: its status, and the length of its body; `None` if that comes in chunks.
+    async fn head(&mut self) -> Result<(u16, Option<usize>)> {
         let end = loop {
             if let Some(end) = memmem::find(&self.received, b"\r\n\r\n") {
                 break end;
@@ -183,9 +173,9 @@ impl Connection {
             fields.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
         };
         let length = match field("content-length") {
-            Some(length) => Length::Fixed(length.parse()?),
-            None if field("transfer-encoding").is_some() => Length::Chunked,
-            None => Length::Fixed(0),
+            Some(length) => Some(length.parse()?),
+            None if field("transfer-encoding").is_some() => None,
+            None => Some(0),
         };
         Ok((status, length))
     }

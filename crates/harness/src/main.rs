@@ -15,9 +15,9 @@
 //!
 //! # Recipe: add a command
 //!
-//! A file `commands/<command>.rs` with its arguments (a `clap::Args` whose first doc line is its help) and an async
-//! `run`; a variant in `commands::Command`; a row in `xtask`'s `commands::forward::COMMANDS`. Clean up
-//! in `Drop`: on Ctrl-C the command's future is dropped.
+//! A file `commands/<command>.rs`, or the module of its work, with its arguments (a `clap::Args` whose first doc line is its
+//! help) and an async `run`; a variant in `commands::Command`; a row in `xtask`'s `commands::forward::COMMANDS`. Clean up in
+//! `Drop`: on Ctrl-C the command's future is dropped.
 
 mod bench;
 mod chaos;
@@ -25,7 +25,6 @@ mod commands;
 mod http;
 mod loud;
 mod pgbouncer;
-mod price_data;
 mod proc;
 mod providers;
 mod service;

@@ -21,11 +21,6 @@ pub(crate) fn cpu(pid: u32) -> Result<Duration> {
     Ok(TICK * u32::try_from(ticks)?)
 }
 
-/// Processor time that all processes of an installation have used.
-pub(crate) fn cpu_of(houston: &Houston) -> Result<Duration> {
-    houston.processes().map(|process| cpu(process.pid())).sum()
-}
-
 /// Resident memory of all processes of an installation, in bytes.
 pub(crate) fn rss_of(houston: &Houston) -> Result<u64> {
     houston.processes().map(Process::pid).map(rss).sum()

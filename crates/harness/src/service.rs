@@ -14,7 +14,12 @@ pub(crate) async fn built(binary: Option<&Path>) -> Result<PathBuf> {
     }
     print_status("building the release binary");
     let program = build("houston-cli", "houston").await?;
-    refuse_crash_points(&std::fs::read(&program)?)?;
+    // Recognised by strings of the `faults` crate.
+    let text = std::fs::read(&program)?;
+    for trace in ["fault injected", "FAILPOINTS"] {
+        let found = memmem::find(&text, trace.as_bytes());
+        ensure!(found.is_none(), "the release binary contains crash points (`{trace}`)");
+    }
     Ok(program)
 }
 
@@ -24,17 +29,6 @@ pub(crate) async fn build(package: &str, name: &str) -> Result<PathBuf> {
     cargo.args(["build", "--release", "--quiet", "--package", package, "--bin", name]);
     child::succeed(cargo).await?;
     Ok(repository::target().join("release").join(name))
-}
-
-/// Fails if the binary contains crash points, recognised by strings of the `faults` crate.
-fn refuse_crash_points(program: &[u8]) -> Result<()> {
-    for trace in ["fault injected", "FAILPOINTS"] {
-        ensure!(
-            memmem::find(program, trace.as_bytes()).is_none(),
-            "the release binary contains crash points (`{trace}`)"
-        );
-    }
-    Ok(())
 }
 
 /// Builds the debug binary `name` with the features of tests; returns its path.

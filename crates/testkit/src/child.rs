@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode, ExitStatus, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::process::terminate;
+use crate::process::{Signal, signal};
 use anyhow::{Context, Result, bail};
 
 /// How long a terminated child may take to end: test runners stop their tests first.
@@ -17,7 +17,7 @@ pub struct Running(pub tokio::process::Child);
 impl Drop for Running {
     fn drop(&mut self) {
         let Some(pid) = self.0.id() else { return };
-        let _ = terminate(pid);
+        let _ = signal(Signal::TERM, Some(pid));
         let end = Instant::now() + PATIENCE;
         while matches!(self.0.try_wait(), Ok(None)) {
             if Instant::now() >= end {

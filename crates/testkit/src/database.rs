@@ -70,7 +70,7 @@ impl TestDatabase {
         let servers = TestServers::start_with(|config| config.redis = false)?;
         let url = servers.database_url().to_owned();
         block_on(migrate, url.clone())?;
-        Ok(Self { psql: Psql::of(&url, servers.postgres_pid()), shared: None, own: Some(servers) })
+        Ok(Self { psql: Psql::of(&url, servers.postgres_pid(), false), shared: None, own: Some(servers) })
     }
 
     /// The URL for sqlx and psql.

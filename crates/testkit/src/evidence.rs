@@ -134,14 +134,11 @@ fn value(figure: &str, sections: &[Section]) -> Option<String> {
 
 /// `1279` as `1,279`.
 fn grouped(number: &str) -> String {
-    let mut text = String::new();
-    for (at, digit) in number.char_indices() {
-        if at > 0 && (number.len() - at).is_multiple_of(3) && !number.contains('.') {
-            text.push(',');
-        }
-        text.push(digit);
+    if number.contains('.') {
+        return number.to_owned();
     }
-    text
+    let groups: Vec<_> = number.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }
 
 #[cfg(test)]

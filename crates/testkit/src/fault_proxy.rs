@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::task::JoinSet;
+use tokio_util::either::Either;
 
 /// Size of the copy buffer, in bytes.
 const PIECE: usize = 16 << 10;
@@ -53,20 +53,8 @@ pub enum Fault {
 pub struct FaultProxy {
     address: SocketAddr,
     fault: watch::Sender<Fault>,
-    stop: CancellationToken,
+    _tasks: JoinSet<()>,
 }
-
-/// How a connection ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// Closed by one side or by a cut: the other side sees an orderly close.
-    Closed,
-    /// Both sides see a reset.
-    Reset,
-}
-
-trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 
 impl FaultProxy {
     /// Listens on a free loopback port for connections to `target`, which need not be reachable yet.
@@ -78,15 +66,9 @@ impl FaultProxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let (fault, faults) = watch::channel(Fault::None);
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let stopped = stop.clone();
-        tasks.clone().spawn(async move {
-            tokio::select! {
-                () = stopped.cancelled() => {}
-                () = accept(listener, target, faults, stopped.clone(), tasks) => {}
-            }
-        });
-        Ok(Self { address, fault, stop })
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, target, faults));
+        Ok(Self { address, fault, _tasks: tasks })
     }
 
     /// The address it listens on.
@@ -105,40 +87,24 @@ impl FaultProxy {
     }
 }
 
-impl Drop for FaultProxy {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
-
-async fn accept(
-    listener: TcpListener,
-    target: Target,
-    faults: watch::Receiver<Fault>,
-    stop: CancellationToken,
-    tasks: TaskTracker,
-) {
+async fn accept(listener: TcpListener, target: Target, faults: watch::Receiver<Fault>) {
+    let mut connections = JoinSet::new();
     loop {
         // For example out of file descriptors: retry.
         let Ok((client, _)) = listener.accept().await else {
             tokio::time::sleep(TICK).await;
             continue;
         };
-        let (target, faults, stop) = (target.clone(), faults.clone(), stop.clone());
-        tasks.spawn(async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = connection(client, &target, faults) => {}
-            }
-        });
+        connections.spawn(connection(client, target.clone(), faults.clone()));
+        while connections.try_join_next().is_some() {}
     }
 }
 
-async fn connection(mut client: TcpStream, target: &Target, mut faults: watch::Receiver<Fault>) {
+async fn connection(mut client: TcpStream, target: Target, mut faults: watch::Receiver<Fault>) {
     // During a black hole or stall a connection is not established.
     let fault = faults.wait_for(|fault| !matches!(fault, Fault::BlackHole | Fault::Stall)).await;
     let fault = fault.map_or(Fault::None, |fault| *fault);
-    let server = if fault == Fault::Reset { None } else { connect(target).await.ok() };
+    let server = if fault == Fault::Reset { None } else { connect(&target).await.ok() };
     let Some(mut server) = server else {
         let _ = client.set_zero_linger();
         return;
@@ -146,45 +112,46 @@ async fn connection(mut client: TcpStream, target: &Target, mut faults: watch::R
     let _ = client.set_nodelay(true);
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = tokio::io::split(&mut server);
-    let end = tokio::select! {
-        end = pump(from_client, to_server, faults.clone()) => end,
-        end = pump(from_server, to_client, faults) => end,
+    let is_reset = tokio::select! {
+        is_reset = pump(from_client, to_server, faults.clone()) => is_reset,
+        is_reset = pump(from_server, to_client, faults) => is_reset,
     };
-    if end == End::Reset {
+    if is_reset {
         let _ = client.set_zero_linger();
     }
 }
 
-async fn connect(target: &Target) -> io::Result<Box<dyn Socket>> {
+async fn connect(target: &Target) -> io::Result<Either<TcpStream, UnixStream>> {
     Ok(match target {
         Target::Tcp(address) => {
             let socket = TcpStream::connect(address).await?;
             socket.set_nodelay(true)?;
-            Box::new(socket)
+            Either::Left(socket)
         }
-        Target::Unix(path) => Box::new(UnixStream::connect(path).await?),
+        Target::Unix(path) => Either::Right(UnixStream::connect(path).await?),
     })
 }
 
-/// Copies bytes in one direction until a side closes or a fault ends the connection.
+/// Copies bytes in one direction until a side closes or a fault ends the connection. Whether both sides are to see a reset; else
+/// the other side sees an orderly close.
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut faults: watch::Receiver<Fault>,
-) -> End {
+) -> bool {
     let mut buffer = vec![0; PIECE];
     let (mut fault, mut switched, mut left, mut lost) = (Fault::None, true, 0, false);
     loop {
         if std::mem::take(&mut switched) {
             fault = *faults.borrow_and_update();
             if fault == Fault::Reset || lost && fault != Fault::BlackHole {
-                return End::Reset;
+                return true;
             }
             left = if let Fault::CutAfter(bytes) = fault { bytes } else { 0 };
         }
         let most = match fault {
             Fault::Throttle(bytes) => (bytes / 20).clamp(1, PIECE),
-            Fault::CutAfter(_) if left == 0 => return End::Closed,
+            Fault::CutAfter(_) if left == 0 => return false,
             Fault::CutAfter(_) => left.min(PIECE),
             _ => PIECE,
         };
@@ -192,14 +159,14 @@ async fn pump(
             biased;
             changed = faults.changed() => {
                 if changed.is_err() {
-                    return End::Closed;
+                    return false;
                 }
                 switched = true;
                 continue;
             }
             read = from.read(&mut buffer[..most]), if fault != Fault::Stall => read,
         };
-        let Ok(count @ 1..) = read else { return End::Closed };
+        let Ok(count @ 1..) = read else { return false };
         match fault {
             Fault::BlackHole => {
                 lost = true;
@@ -213,8 +180,8 @@ async fn pump(
         let mut resets = faults.clone();
         tokio::select! {
             biased;
-            _ = resets.wait_for(|fault| *fault == Fault::Reset) => return End::Reset,
-            written = to.write_all(&buffer[..count]) => if written.is_err() { return End::Closed },
+            _ = resets.wait_for(|fault| *fault == Fault::Reset) => return true,
+            written = to.write_all(&buffer[..count]) => if written.is_err() { return false },
         }
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::child::output;
 use crate::model_server::ModelServer;
 use crate::process::Process;
 use crate::servers::TestServers;
@@ -119,12 +120,8 @@ impl Builder {
     ///
     /// If it fails; the message has its stderr.
     pub fn run(&self, arguments: &[&str]) -> io::Result<String> {
-        let output = self.command(arguments).output()?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(io::Error::other(format!("houston {}: {}", arguments.join(" "), said.trim_end())));
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        let said = output(&mut self.command(arguments)).map_err(io::Error::other)?;
+        Ok(said.trim().to_owned())
     }
 
     /// Creates the tables and a key; returns the key.
@@ -145,16 +142,14 @@ impl Builder {
     pub fn start(mut self) -> io::Result<Houston> {
         let folder = tempfile::Builder::new().prefix("houston-run-").tempdir()?;
         self = self.set("HOUSTON_FOLDER", folder.path().display().to_string());
-        let (mut api, address, key);
-        if self.workers.is_some() {
-            key = self.prepare()?;
-            api = Process::spawn(&mut self.command(&["serve", "--address", "127.0.0.1:0"]))?;
-            address = api.wait_for_address(PATIENCE)?;
-        } else {
-            api = Process::spawn(&mut self.command(&["dev", "--address", "127.0.0.1:0"]))?;
-            address = api.wait_for_address(PATIENCE)?;
-            key = std::fs::read_to_string(folder.path().join("key"))?.trim().to_owned();
-        }
+        let key = self.workers.map(|_| self.prepare()).transpose()?;
+        let command = if key.is_some() { "serve" } else { "dev" };
+        let mut api = Process::spawn(&mut self.command(&[command, "--address", "127.0.0.1:0"]))?;
+        let address = api.wait_for_address(PATIENCE)?;
+        let key = match key {
+            Some(key) => key,
+            None => std::fs::read_to_string(folder.path().join("key"))?.trim().to_owned(),
+        };
         api.wait_for_ready(address, "/readyz", PATIENCE)?;
         let workers = self.workers.unwrap_or(0);
         let mut houston = Houston { api, workers: Vec::new(), address, key, setup: self, _folder: folder };

@@ -14,10 +14,10 @@ use crate::servers::TestServers;
 /// channels are not shared with other tests.
 #[derive(Debug)]
 pub struct TestInstallation {
-    pub(crate) database: TestDatabase,
+    database: TestDatabase,
     redis: TestServers,
     /// The servers of the cells after the first.
-    others: Vec<Self>,
+    pub others: Vec<Self>,
 }
 
 /// The variable with the number of cells, which `cargo xtask test --cells` sets.
@@ -41,15 +41,6 @@ impl TestInstallation {
         Self::over(TestDatabase::shared(migrate)?)
     }
 
-    /// Like [`Self::start`], with another template: see [`TestDatabase::shared_from`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::start`].
-    pub fn start_from(template: &str, migrate: impl AsyncFnOnce(String) + Send) -> io::Result<Self> {
-        Self::over(TestDatabase::shared_from(template, migrate)?)
-    }
-
     /// Uses its own Postgres: see [`TestDatabase::on_own_server`].
     ///
     /// # Errors
@@ -59,7 +50,12 @@ impl TestInstallation {
         Self::over(TestDatabase::on_own_server(migrate)?)
     }
 
-    fn over(database: TestDatabase) -> io::Result<Self> {
+    /// Adds a Redis to a database.
+    ///
+    /// # Errors
+    ///
+    /// If Redis is not installed or does not start.
+    pub fn over(database: TestDatabase) -> io::Result<Self> {
         let redis = TestServers::start_with(|config| config.postgres = false)?;
         Ok(Self { database, redis, others: Vec::new() })
     }
@@ -72,14 +68,6 @@ impl TestInstallation {
     /// The servers of all cells, in the order of their shards.
     pub fn cells(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(&self.others)
-    }
-
-    /// The servers of one cell; 0 is the first, whose servers are stopped together with all others.
-    pub fn cell_mut(&mut self, nth: usize) -> &mut Self {
-        match nth {
-            0 => self,
-            nth => &mut self.others[nth - 1],
-        }
     }
 
     /// The first and the last shard of each cell, and its servers.
@@ -191,23 +179,5 @@ impl TestInstallation {
     pub fn restart_redis(&mut self) -> io::Result<()> {
         self.redis.restart_redis()?;
         self.others.iter_mut().try_for_each(Self::restart_redis)
-    }
-
-    /// Stalls Redis (SIGSTOP): it accepts connections but does not answer until [`Self::resume_redis`].
-    ///
-    /// # Errors
-    ///
-    /// If Redis is not running.
-    pub fn stall_redis(&self) -> io::Result<()> {
-        self.cells().try_for_each(|cell| cell.redis.stall_redis())
-    }
-
-    /// Ends a stall (SIGCONT).
-    ///
-    /// # Errors
-    ///
-    /// If Redis is not running.
-    pub fn resume_redis(&self) -> io::Result<()> {
-        self.cells().try_for_each(|cell| cell.redis.resume_redis())
     }
 }

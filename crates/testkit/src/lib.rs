@@ -10,7 +10,6 @@
 //! - [`houston`]: the processes of a running Houston, on such servers.
 //! - [`servers`]: a Postgres and a Redis of one test, which it may kill and stall, and a standby of that Postgres.
 //! - [`process`]: a child process, usually `houston`: signals, output, readiness.
-//! - [`shards`]: checks the shards of all stored ids.
 //! - [`history`]: checks whether a provider would accept a conversation.
 //! - [`snapshot`]: files that record what the program said, to notice when it says something else.
 //! - [`tool_ledger`]: a file that records each execution of a tool.
@@ -64,9 +63,7 @@ pub mod repository;
 pub mod scratch;
 pub mod seed_data;
 pub mod servers;
-pub mod shards;
 pub mod shared_postgres;
-mod signal;
 pub mod signals;
 pub mod snapshot;
 pub mod sources;

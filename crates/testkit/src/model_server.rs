@@ -1,8 +1,8 @@
 //! A scripted model server: OpenAI's `/v1/chat/completions` and Anthropic's `/v1/messages`, streamed, and its batches.
 //!
-//! The script gets each [`Call`] and returns a [`Reply`]: text, reasoning and tool calls, streamed in pieces, or a
-//! [`Fault`]. The [`Journal`] records every request independently of the service: its body, time and connection, and
-//! how it ended.
+//! The script gets each [`Call`] and returns a [`Reply`]: text and tool calls, streamed in pieces, or a
+//! [`Fault`]. The [`Journal`] records every request independently of the service: its body and time, and how it
+//! ended.
 //!
 //! ```ignore
 //! let model = ModelServer::start(script::in_turn([Reply::status(429), Reply::text("Hello!").in_pieces(3)])).await?;
@@ -26,8 +26,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::TcpSocket;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::task::JoinSet;
 
 pub use call::{Call, ToolResult, Wire, without_system_context};
 pub use journal::{Ending, Exchange, Journal, JournalDetail};
@@ -37,13 +36,12 @@ pub use reply::{Fault, Gate, Reply};
 /// Listen backlog: a load test opens thousands of connections at once. The system may allow fewer.
 const BACKLOG: u32 = 4096;
 
-/// A running model server. Dropping it stops it.
+/// A running model server. Dropping it stops it and closes every connection.
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
     journal: Arc<Journal>,
-    stop: CancellationToken,
-    tasks: TaskTracker,
+    _tasks: JoinSet<()>,
 }
 
 impl ModelServer {
@@ -61,12 +59,10 @@ impl ModelServer {
         socket.bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
         let listener = socket.listen(BACKLOG)?;
         let address = listener.local_addr()?;
-        let (journal, stop, tasks) =
-            (Arc::new(Journal::default()), CancellationToken::new(), TaskTracker::new());
+        let (journal, mut tasks) = (Arc::new(Journal::default()), JoinSet::new());
         let (script, batches) = (Arc::new(script), batches::Batches::default());
-        let server = serve::Server { script, journal: journal.clone(), stop: stop.clone(), batches };
-        tasks.spawn(serve::accept(listener, server, tasks.clone()));
-        Ok(Self { address, journal, stop, tasks })
+        tasks.spawn(serve::accept(listener, serve::Server { script, journal: journal.clone(), batches }));
+        Ok(Self { address, journal, _tasks: tasks })
     }
 
     /// The address it listens on.
@@ -82,19 +78,5 @@ impl ModelServer {
     /// The recorded requests.
     pub fn journal(&self) -> &Journal {
         &self.journal
-    }
-
-    /// Stops listening, closes every connection, and waits until all tasks have ended.
-    pub async fn stop(self) {
-        self.stop.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
-    }
-}
-
-impl Drop for ModelServer {
-    fn drop(&mut self) {
-        self.stop.cancel();
-        self.tasks.close();
     }
 }

@@ -8,9 +8,8 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use rustix::process::Signal;
-
-use crate::signal::signal;
+pub use rustix::process::Signal;
+use rustix::process::{Pid, kill_process};
 
 /// How often a child is polled for its end or readiness.
 const POLL: Duration = Duration::from_millis(5);
@@ -96,6 +95,17 @@ impl Process {
         self.child.wait()
     }
 
+    /// Sends a signal: INT is Ctrl-C, and after STOP the process is suspended until CONT.
+    ///
+    /// # Errors
+    ///
+    /// If the process has ended.
+    pub fn signal(&mut self, which: Signal) -> io::Result<()> {
+        // After the wait, the id may belong to another process.
+        let runs = self.child.try_wait()?.is_none();
+        signal(which, runs.then(|| self.child.id()))
+    }
+
     /// Sends SIGTERM.
     ///
     /// # Errors
@@ -103,33 +113,6 @@ impl Process {
     /// If the process has ended.
     pub fn terminate(&mut self) -> io::Result<()> {
         self.signal(Signal::TERM)
-    }
-
-    /// Sends SIGINT, like Ctrl-C.
-    ///
-    /// # Errors
-    ///
-    /// If the process has ended.
-    pub fn interrupt(&mut self) -> io::Result<()> {
-        self.signal(Signal::INT)
-    }
-
-    /// Sends SIGSTOP: the process is suspended until [`Self::resume`].
-    ///
-    /// # Errors
-    ///
-    /// If the process has ended.
-    pub fn pause(&mut self) -> io::Result<()> {
-        self.signal(Signal::STOP)
-    }
-
-    /// Sends SIGCONT.
-    ///
-    /// # Errors
-    ///
-    /// If the process has ended.
-    pub fn resume(&mut self) -> io::Result<()> {
-        self.signal(Signal::CONT)
     }
 
     /// The exit status; `None` while the process runs.
@@ -218,12 +201,6 @@ impl Process {
     fn timed_out(&self, what: &str) -> io::Error {
         io::Error::other(format!("waited in vain for {what}; output of the process:\n{}", self.log()))
     }
-
-    fn signal(&mut self, which: Signal) -> io::Result<()> {
-        // After the wait, the id may belong to another process.
-        let runs = self.child.try_wait()?.is_none();
-        signal(which, runs.then(|| self.child.id()))
-    }
 }
 
 impl Drop for Process {
@@ -234,13 +211,10 @@ impl Drop for Process {
     }
 }
 
-/// Sends SIGTERM to a child whose handle the caller holds and has not waited for.
-///
-/// # Errors
-///
-/// If there is no such process.
-pub fn terminate(pid: u32) -> io::Result<()> {
-    signal(Signal::TERM, Some(pid))
+/// Sends `signal` to a process; an error if there is none.
+pub(crate) fn signal(signal: Signal, pid: Option<u32>) -> io::Result<()> {
+    let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed())).ok_or(io::ErrorKind::NotFound)?;
+    Ok(kill_process(pid, signal)?)
 }
 
 /// The status of `GET path`.

@@ -87,26 +87,11 @@ pub async fn faketime() -> Result<PathBuf> {
 
 /// Makes sure that these programs are installed, from the distribution where they are missing: pairs of a program and its
 /// package.
-async fn packages(wanted: &[(&str, &'static str)]) -> Result<()> {
+pub async fn packages(wanted: &[(&str, &'static str)]) -> Result<()> {
     let is_there = |program: &str| find(program).is_some() || Path::new("/usr/sbin").join(program).is_file();
     let missing = wanted.iter().filter(|(program, _)| !is_there(program));
     let missing: Vec<&str> = missing.map(|(_, package)| *package).collect();
     if missing.is_empty() { Ok(()) } else { apt(&missing).await }
-}
-
-/// Makes sure that `bwrap` is installed.
-pub async fn bubblewrap() -> Result<()> {
-    packages(&[("bwrap", "bubblewrap")]).await
-}
-
-/// Makes sure that what reads the files of `deploy/` is installed.
-pub async fn for_deploy() -> Result<()> {
-    packages(&[("systemd-analyze", "systemd"), ("nginx", "nginx"), ("openssl", "openssl")]).await
-}
-
-/// Makes sure that the browser and the proxies of the client tests are installed.
-pub async fn for_clients() -> Result<()> {
-    packages(&[("chromium", "chromium"), ("haproxy", "haproxy"), ("nginx", "nginx")]).await
 }
 
 /// Waits until no other process of these commands runs apt-get; until this is dropped, none does.
@@ -185,20 +170,17 @@ pub async fn promtool() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The path of a cargo tool: on `PATH`, or installed as a wheel under `target/tools`. `None`, with a status line, if
-/// that fails.
-pub async fn wheel(tool: &str, version: &str) -> Option<PathBuf> {
+/// The path of a cargo tool: on `PATH`, or installed as a wheel under `target/tools`.
+pub async fn wheel(tool: &str, version: &str) -> Result<PathBuf> {
     if let Some(found) = find(tool) {
-        return Some(found);
+        return Ok(found);
     }
     let folder = repository::tools().join(tool);
-    match venv(&folder, &[&format!("astral-dev-toolchain-{tool}=={version}")]).await {
-        Ok(()) => Some(folder.join("bin").join(tool)).filter(|program| program.is_file()),
-        Err(error) => {
-            print_status(&format!("{error:#}"));
-            None
-        }
-    }
+    let installed = venv(&folder, &[&format!("astral-dev-toolchain-{tool}=={version}")]).await;
+    installed.with_context(|| {
+        format!("{tool} is missing, and could not be installed: `cargo install {tool}` does that")
+    })?;
+    Ok(folder.join("bin").join(tool))
 }
 
 /// uv makes a virtual environment in a tenth of the time of `venv` and pip.

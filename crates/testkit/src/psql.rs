@@ -31,14 +31,10 @@ pub(crate) fn program(name: &str, postmaster: Option<u32>) -> PathBuf {
 }
 
 impl Psql {
-    /// For the database at `url`; `postmaster` is the process id of its server, if there is one.
-    pub(crate) fn of(url: &str, postmaster: Option<u32>) -> Self {
-        Self { program: program("psql", postmaster), url: url.to_owned(), idle: None }
-    }
-
-    /// Keeps sessions between calls, as on a server that stays up.
-    pub(crate) fn keeping_sessions(self) -> Self {
-        Self { idle: Some(Arc::default()), ..self }
+    /// For the database at `url`; `postmaster` is the process id of its server, if there is one. `stays`: whether the server stays
+    /// up, so that sessions are kept between calls.
+    pub(crate) fn of(url: &str, postmaster: Option<u32>, stays: bool) -> Self {
+        Self { program: program("psql", postmaster), url: url.to_owned(), idle: stays.then(Arc::default) }
     }
 
     /// The URL of another database of the same server.

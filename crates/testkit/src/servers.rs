@@ -11,17 +11,15 @@ use std::path::PathBuf;
 use houston_embedded::{Config, Servers};
 use rustix::process::Signal;
 
+use crate::process::signal;
 use crate::psql::Psql;
 use crate::scratch::Scratch;
-use crate::signal::signal;
 
 /// Throw-away servers. Dropping this stops them and removes their folder.
 #[derive(Debug)]
 pub struct TestServers {
     // Before the folder, so that they are stopped before it is removed.
     servers: Servers,
-    database_url: String,
-    redis_url: String,
     folder: Scratch,
 }
 
@@ -56,19 +54,17 @@ impl TestServers {
         config.fsync = false;
         change(&mut config);
         let servers = Servers::start(&config, progress).map_err(io::Error::other)?;
-        let database_url = servers.database_url().unwrap_or_default().to_owned();
-        let redis_url = servers.redis_url().unwrap_or_default().to_owned();
-        Ok(Self { servers, database_url, redis_url, folder })
+        Ok(Self { servers, folder })
     }
 
     /// The database URL for sqlx and psql; empty without Postgres.
     pub fn database_url(&self) -> &str {
-        &self.database_url
+        self.servers.database_url().unwrap_or_default()
     }
 
     /// The URL for the `redis` crate; empty without Redis.
     pub fn redis_url(&self) -> &str {
-        &self.redis_url
+        self.servers.redis_url().unwrap_or_default()
     }
 
     /// Executes statements; returns the rows, one per line, with fields separated by `|`.
@@ -82,7 +78,7 @@ impl TestServers {
 
     /// A client of Postgres that outlives this handle.
     pub fn psql(&self) -> Psql {
-        Psql::of(&self.database_url, self.postgres_pid())
+        Psql::of(self.database_url(), self.postgres_pid(), false)
     }
 
     /// The folder with `postgres.log` and `redis.log`.

@@ -73,7 +73,7 @@ impl SharedPostgres {
         }
         let server = fs::read_to_string(folder.join("server"))?;
         let (url, postmaster) = server.split_once('\n').ok_or(io::ErrorKind::InvalidData)?;
-        let psql = Psql::of(url, postmaster.parse().ok()).keeping_sessions();
+        let psql = Psql::of(url, postmaster.parse().ok(), true);
         Ok(Self { folder, psql })
     }
 

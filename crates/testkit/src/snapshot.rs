@@ -20,10 +20,8 @@ pub fn compare(file: &Path, text: &str) -> Result<(), String> {
             .and_then(|()| std::fs::write(file, text))
             .map_err(|error| format!("{}: {error}", file.display()));
     }
-    let recorded = match std::fs::read_to_string(file) {
-        Ok(recorded) => recorded,
-        Err(error) => return Err(format!("{}: {error}\n{HINT}", file.display())),
-    };
+    let recorded = std::fs::read_to_string(file);
+    let recorded = recorded.map_err(|error| format!("{}: {error}\n{HINT}", file.display()))?;
     first_difference(&recorded, text)
         .map_or(Ok(()), |(line, difference)| Err(format!("{}:{line}: {difference}\n{HINT}", file.display())))
 }
@@ -62,21 +60,10 @@ fn first_difference(recorded: &str, text: &str) -> Option<(usize, String)> {
     }
     // `split`, not `lines`: a line feed at the end counts.
     let (mut old, mut new) = (recorded.split('\n'), text.split('\n'));
-    for line in 1.. {
-        let (old, new) = (old.next(), new.next());
-        if old != new {
-            let (old, new) = (old.unwrap_or("(end)"), new.unwrap_or("(end)"));
-            return Some((
-                line,
-                format!(
-                    "differs from what was recorded\n  recorded: {}\n  now:      {}",
-                    near(old, new),
-                    near(new, old)
-                ),
-            ));
-        }
-    }
-    None
+    let same = old.clone().zip(new.clone()).take_while(|(old, new)| old == new).count();
+    let (old, new) = (old.nth(same).unwrap_or("(end)"), new.nth(same).unwrap_or("(end)"));
+    let (old, new) = (near(old, new), near(new, old));
+    Some((same + 1, format!("differs from what was recorded\n  recorded: {old}\n  now:      {new}")))
 }
 
 /// The part of a long line around the first character that differs from another line.

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, lchown};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::child::output;
 use crate::psql::program;
 use crate::scratch::Scratch;
 use crate::servers::{TestServers, inside};
@@ -41,12 +42,10 @@ impl TestServers {
         let mut copy = Command::new(program("pg_basebackup", self.postgres_pid()));
         copy.args(["--username=houston", "--checkpoint=fast", "--write-recovery-conf", "--no-sync"]);
         copy.arg("--host").arg(socket.parent().unwrap_or(&socket)).arg("--pgdata").arg(&data);
-        let copied = copy.output()?;
-        if !copied.status.success() {
-            return Err(io::Error::other(String::from_utf8_lossy(&copied.stderr).into_owned()));
-        }
+        output(&mut copy).map_err(io::Error::other)?;
         let owner = fs::metadata(self.folder().join("pg"))?;
-        give(&data, owner.uid(), owner.gid())?;
+        let owner = format!("{}:{}", owner.uid(), owner.gid());
+        output(Command::new("chown").args(["-R", "-h", &owner]).arg(&data)).map_err(io::Error::other)?;
         let max_connections = self.sql("show max_connections")?.parse().map_err(io::Error::other)?;
         let change = |config: &mut houston_embedded::Config| {
             config.redis = false;
@@ -78,15 +77,4 @@ impl TestServers {
             _ => Err(io::Error::other("the standby was not promoted")),
         }
     }
-}
-
-/// Changes the owner of a folder and of all below it.
-fn give(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
-    lchown(path, Some(uid), Some(gid))?;
-    if fs::symlink_metadata(path)?.is_dir() {
-        for entry in fs::read_dir(path)? {
-            give(&entry?.path(), uid, gid)?;
-        }
-    }
-    Ok(())
 }

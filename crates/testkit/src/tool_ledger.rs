@@ -3,10 +3,9 @@
 //! Each line is one execution, written and synced before the tool returns, so that it survives a crash of the process.
 //! Several processes may write at the same time.
 
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -45,11 +44,6 @@ impl ToolLedger {
         Ok(Self { path, file })
     }
 
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Appends an execution; it is on disk when this returns.
     ///
     /// # Errors
@@ -74,20 +68,6 @@ impl ToolLedger {
     pub fn executions(&self) -> io::Result<Vec<Execution>> {
         let text = std::fs::read_to_string(&self.path)?;
         text.lines().map(|line| serde_json::from_str(line).map_err(io::Error::from)).collect()
-    }
-
-    /// The idempotency keys that were executed more than once, with their counts.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::executions`].
-    pub fn repeated(&self) -> io::Result<BTreeMap<String, usize>> {
-        let mut counts = BTreeMap::new();
-        for execution in self.executions()? {
-            *counts.entry(execution.idempotency_key).or_insert(0) += 1;
-        }
-        counts.retain(|_, count| *count > 1);
-        Ok(counts)
     }
 }
 
@@ -121,11 +101,9 @@ mod tests {
         });
         let ledger = ToolLedger::open(&path).unwrap();
         assert_eq!(ledger.executions().unwrap().len(), 200);
-        assert!(ledger.repeated().unwrap().is_empty());
 
         ledger.write(&execution(7, "0-7")).unwrap();
-        assert_eq!(ledger.repeated().unwrap(), BTreeMap::from([("0-7".to_owned(), 2)]));
-        assert_eq!(ToolLedger::open(ledger.path()).unwrap().executions().unwrap().len(), 201);
+        assert_eq!(ToolLedger::open(&path).unwrap().executions().unwrap().len(), 201);
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Default for Limits {
 }
 
 /// Headers that the connection sets, or that would change how a message is framed or where a proxy sends it.
-const OF_THE_CONNECTION: [HeaderName; 11] = [
+pub(crate) const OF_THE_CONNECTION: [HeaderName; 11] = [
     header::ACCEPT_ENCODING,
     header::CONNECTION,
     header::CONTENT_LENGTH,

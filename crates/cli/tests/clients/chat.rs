@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::Duration;
 
-use houston_testkit::process::Process;
+use houston_testkit::process::{Process, Signal};
 use serde_json::Value;
 
 use crate::dev::{Dev, houston, run, text};
@@ -129,7 +129,7 @@ fn ctrl_c_cancels_the_run() {
     let mut chat = Process::spawn(&mut command).unwrap();
     let patience = Duration::from_secs(30);
     chat.wait_for_line(patience, |line| line.contains("TEXT_MESSAGE_CONTENT")).unwrap();
-    chat.interrupt().unwrap();
+    chat.signal(Signal::INT).unwrap();
     assert_eq!(chat.wait(patience).unwrap().code(), Some(130), "{}", chat.log());
     assert!(
         chat.log().lines().any(|line| line.contains(r#""outcome":{"type":"cancelled"}"#)),

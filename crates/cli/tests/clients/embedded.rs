@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use houston_testkit::process::Process;
+use houston_testkit::process::{Process, Signal};
 use serde_json::Value;
 
 use crate::dev::{houston, run, text};
@@ -25,7 +25,7 @@ fn start(folder: &Path) -> (Process, String) {
 }
 
 fn stop(mut process: Process) {
-    process.interrupt().unwrap();
+    process.signal(Signal::INT).unwrap();
     assert!(process.wait(PATIENCE).unwrap().success(), "{}", process.log());
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use houston_testkit::process::Process;
+use houston_testkit::process::{Process, Signal};
 use serde_json::Value;
 
 use crate::dev::{Dev, houston, run, send, text};
@@ -120,7 +120,7 @@ fn attachments_survive_a_killed_object_store() {
     assert!(keys.len() == 1 && keys[0].starts_with("houston/"), "{keys:?}");
 
     // It is killed while an upload waits for it.
-    server.process.pause().unwrap();
+    server.process.signal(Signal::STOP).unwrap();
     let path = format!("/v1/users/{user}/attachments?name=second.txt");
     std::thread::scope(|scope| {
         let upload = scope.spawn(|| dev.send("POST", &path, "second"));

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use houston_testkit::process::Signal;
 use serde_json::{Value, json};
 
 use crate::case::{Action, Case, CrashPoint};
@@ -74,7 +75,7 @@ async fn answered(client: &Client, posted: &PostResponse) {
 pub(crate) async fn wake(server: &mut CrashServer, name: &str, since: Instant) {
     let left = server.case.times().pause.saturating_sub(since.elapsed());
     tokio::time::sleep(left).await;
-    server.process(name).resume().unwrap();
+    server.process(name).signal(Signal::CONT).unwrap();
     if name.starts_with("work") && server.case.point != CrashPoint::C4 {
         server.wait_for_line(name, |line| line.contains("continuing under a new id"));
     }

@@ -255,7 +255,7 @@ async fn dead_cell_harms_only_its_own_users() {
     }
 
     tokio::task::block_in_place(|| {
-        test.houston.servers.lock().unwrap().cell_mut(dead).restart_postgres().unwrap();
+        test.houston.servers.lock().unwrap().others[dead - 1].restart_postgres().unwrap();
     });
     let path = format!("/v1/goals/{}", goals[dead]);
     test.houston

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use houston_testkit::model_server::script::in_turn;
 use houston_testkit::model_server::{Gate, ModelServer, Reply};
+use houston_testkit::process::Signal;
 use serde_json::{Value, json};
 
 use crate::test_houston::{PATIENCE, TestHouston};
@@ -191,12 +192,12 @@ async fn worker_without_lease_writes_nothing_and_restarts() {
     let message = houston.post(&goal, "1", "hello").await;
     let run = format!("/v1/runs/{}", message["run_id"].as_str().unwrap());
     assert!(model.journal().wait_until(PATIENCE, |journal| journal.calls() == 1).await);
-    sleeper.pause().unwrap();
+    sleeper.signal(Signal::STOP).unwrap();
     let _successor = houston.worker_of(&model);
     assert_eq!(houston.wait_until_answered(&message).await["status"], "answered");
     // The sleeper gets the rest of its answer, too.
     gate.open();
-    sleeper.resume().unwrap();
+    sleeper.signal(Signal::CONT).unwrap();
     sleeper.wait_for_line(PATIENCE, |line| line.contains("continuing under a new id")).unwrap();
     let next = houston.post(&goal, "2", "hello").await;
     assert_eq!(houston.wait_until_answered(&next).await["status"], "answered");

@@ -11,10 +11,13 @@ use houston_domain::clock::SystemClock;
 use houston_domain::id::Ids;
 use houston_domain::scope::Scopes;
 use houston_store::api_key::NewApiKey;
+use houston_testkit::database::TestDatabase;
 use houston_testkit::installation::{TestInstallation, cell_count};
 use houston_testkit::model_server::ModelServer;
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
+
+use crate::shards::ids_in_wrong_shards;
 
 /// The longest time a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -72,7 +75,9 @@ impl TestHouston {
         }
         // The key is in the template: that saves each test a process.
         Self::with_key(
-            TestInstallation::start_from("template_houston_key", migrate_and_add_key).unwrap(),
+            TestDatabase::shared_from("template_houston_key", migrate_and_add_key)
+                .and_then(TestInstallation::over)
+                .unwrap(),
             key(),
             variables,
         )
@@ -372,7 +377,7 @@ impl Drop for TestHouston {
     /// Whatever a test did: each id that was stored for a user has the user's shard.
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            let wrong = self.servers.get_mut().unwrap().ids_in_wrong_shards().unwrap();
+            let wrong = ids_in_wrong_shards(self.servers.get_mut().unwrap());
             assert!(wrong.is_empty(), "ids in other shards than their user's: {wrong:?}");
         }
     }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use houston_testkit::console::Progress;
-use houston_testkit::model_server::{Ending, Journal, JournalDetail, ModelServer, Prepared, Reply, Wire};
+use houston_testkit::model_server::{Ending, Journal, JournalDetail, Reply};
 use serde_json::Value;
 
 use super::report::{Report, Row};
+use super::setup::{Replies, Setup};
 use super::{Bench, workload};
-use crate::http::Connection;
 
 /// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,39 +23,32 @@ const NO_REDIS: &str = "redis://127.0.0.1:1";
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let runs = bench.size(80, 10);
-    let servers = bench.servers()?;
-    let (database, redis) = (servers.database_url(), servers.redis_url());
     // A user is waiting for the run to stop: the aim holds for each.
     let rows = [
-        Row::spread("cancel → closed", times(bench, database, redis, runs).await?),
-        Row::spread("  without Redis", times(bench, database, NO_REDIS, runs).await?),
+        Row::spread("cancel → closed", times(bench, None, runs).await?),
+        Row::spread("  without Redis", times(bench, Some(NO_REDIS), runs).await?),
     ];
     let about = format!("cancel: {runs} runs, one after the other");
     Ok(Report { about, rows: rows.map(|row| row.at_most(&[100.0, 100.0])).into() })
 }
 
-async fn times(bench: &Bench, database: &str, redis: &str, runs: usize) -> Result<Vec<Duration>> {
-    let reply = Reply::text("word ".repeat(WORDS)).in_pieces(WORDS).every(PACE);
-    let reply = Reply::prepared(&Prepared::new(&reply, Wire::OpenAiChat));
-    let model = ModelServer::start(move |_| reply.clone()).await?;
-    let journal = model.journal();
+async fn times(bench: &Bench, redis: Option<&str>, runs: usize) -> Result<Vec<Duration>> {
+    let mut houston = bench.houston().set("HOUSTON_LOG", "error").workers(1);
+    if let Some(redis) = redis {
+        houston = houston.set("HOUSTON_REDIS_URL", redis);
+    }
+    let setup = Setup::start(houston, vec![bench.servers()?], Replies::Text).await?;
+    setup.answer(&Reply::text("word ".repeat(WORDS)).in_pieces(WORDS).every(PACE));
+    let journal = setup.model.journal();
     journal.set_detail(JournalDetail::Times);
-    let houston = bench
-        .houston()
-        .cell(database, redis)
-        .model("local/bench", &model)
-        .set("HOUSTON_MODEL_TOOLS", "false")
-        .set("HOUSTON_LOG", "error")
-        .workers(1)
-        .start()?;
-    let mut connection = Connection::to(&houston).await?;
+    let mut connection = setup.connect().await?;
     let mut progress = Progress::new("cancel", runs as u64);
     let mut times = Vec::with_capacity(runs);
     for _ in 0..runs {
         let user = connection.user("bench").await?;
         let goal = connection.goal(&user, "bench").await?;
         journal.clear();
-        let accepted = connection.send_message(&goal, &workload::message()).await?;
+        let accepted = connection.send_message(&goal, &workload::MESSAGE).await?;
         let is_open = journal.wait_until(PATIENCE, |journal| journal.open() > 0).await;
         ensure!(is_open, "the run did not reach the model");
         // Until it is in the middle of its answer.
@@ -73,6 +66,6 @@ async fn times(bench: &Bench, database: &str, redis: &str, runs: usize) -> Resul
         times.push(left(journal).context("the journal has forgotten it")? - sent);
         progress.step();
     }
-    houston.stop()?;
+    setup.houston.stop()?;
     Ok(times)
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use houston_testkit::console::Progress;
 
-use super::load::{Messages, Meter};
+use super::load::{Meter, at_once};
 use super::report::{Report, Row, megabytes};
 use super::setup::{Replies, Setup};
 use super::workload::{self, Timing};
@@ -28,12 +28,12 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
         let setup = bench.setup(Replies::Text).await?;
         // What the first messages of a process pay is not counted: a crowd meets a service that runs.
         let goals = setup.goals(100).await?;
-        let (mut few, start) = Messages::to(&goals).at_once(&setup).await?;
+        let (mut few, start) = at_once(&setup, &goals).await?;
         start.wait().await;
         while let Some(run) = few.join_next().await {
             run??;
         }
-        setup.answer_every(STREAMS / u32::try_from(workload::PIECES)?);
+        setup.answer(&setup.text().every(STREAMS / u32::try_from(workload::PIECES)?));
         rows.extend(of(&setup, messages, aim).await?);
         setup.stop_and_check()?;
     }
@@ -44,7 +44,7 @@ async fn of(setup: &Setup, messages: usize, aim: f64) -> Result<Vec<Row>> {
     let goals = setup.goals(messages).await?;
     let rest = setup.rest(Duration::from_secs(1)).await?;
     let mut progress = Progress::new(&format!("crowd: {messages} messages"), messages as u64);
-    let (mut clients, start) = Messages::to(&goals).at_once(setup).await?;
+    let (mut clients, start) = at_once(setup, &goals).await?;
     let meter = Meter::begin(setup)?;
     start.wait().await;
     let began = Instant::now();

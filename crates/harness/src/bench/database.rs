@@ -29,22 +29,13 @@ impl Counters {
         serde_json::from_str(&counts).with_context(|| format!("psql answered {counts}"))
     }
 
-    pub(crate) fn since(self, before: Self) -> Self {
+    /// What `of` makes of each counter and that of `other`.
+    pub(crate) fn with(self, other: Self, of: fn(u64, u64) -> u64) -> Self {
         Self {
-            commits: self.commits - before.commits,
-            wal: self.wal - before.wal,
-            stored: self.stored.saturating_sub(before.stored),
+            commits: of(self.commits, other.commits),
+            wal: of(self.wal, other.wal),
+            stored: of(self.stored, other.stored),
         }
-    }
-}
-
-impl std::iter::Sum for Counters {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self {
-            commits: sum.commits + one.commits,
-            wal: sum.wal + one.wal,
-            stored: sum.stored + one.stored,
-        })
     }
 }
 

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use houston_testkit::console::Progress;
 use houston_testkit::model_server::{Journal, JournalDetail};
 use tokio::sync::Barrier;
@@ -17,13 +19,13 @@ use super::setup::{Cpu, Setup};
 use super::workload::{self, Timing};
 use crate::http::Connection;
 
-/// A client takes the number of the next piece of work, with its own connection, until there is none. `at`: the address of
-/// the server, and the key with which it is asked.
+/// A client does `job` with the number of the next piece of work, and its own connection, until there is none. `at`: the address
+/// of the server, and the key with which it is asked.
 pub(crate) async fn clients<T: Send + 'static>(
     (address, key): (SocketAddr, &str),
     count: usize,
     (label, work): (&str, usize),
-    job: impl Job<T>,
+    job: impl for<'c> Fn(&'c mut Connection, usize) -> BoxFuture<'c, Result<T>> + Clone + Send + 'static,
 ) -> Result<Vec<T>> {
     let mut progress = Progress::new(label, work as u64);
     let next = Arc::new(AtomicUsize::new(0));
@@ -38,7 +40,7 @@ pub(crate) async fn clients<T: Send + 'static>(
                 if nth >= work {
                     return anyhow::Ok(done);
                 }
-                done.push(job.carry_out(&mut connection, nth).await?);
+                done.push(job(&mut connection, nth).await?);
             }
         });
     }
@@ -67,7 +69,6 @@ pub(crate) async fn one_after_the_other<T>(
     goals: &[String],
     look: impl Fn(&Timing, &Journal) -> Result<T>,
 ) -> Result<(Vec<Timing>, Vec<T>)> {
-    let (message, answer) = (workload::message(), workload::answer());
     let mut connection = setup.connect().await?;
     let journal = setup.model.journal();
     journal.set_detail(JournalDetail::Times);
@@ -76,7 +77,7 @@ pub(crate) async fn one_after_the_other<T>(
     for goal in goals {
         tokio::time::sleep(GAP).await;
         journal.clear();
-        let timing = workload::run(&mut connection, goal, &message, &answer).await?;
+        let timing = workload::run(&mut connection, goal).await?;
         all.push((timing, look(&timing, journal)?));
         progress.step();
     }
@@ -85,48 +86,33 @@ pub(crate) async fn one_after_the_other<T>(
     Ok(all.into_iter().skip(WARM_UP).unzip())
 }
 
-/// What a client does for one piece of work.
-pub(crate) trait Job<T>: Clone + Send + 'static {
-    fn carry_out(&self, connection: &mut Connection, nth: usize) -> impl Future<Output = Result<T>> + Send;
-}
-
-/// Sends a message to the goal with the number of the piece, and reads the answer.
-#[derive(Debug, Clone)]
-pub(crate) struct Messages {
-    goals: Arc<Vec<String>>,
-    texts: Arc<(String, String)>,
-}
-
-impl Messages {
-    pub(crate) fn to(goals: &Arc<Vec<String>>) -> Self {
-        let texts = Arc::new((workload::message(), workload::answer()));
-        Self { goals: Arc::clone(goals), texts }
-    }
-
-    pub(crate) async fn send(&self, connection: &mut Connection, goal: &str) -> Result<Timing> {
-        workload::run(connection, goal, &self.texts.0, &self.texts.1).await
-    }
-
-    /// Clients that send all messages at the same instant, once that is waited for, each over a connection of its own.
-    pub(crate) async fn at_once(&self, setup: &Setup) -> Result<(JoinSet<Result<Timing>>, Arc<Barrier>)> {
-        let start = Arc::new(Barrier::new(self.goals.len() + 1));
-        let mut clients = JoinSet::new();
-        for nth in 0..self.goals.len() {
-            let mut connection = setup.connect().await?;
-            let (messages, start) = (self.clone(), Arc::clone(&start));
-            clients.spawn(async move {
-                start.wait().await;
-                messages.carry_out(&mut connection, nth).await
-            });
-        }
-        Ok((clients, start))
+/// The job of a client that sends a message to the goal with the number of the piece, and reads the answer.
+pub(crate) fn messages(
+    goals: &Arc<Vec<String>>,
+) -> impl for<'c> Fn(&'c mut Connection, usize) -> BoxFuture<'c, Result<Timing>> + Clone + Send + use<> {
+    let goals = Arc::clone(goals);
+    move |connection, nth| {
+        let goals = Arc::clone(&goals);
+        async move { workload::run(connection, &goals[nth % goals.len()]).await }.boxed()
     }
 }
 
-impl Job<Timing> for Messages {
-    async fn carry_out(&self, connection: &mut Connection, nth: usize) -> Result<Timing> {
-        self.send(connection, &self.goals[nth % self.goals.len()]).await
+/// Clients that send a message to each goal at the same instant, once that is waited for, each over a connection of its own.
+pub(crate) async fn at_once(
+    setup: &Setup,
+    goals: &Arc<Vec<String>>,
+) -> Result<(JoinSet<Result<Timing>>, Arc<Barrier>)> {
+    let start = Arc::new(Barrier::new(goals.len() + 1));
+    let mut clients = JoinSet::new();
+    for nth in 0..goals.len() {
+        let mut connection = setup.connect().await?;
+        let (goals, start) = (Arc::clone(goals), Arc::clone(&start));
+        clients.spawn(async move {
+            start.wait().await;
+            workload::run(&mut connection, &goals[nth]).await
+        });
     }
+    Ok((clients, start))
 }
 
 /// What has been used when the load begins.
@@ -154,7 +140,7 @@ impl Meter {
     pub(crate) fn end(self, setup: &Setup) -> Result<Spent> {
         let (seconds, cpu) = (self.began.elapsed().as_secs_f64(), setup.cpu()?);
         let cpu = std::array::from_fn(|nth| cpu[nth].saturating_sub(self.cpu[nth]));
-        Ok(Spent { cpu, grown: setup.counters()?.since(self.counters), seconds })
+        Ok(Spent { cpu, grown: setup.counters()?.with(self.counters, u64::saturating_sub), seconds })
     }
 }
 

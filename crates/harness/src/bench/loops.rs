@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use houston_testkit::model_server::Journal;
 
-use super::load::{Messages, Meter, WARM_UP, clients, one_after_the_other};
+use super::load::{Meter, WARM_UP, clients, messages, one_after_the_other};
 use super::report::{Report, Row};
 use super::setup::{Replies, TURNS};
 use super::{Bench, workload};
@@ -31,9 +31,9 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let (timings, phases) = one_after_the_other(&setup, label, &goals, phases_of).await?;
     let goals = setup.goals(many).await?;
     let warm_up = setup.goals(CLIENTS * 4).await?;
-    clients(setup.at(), CLIENTS, ("loop: warming up", warm_up.len()), Messages::to(&warm_up)).await?;
+    clients(setup.at(), CLIENTS, ("loop: warming up", warm_up.len()), messages(&warm_up)).await?;
     let meter = Meter::begin(&setup)?;
-    let loaded = clients(setup.at(), CLIENTS, ("loop: 32 at once", many), Messages::to(&goals)).await?;
+    let loaded = clients(setup.at(), CLIENTS, ("loop: 32 at once", many), messages(&goals)).await?;
     let spent = meter.end(&setup)?;
     bench.print_statements(&setup)?;
     setup.stop_and_check()?;

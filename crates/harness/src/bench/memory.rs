@@ -1,19 +1,18 @@
 //! Memory of runs that wait for a slow model, with a client that reads the stream of each and without.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use futures_util::FutureExt as _;
 use houston_testkit::console::print_status;
 use houston_testkit::model_server::Gate;
 use tokio::task::JoinSet;
 
-use super::load::{Job, Messages, clients};
+use super::load::{at_once, clients};
 use super::report::{Report, Row, megabytes};
 use super::setup::{Replies, Setup};
 use super::workload::{self, Timing};
 use super::{Bench, machine};
-use crate::http::Connection;
 use crate::proc;
 
 /// Timeout for all runs to reach the model, or to end.
@@ -47,15 +46,19 @@ async fn held(setup: &Setup, runs: usize, hold: Duration, is_streamed: bool) -> 
     let goals = setup.goals(runs).await?;
     let rest = setup.rest(Duration::from_secs(1)).await?;
     let gate = Gate::new();
-    setup.answer_behind(&gate);
+    setup.answer(&setup.text().held_by(&gate));
     let began = Instant::now();
     let mut readers: JoinSet<Result<Timing>> = JoinSet::new();
     if is_streamed {
         let start;
-        (readers, start) = Messages::to(&goals).at_once(setup).await?;
+        (readers, start) = at_once(setup, &goals).await?;
         start.wait().await;
     } else {
-        clients(setup.at(), CLIENTS, ("memory: posting", runs), Posts(goals)).await?;
+        clients(setup.at(), CLIENTS, ("memory: posting", runs), move |connection, nth| {
+            let goals = goals.clone();
+            async move { connection.send_message(&goals[nth], &workload::MESSAGE).await.map(drop) }.boxed()
+        })
+        .await?;
     }
     // A client's error is returned by `join_next` below.
     let held = setup.model.journal().wait_until(PATIENCE, |journal| journal.open() >= runs).await;
@@ -75,14 +78,4 @@ async fn held(setup: &Setup, runs: usize, hold: Duration, is_streamed: bool) -> 
     let kb_each = (megabytes(peak) - rest.rss_mb).max(0.0) * 1000.0 / runs as f64;
     let after = Row::of("  RSS when all have ended, MB", megabytes(proc::rss_of(&setup.houston)?));
     Ok((kb_each, [Row::of("  first POST → all are held, s", seconds), after]))
-}
-
-/// Sends a message to each goal.
-#[derive(Clone)]
-struct Posts(Arc<Vec<String>>);
-
-impl Job<()> for Posts {
-    async fn carry_out(&self, connection: &mut Connection, nth: usize) -> Result<()> {
-        connection.send_message(&self.0[nth], &workload::message()).await.map(drop)
-    }
 }

@@ -1,5 +1,5 @@
-//! Benchmarks: Houston on a real Postgres (fsync on) and a real Redis, with a model that answers at once unless a scenario
-//! says otherwise, so that only Houston is measured.
+//! `cargo xtask bench`: Houston on a real Postgres (fsync on) and a real Redis, with a model that answers at once unless a
+//! scenario says otherwise, so that only Houston is measured.
 //!
 //! A scenario is one file, which starts what it measures, drives its load and reports: figures with their aims, the phases
 //! of its times, and what the load generator and the model have used themselves: they run on the same machine as the
@@ -34,16 +34,19 @@ mod throughput;
 pub(crate) mod workload;
 
 use std::path::PathBuf;
+use std::process::{Command, ExitCode};
 
-use anyhow::Result;
-use clap::ValueEnum;
-use houston_testkit::console::print_status;
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+use houston_testkit::console::{print, print_status};
 use houston_testkit::houston::{Builder, Houston};
-use houston_testkit::programs;
 use houston_testkit::servers::TestServers;
+use houston_testkit::{child, programs};
 
 use report::Report;
 use setup::{Replies, Setup};
+
+use crate::service;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -84,17 +87,17 @@ pub(crate) enum Scenario {
 
 impl Scenario {
     /// Those of a call that names none.
-    pub(crate) fn usual() -> &'static [Self] {
+    fn usual() -> &'static [Self] {
         let all = Self::value_variants();
         &all[..all.len() - 5]
     }
 
-    pub(crate) fn name(self) -> String {
+    fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
     /// Measures it, on servers of its own.
-    pub(crate) async fn measure(self, bench: &Bench) -> Result<Report> {
+    async fn measure(self, bench: &Bench) -> Result<Report> {
         match self {
             Self::Throughput => throughput::measure(bench, &throughput::ALONE).await,
             Self::Idle => idle::measure(bench).await,
@@ -109,7 +112,10 @@ impl Scenario {
             Self::Cancel => cancel::measure(bench).await,
             Self::SendMessage => throughput::measure(bench, &throughput::BY_TOOL).await,
             Self::Workers => throughput::measure(bench, &throughput::with_workers()).await,
-            Self::Cells => throughput::measure(bench, &throughput::with_cells(&bench.cells)).await,
+            Self::Cells => {
+                let cells = if bench.cells.is_empty() { &[1, 2, 4] } else { bench.cells.as_slice() };
+                throughput::measure(bench, &throughput::with_cells(cells)).await
+            }
             Self::Soak => soak::measure(bench).await,
             Self::Peers => peers::measure(bench).await,
         }
@@ -119,22 +125,70 @@ impl Scenario {
 /// Connections of Postgres: enough for an API process and four workers.
 const CONNECTIONS: u16 = 300;
 
-/// What all scenarios are told.
-#[derive(Debug)]
+/// Measure latency, throughput, memory and storage on real servers.
+#[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// The binary.
-    pub(crate) program: PathBuf,
-    /// To see that the measurements work, not for figures.
-    pub(crate) quick: bool,
-    /// Whether to count the statements of Postgres, with `throughput`, `loop` and `plans`.
-    pub(crate) statements: bool,
-    /// Numbers of cells.
-    pub(crate) cells: Vec<u8>,
-    /// Messages of a soak.
-    pub(crate) messages: usize,
+    /// What to measure, instead of everything
+    #[arg(value_enum, value_name = "SCENARIO")]
+    scenarios: Vec<Scenario>,
+    /// Measure briefly: to see that the measurements work, not for figures
+    #[arg(long)]
+    quick: bool,
+    /// Measure the throughput of one process with so many cells, each with a Postgres and a Redis
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=16))]
+    cells: Vec<u8>,
+    /// Measure so many messages in one go, by tenths
+    #[arg(long, value_name = "MESSAGES")]
+    soak: Option<usize>,
+    /// Measure DBOS and Rusty beside Houston, with the same model and client; they are installed first
+    #[arg(long)]
+    peers: bool,
+    /// With a throughput: print the statements of Postgres (of the first cell) that took most time
+    #[arg(long)]
+    statements: bool,
+    /// The binary to measure, instead of building it
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// The binary that is measured.
+    #[arg(skip)]
+    program: PathBuf,
 }
 
 impl Bench {
+    pub(crate) async fn run(mut self) -> Result<ExitCode> {
+        ensure!(cfg!(target_os = "linux"), "`cargo xtask bench` reads /proc and runs on Linux only");
+        self.program = service::built(self.binary.as_deref()).await?;
+        // The load generator shares the cores with the service: unoptimised, it would use half of the processor time.
+        if cfg!(debug_assertions) && !self.quick {
+            print_status("building the load generator");
+            let mut optimised = Command::new(service::build("houston-harness", "houston-harness").await?);
+            optimised.args(std::env::args_os().skip(1));
+            if self.binary.is_none() {
+                optimised.arg("--binary").arg(&self.program);
+            }
+            return Ok(child::code(child::run(optimised).await?));
+        }
+        let scenarios = self.scenarios();
+        let mut reports = Vec::with_capacity(scenarios.len());
+        for scenario in scenarios {
+            print_status(&format!("── {}", scenario.name()));
+            let report = Box::pin(scenario.measure(&self)).await?;
+            print(&report.table())?;
+            reports.push((scenario.name(), report));
+        }
+        print(&format!("{}\n{}", machine::about(), Report::summary(&reports)))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Those that were named, by whatever way, or the usual ones.
+    fn scenarios(&self) -> Vec<Scenario> {
+        let mut scenarios = self.scenarios.clone();
+        scenarios.extend((!self.cells.is_empty()).then_some(Scenario::Cells));
+        scenarios.extend(self.soak.map(|_| Scenario::Soak));
+        scenarios.extend(self.peers.then_some(Scenario::Peers));
+        if scenarios.is_empty() { Scenario::usual().to_vec() } else { scenarios }
+    }
+
     /// The size of a measurement.
     fn size<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }

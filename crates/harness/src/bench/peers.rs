@@ -5,9 +5,11 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use futures_util::FutureExt as _;
 use houston_testkit::console::print_status;
 use houston_testkit::process::Process;
 use houston_testkit::scratch::Scratch;
@@ -16,7 +18,7 @@ use houston_testkit::{child, programs, repository};
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::load::{Job, Messages, clients};
+use super::load::clients;
 use super::report::{Report, Row};
 use super::setup::{GOALS_OF_A_USER, Replies};
 use super::workload;
@@ -36,22 +38,26 @@ const RUSTY: [(&str, &str); 2] = [
 /// How a run is asked for.
 #[derive(Debug, Clone)]
 enum Runs {
-    /// A message to a goal, whose stream is read.
-    Houston(Messages),
+    /// A message to one of these goals, whose stream is read.
+    Houston(Arc<Vec<String>>),
     /// One request.
     Dbos,
     /// A thread, then its run.
     Rusty,
 }
 
-impl Job<Duration> for Runs {
+impl Runs {
     async fn carry_out(&self, connection: &mut Connection, nth: usize) -> Result<Duration> {
-        let (message, began) = (workload::message(), Instant::now());
+        let began = Instant::now();
         let answer = match self {
-            Self::Houston(messages) => return Ok(messages.carry_out(connection, nth).await?.done()),
-            Self::Dbos => connection.post("/runs", &message).await?.json::<Value>()?["answer"].take(),
+            Self::Houston(goals) => {
+                return Ok(workload::run(connection, &goals[nth % goals.len()]).await?.done());
+            }
+            Self::Dbos => {
+                connection.post("/runs", &workload::MESSAGE).await?.json::<Value>()?["answer"].take()
+            }
             Self::Rusty => {
-                let content: Value = serde_json::from_str(&message)?;
+                let content: Value = serde_json::from_str(&workload::MESSAGE)?;
                 let thread: Value =
                     connection.post("/threads", &json!({"graph": "agent"}).to_string()).await?.json()?;
                 let thread = thread["thread_id"].as_str().context("the thread has no id")?;
@@ -60,7 +66,7 @@ impl Job<Duration> for Runs {
                 run.json::<Value>()?["output"]["answer"].take()
             }
         };
-        ensure!(answer == workload::answer(), "the answer is {answer}");
+        ensure!(answer == workload::ANSWER.as_str(), "the answer is {answer}");
         Ok(began.elapsed())
     }
 }
@@ -70,8 +76,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let setup = bench.setup(Replies::Text).await?;
     let goals = setup.goals(CLIENTS * GOALS_OF_A_USER).await?;
     let pid = setup.houston.api.pid();
-    let runs = Runs::Houston(Messages::to(&goals));
-    rows.extend(drive(bench, "Houston", setup.at(), pid, setup.servers(), runs).await?);
+    rows.extend(drive(bench, "Houston", setup.at(), pid, setup.servers(), &Runs::Houston(goals)).await?);
     for (name, runs) in [("DBOS", Runs::Dbos), ("Rusty", Runs::Rusty)] {
         let started = async {
             let servers = bench.servers()?;
@@ -81,7 +86,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
         };
         match started.await {
             Ok((servers, process, address, _folder)) => {
-                rows.extend(drive(bench, name, (address, ""), process.pid(), &servers, runs).await?);
+                rows.extend(drive(bench, name, (address, ""), process.pid(), &servers, &runs).await?);
             }
             Err(error) => {
                 print_status(&format!("{name} cannot be installed here: {error:#}"));
@@ -130,16 +135,24 @@ async fn drive(
     at: (SocketAddr, &str),
     pid: u32,
     servers: &TestServers,
-    runs: Runs,
+    runs: &Runs,
 ) -> Result<[Row; 3]> {
     let postgres = servers.postgres_pid().context("Postgres has no process id")?;
     let (few, many) = (bench.size(100, 20), bench.size(2_000, 200));
-    clients(at, CLIENTS, (&format!("{name}: warming up"), many / 10), runs.clone()).await?;
+    let clients = async |count: usize, what: &str, work: usize| {
+        let runs = runs.clone();
+        clients(at, count, (&format!("{name}: {what}"), work), move |connection, nth| {
+            let runs = runs.clone();
+            async move { runs.carry_out(connection, nth).await }.boxed()
+        })
+        .await
+    };
+    clients(CLIENTS, "warming up", many / 10).await?;
     let cpu = || anyhow::Ok(proc::cpu(pid)? + proc::cpu(postgres)?);
     let (before, began) = (cpu()?, Instant::now());
-    clients(at, CLIENTS, (&format!("{name}: {CLIENTS} at once"), many), runs.clone()).await?;
+    clients(CLIENTS, &format!("{CLIENTS} at once"), many).await?;
     let (spent, seconds) = (cpu()? - before, began.elapsed().as_secs_f64());
-    let alone = clients(at, 1, (&format!("{name}: one after the other"), few), runs).await?;
+    let alone = clients(1, "one after the other", few).await?;
     Ok([
         Row::of(format!("{name}: runs/s"), many as f64 / seconds),
         Row::of("  CPU a run, with Postgres, ms", spent.as_secs_f64() * 1000.0 / many as f64),

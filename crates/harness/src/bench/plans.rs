@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use futures_util::FutureExt as _;
 use houston_protocol::plan::PlanResponse;
 use houston_testkit::console::Progress;
 use serde_json::{Value, json};
 
-use super::load::{Job, Meter, clients};
+use super::load::{Meter, clients};
 use super::report::{Report, Row};
 use super::setup::{Replies, Setup};
 use super::{Bench, database};
@@ -89,33 +90,23 @@ async fn alone(setup: &Setup, plans: usize, document: &Value) -> Result<Vec<Alon
         // A goal answers when its plan has ended.
         setup.settle(PATIENCE).await?;
         let id = plan.id.split_once('_').context("the plan has no id")?.1;
-        let phases = seconds(
-            setup,
-            &format!(
-                "select unnest(array[extract(epoch from min(s.started_at) - p.created_at),
-                                 extract(epoch from max(s.ended_at) - min(s.started_at)),
-                                 extract(epoch from p.ended_at - max(s.ended_at))])
+        let rows = setup.servers().sql(&format!(
+            "select extract(epoch from s.started_at), extract(epoch from s.ended_at),
+                    extract(epoch from p.created_at), extract(epoch from p.ended_at)
                from houston.plans p join houston.plan_steps s on s.plan_id = p.agentable_id
-              where p.agentable_id = '{id}' group by p.agentable_id"
-            ),
-        )?;
-        let phases = std::array::from_fn(|nth| {
-            Duration::from_secs_f64(phases.get(nth).copied().unwrap_or_default().max(0.0))
-        });
-        let begun = seconds(
-            setup,
-            &format!(
-                "select extract(epoch from started_at) from houston.plan_steps where plan_id = '{id}' order by started_at"
-            ),
-        )?;
+              where p.agentable_id = '{id}' order by s.started_at"
+        ))?;
+        let rows = rows.lines().map(|row| row.split('|').map(str::parse).collect());
+        let rows = rows.collect::<Result<Vec<Vec<f64>>, _>>()?;
+        let first = rows.first().context("the plan has no steps")?;
+        let ended = rows.iter().map(|row| row[1]).fold(0.0, f64::max);
+        let phases = [first[0] - first[2], ended - first[0], first[3] - ended];
+        let phases = phases.map(|seconds| Duration::from_secs_f64(seconds.max(0.0)));
+        let begun = rows.iter().map(|row| row[0]).collect();
         times.push(Alone { accepted, done, phases, begun });
         progress.step();
     }
     Ok(times)
-}
-
-fn seconds(setup: &Setup, query: &str) -> Result<Vec<f64>> {
-    setup.servers().sql(query)?.lines().map(|line| Ok(line.parse()?)).collect()
 }
 
 /// The rows of plans of one shape.
@@ -152,10 +143,13 @@ fn of_long(calling: &[Alone], asking: &[Alone]) -> [Row; 4] {
 /// Many plans at once.
 async fn at_once(setup: &Setup, plans: usize) -> Result<Vec<Row>> {
     let goals = setup.goals(plans).await?;
-    let body = json!({ "document": chain(SHORT, call) }).to_string();
+    let body: Arc<str> = json!({ "document": chain(SHORT, call) }).to_string().into();
     let meter = Meter::begin(setup)?;
-    let posts = Posts { goals, body: body.into() };
-    clients(setup.at(), CLIENTS, ("plans: many at once", plans), posts).await?;
+    clients(setup.at(), CLIENTS, ("plans: many at once", plans), move |connection, nth| {
+        let (goals, body) = (Arc::clone(&goals), Arc::clone(&body));
+        async move { post(connection, &goals[nth], &body).await }.boxed()
+    })
+    .await?;
     let all_ended =
         async || Ok(database::count(setup.servers(), "houston.plans where ended_at is null")? == 0);
     wait_until(PATIENCE, all_ended, || "plans did not end".to_owned()).await?;
@@ -170,19 +164,6 @@ async fn at_once(setup: &Setup, plans: usize) -> Result<Vec<Row>> {
         parts,
         Row::of("commits a step, with its share of the plan and of the goal's answer", commits),
     ])
-}
-
-/// Posts a plan for each goal.
-#[derive(Clone)]
-struct Posts {
-    goals: Arc<Vec<String>>,
-    body: Arc<str>,
-}
-
-impl Job<()> for Posts {
-    async fn carry_out(&self, connection: &mut Connection, nth: usize) -> Result<()> {
-        post(connection, &self.goals[nth], &self.body).await.map(drop)
-    }
 }
 
 async fn post(connection: &mut Connection, goal: &str, body: &str) -> Result<PlanResponse> {

@@ -30,8 +30,7 @@ impl Quiet {
 
     /// Sends a message and reads its answer.
     pub(crate) async fn once(&mut self) -> Result<Timing> {
-        let (message, answer) = (workload::message(), workload::answer());
-        let run = workload::run(&mut self.connection, &self.goal, &message, &answer).await;
+        let run = workload::run(&mut self.connection, &self.goal).await;
         if run.is_err() {
             // The connection may be in the middle of an answer.
             if let Ok(connection) = Connection::open(self.address, &self.key).await {

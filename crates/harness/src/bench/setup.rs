@@ -5,21 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use futures_util::FutureExt as _;
 use houston_testkit::houston::{Builder, Houston};
-use houston_testkit::model_server::{Gate, JournalDetail, ModelServer, Prepared, Reply, Wire};
+use houston_testkit::model_server::{JournalDetail, ModelServer, Prepared, Reply, Wire};
 use houston_testkit::servers::TestServers;
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::task::JoinSet;
 
 use super::database::{self, Counters};
-use super::load::Meter;
+use super::load::{Meter, clients};
 use super::report::megabytes;
 use super::workload;
 use crate::http::Connection;
 use crate::proc;
 use crate::wait::wait_until;
-use houston_testkit::console::Progress;
 
 /// How the model sends its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +75,7 @@ impl Setup {
         let model = ModelServer::start(move |call| {
             if replies != Replies::Text && memchr::memmem::find(&call.body, TOOLS).is_none() {
                 // A question beside the agent's own, such as that of a plan's step.
-                return Reply::text(workload::answer());
+                return Reply::text(workload::ANSWER.as_str());
             }
             let results = || memchr::memmem::find_iter(&call.body, RESULT).count();
             if replies == Replies::Loop
@@ -95,7 +94,7 @@ impl Setup {
             .set("HOUSTON_MODEL_TOOLS", (replies != Replies::Text).to_string())
             .start()?;
         let setup = Self { houston, model, reply, replies, cells };
-        setup.answer_at_once();
+        setup.answer(&setup.text());
         Ok(setup)
     }
 
@@ -119,27 +118,11 @@ impl Setup {
         wait_until(patience, is_over, || "not all runs ended".to_owned()).await
     }
 
-    /// Makes the model answer without delay.
-    pub(crate) fn answer_at_once(&self) {
-        self.answer(&self.text());
-    }
-
-    /// Makes the model hold its answers until the gate opens.
-    pub(crate) fn answer_behind(&self, gate: &Gate) {
-        self.answer(&self.text().held_by(gate));
-    }
-
-    /// Makes the model wait so long before each of the [`workload::PIECES`] pieces of its answers.
-    pub(crate) fn answer_every(&self, pace: Duration) {
-        self.answer(&self.text().every(pace));
-    }
-
-    fn text(&self) -> Reply {
+    /// The answer of the workload, in [`workload::PIECES`] pieces and without delay.
+    pub(crate) fn text(&self) -> Reply {
         let reply = match self.replies {
-            Replies::Text => Reply::text(workload::answer()),
-            Replies::Tool | Replies::Loop => {
-                Reply::tool("send_message", json!({ "content": workload::answer() }))
-            }
+            Replies::Text => Reply::text(workload::ANSWER.as_str()),
+            _ => Reply::tool("send_message", json!({ "content": *workload::ANSWER })),
         };
         reply.in_pieces(workload::PIECES)
     }
@@ -167,7 +150,7 @@ impl Setup {
     pub(crate) fn cpu(&self) -> Result<Cpu> {
         let of = |pid: Option<u32>| proc::cpu(pid.context("a server has no process id")?);
         Ok([
-            proc::cpu_of(&self.houston)?,
+            self.houston.processes().map(|process| proc::cpu(process.pid())).sum::<Result<_>>()?,
             self.cells.iter().map(|cell| of(cell.postgres_pid())).sum::<Result<_>>()?,
             self.cells.iter().map(|cell| of(cell.redis_pid())).sum::<Result<_>>()?,
             proc::own_cpu()?,
@@ -176,36 +159,26 @@ impl Setup {
 
     /// The counters of all cells together.
     pub(crate) fn counters(&self) -> Result<Counters> {
-        self.cells.iter().map(Counters::read).sum()
+        let mut cells = self.cells.iter().map(Counters::read);
+        cells.try_fold(Counters::default(), |sum, cell| Ok(sum.with(cell?, u64::saturating_add)))
     }
 
     /// Creates `count` goals, one per run.
     pub(crate) async fn goals(&self, count: usize) -> Result<Arc<Vec<String>>> {
-        const AT_ONCE: usize = 8;
-        let mut progress = Progress::new("creating goals", count as u64);
-        let mut creators = JoinSet::new();
-        for creator in 0..AT_ONCE {
-            let share = count / AT_ONCE + usize::from(creator < count % AT_ONCE);
-            let mut connection = self.connect().await?;
-            creators.spawn(async move {
-                let mut goals = Vec::with_capacity(share);
-                let mut owner = String::new();
-                for nth in 0..share {
-                    // Several users: fairness limits how many runs of one user are held at once.
-                    if nth % GOALS_OF_A_USER == 0 {
-                        owner = connection.user("bench").await?;
-                    }
+        // Of several users: fairness limits how many runs of one user are held at once.
+        let users = count.div_ceil(GOALS_OF_A_USER);
+        let created = clients(self.at(), 8, ("creating users with goals", users), move |connection, nth| {
+            async move {
+                let owner = connection.user("bench").await?;
+                let mut goals = Vec::new();
+                for _ in 0..GOALS_OF_A_USER.min(count - nth * GOALS_OF_A_USER) {
                     goals.push(connection.goal(&owner, "bench").await?);
                 }
-                anyhow::Ok(goals)
-            });
-        }
-        let mut goals = Vec::with_capacity(count);
-        while let Some(created) = creators.join_next().await {
-            goals.extend(created??);
-            progress.reach(goals.len() as u64);
-        }
-        Ok(Arc::new(goals))
+                Ok(goals)
+            }
+            .boxed()
+        });
+        Ok(Arc::new(created.await?.concat()))
     }
 
     /// Stops the service; fails if it logged a warning or error, or if a run did not complete.

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use futures_util::FutureExt as _;
 use houston_testkit::console::print_status;
 
-use super::Bench;
-use super::load::{Job, Messages, Meter, clients};
+use super::load::{Meter, Spent, clients};
 use super::report::{Report, Row, megabytes};
 use super::setup::{GOALS_OF_A_USER, Replies, Setup};
-use crate::http::Connection;
+use super::{Bench, workload};
 use crate::proc;
 
 /// Messages of a goal.
@@ -24,16 +24,13 @@ const SEEN: [&str; 5] =
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let setup = bench.setup(Replies::Text).await?;
-    let goals = bench.messages.div_ceil(TENTHS * OF_A_GOAL).max(1);
+    let messages = bench.soak.unwrap_or(bench.size(1_000_000, 2_000));
+    let goals = messages.div_ceil(TENTHS * OF_A_GOAL).max(1);
     // Not counted: connections are opened, statements are planned.
-    let few = Conversations::of(&setup, CLIENTS).await?;
-    clients(setup.at(), CLIENTS, ("soak: warming up", CLIENTS), few).await?;
+    converse(&setup, "soak: warming up", CLIENTS).await?;
     let mut tenths = Vec::with_capacity(TENTHS);
     for nth in 1..=TENTHS {
-        let job = Conversations::of(&setup, goals).await?;
-        let meter = Meter::begin(&setup)?;
-        clients(setup.at(), CLIENTS, (&format!("soak: tenth {nth}"), goals), job).await?;
-        let spent = meter.end(&setup)?;
+        let spent = converse(&setup, &format!("soak: tenth {nth}"), goals).await?;
         let runs = (goals * OF_A_GOAL) as f64;
         let seen = setup.servers().sql(
             "select (select count(*) from pg_stat_activity where backend_type = 'client backend'),
@@ -62,27 +59,21 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     })
 }
 
-/// Makes a goal, and sends its messages.
-#[derive(Clone)]
-struct Conversations {
-    messages: Messages,
-    users: Arc<Vec<String>>,
-}
-
-impl Conversations {
-    /// With the users of so many goals.
-    async fn of(setup: &Setup, goals: usize) -> Result<Self> {
-        let users = Arc::new(setup.connect().await?.users("bench", goals.div_ceil(GOALS_OF_A_USER)).await?);
-        Ok(Self { messages: Messages::to(&users), users })
-    }
-}
-
-impl Job<()> for Conversations {
-    async fn carry_out(&self, connection: &mut Connection, nth: usize) -> Result<()> {
-        let goal = connection.goal(&self.users[nth / GOALS_OF_A_USER], "bench").await?;
-        for _ in 0..OF_A_GOAL {
-            self.messages.send(connection, &goal).await?;
+/// Makes so many goals, and sends the messages of each. Returns what that took, without the making of their users.
+async fn converse(setup: &Setup, label: &str, goals: usize) -> Result<Spent> {
+    let users = Arc::new(setup.connect().await?.users("bench", goals.div_ceil(GOALS_OF_A_USER)).await?);
+    let meter = Meter::begin(setup)?;
+    clients(setup.at(), CLIENTS, (label, goals), move |connection, nth| {
+        let users = Arc::clone(&users);
+        async move {
+            let goal = connection.goal(&users[nth / GOALS_OF_A_USER], "bench").await?;
+            for _ in 0..OF_A_GOAL {
+                workload::run(connection, &goal).await?;
+            }
+            Ok(())
         }
-        Ok(())
-    }
+        .boxed()
+    })
+    .await?;
+    meter.end(setup)
 }

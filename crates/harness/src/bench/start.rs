@@ -44,9 +44,8 @@ async fn first_requests(setup: Setup, starts: usize) -> Result<Vec<workload::Tim
     let mut connection = Connection::open(setup.houston.address, &key).await?;
     let user = connection.user("bench").await?;
     let goal = connection.goal(&user, "bench").await?;
-    let (message, answer) = (workload::message(), workload::answer());
     // Not counted: the later ones have a session, too.
-    workload::run(&mut connection, &goal, &message, &answer).await?;
+    workload::run(&mut connection, &goal).await?;
     let Setup { mut houston, model: _model, .. } = setup;
     let mut progress = Progress::new("start: the first request", starts as u64);
     let mut timings = Vec::with_capacity(starts);
@@ -54,7 +53,7 @@ async fn first_requests(setup: Setup, starts: usize) -> Result<Vec<workload::Tim
         houston.stop()?;
         houston = again.clone().start()?;
         let mut connection = Connection::open(houston.address, &key).await?;
-        timings.push(workload::run(&mut connection, &goal, &message, &answer).await?);
+        timings.push(workload::run(&mut connection, &goal).await?);
         progress.step();
     }
     houston.stop()?;

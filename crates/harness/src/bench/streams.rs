@@ -99,27 +99,21 @@ async fn open(
     clock: &Arc<Clock>,
 ) -> Result<JoinSet<Result<Vec<Duration>>>> {
     let mut readers = JoinSet::new();
-    let message: Arc<str> = workload::message().into();
     let mut tick = tokio::time::interval(Duration::from_secs(1) / u32::try_from(OPENED)?);
     let mut progress = Progress::new("streams: opening", goals.len() as u64);
     for nth in 0..goals.len() {
         tick.tick().await;
         let mut connection = setup.connect().await?;
-        let (goals, message, clock) = (Arc::clone(goals), Arc::clone(&message), Arc::clone(clock));
-        readers.spawn(async move { read(&mut connection, &goals[nth], &message, &clock).await });
+        let (goals, clock) = (Arc::clone(goals), Arc::clone(clock));
+        readers.spawn(async move { read(&mut connection, &goals[nth], &clock).await });
         progress.step();
     }
     Ok(readers)
 }
 
 /// Posts a message and reads the stream; returns the lags of the tokens that count.
-async fn read(
-    connection: &mut Connection,
-    goal: &str,
-    message: &str,
-    clock: &Clock,
-) -> Result<Vec<Duration>> {
-    let accepted = connection.send_message(goal, message).await?;
+async fn read(connection: &mut Connection, goal: &str, clock: &Clock) -> Result<Vec<Duration>> {
+    let accepted = connection.send_message(goal, &workload::MESSAGE).await?;
     let mut lags = Vec::new();
     let stream = connection.events(&accepted.events_url).await?;
     let read = stream.read(|event| {

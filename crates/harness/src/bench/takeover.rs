@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use houston_testkit::console::Progress;
 use houston_testkit::model_server::{Gate, JournalDetail};
-use houston_testkit::process::Process;
+use houston_testkit::process::{Process, Signal};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -24,15 +24,6 @@ const RUNS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a terminated worker may take to exit: twice the promised time, so that a late exit is measured.
 const EXIT: Duration = Duration::from_secs(50);
-
-/// The signal that ends a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Signal {
-    /// SIGKILL.
-    Kill,
-    /// SIGTERM.
-    Terminate,
-}
 
 /// An API process, several workers, and a model that holds its answers until a gate opens.
 struct InFlight {
@@ -73,8 +64,8 @@ struct Times {
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let (kills, stops) = (bench.size(100, 5), bench.size(30, 3));
     let mut in_flight = InFlight::start(bench).await?;
-    let killed = cycles(&mut in_flight, Signal::Kill, kills, "killing workers").await?;
-    let stopped = cycles(&mut in_flight, Signal::Terminate, stops, "stopping workers").await?;
+    let killed = cycles(&mut in_flight, Signal::KILL, kills, "killing workers").await?;
+    let stopped = cycles(&mut in_flight, Signal::TERM, stops, "stopping workers").await?;
     Ok(Report {
         about: format!(
             "takeover: {kills} kills and {stops} stops of one of {WORKERS} workers with {RUNS} runs; the run that waited longest"
@@ -104,24 +95,16 @@ async fn cycles(runs: &mut InFlight, signal: Signal, count: usize, label: &str) 
         runs.setup.model.journal().clear();
         let began = Instant::now();
         let worker = runs.worker(&held)?;
-        match signal {
-            Signal::Kill => drop(worker.kill()?),
-            Signal::Terminate => worker.terminate()?,
-        }
+        worker.signal(signal)?;
+        let count = held.runs.len();
         let recovered = wait_for(
             PATIENCE,
             async || runs.recovered(&held),
-            || {
-                format!(
-                    "not all of {} runs were claimed again:\n{}",
-                    held.runs.len(),
-                    runs.setup.houston.log()
-                )
-            },
+            || format!("not all of {count} runs were claimed again:\n{}", runs.setup.houston.log()),
         );
         times.slowest.extend(recovered.await?.into_iter().max());
-        times.asked.push(runs.asked_again(held.runs.len()).await? - began);
-        if signal == Signal::Terminate {
+        times.asked.push(runs.asked_again(count).await? - began);
+        if signal == Signal::TERM {
             let worker = runs.worker(&held)?;
             let status = worker.wait(EXIT)?;
             ensure!(status.success(), "a terminated worker exited with {status}:\n{}", worker.log());
@@ -153,7 +136,7 @@ impl InFlight {
 
     /// Starts a run in each goal.
     async fn begin(&mut self) -> Result<()> {
-        self.setup.answer_behind(&self.gate);
+        self.setup.answer(&self.setup.text().held_by(&self.gate));
         let message = json!({"content": "Take your time."}).to_string();
         for goal in &self.goals {
             self.connection.send_message(goal, &message).await?;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use houston_testkit::houston::Houston;
+use futures_util::FutureExt as _;
 use houston_testkit::model_server::{JournalDetail, ModelServer, Prepared, Reply, Wire};
 use serde_json::json;
 
-use super::load::{Job, clients};
+use super::load::clients;
 use super::quiet::Quiet;
 use super::report::{Report, Row};
 use super::workload::{self, Timing};
@@ -28,7 +28,7 @@ const TAKES: Duration = Duration::from_secs(5);
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let (queued, messages) = (bench.size(10_000, 600), bench.size(500, 40));
     let servers = bench.servers()?;
-    let answer = Reply::text(workload::answer()).in_pieces(workload::PIECES);
+    let answer = Reply::text(workload::ANSWER.as_str()).in_pieces(workload::PIECES);
     let [at_once, late] =
         [answer.clone(), answer.after(TAKES)].map(|reply| Prepared::new(&reply, Wire::OpenAiChat));
     let model = ModelServer::start(move |call| {
@@ -44,7 +44,18 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let mut quiet = Quiet::begin(houston.address, &quiet?).await?;
     quiet.messages(messages / 5, "tenants: warming up").await?;
     let alone = quiet.messages(messages, "tenants: one alone").await?;
-    post_loudly(&houston, &loud?, queued).await?;
+    // It queues so many runs: a goal and a message each.
+    let (at, loud) = (houston.address, loud?);
+    let users = Arc::new(Connection::open(at, &loud).await?.users("loud", USERS).await?);
+    let post = clients((at, &loud), CLIENTS, ("tenants: the runs of one", queued), move |connection, nth| {
+        let users = Arc::clone(&users);
+        async move {
+            let goal = connection.goal(&users[nth % USERS], "loud").await?;
+            connection.send_message(&goal, &json!({ "content": LOUD }).to_string()).await
+        }
+        .boxed()
+    });
+    post.await?;
     let waiting = || database::count(&servers, "houston.runs where ended_at is null");
     let before = waiting()?;
     let beside = quiet.messages(messages, "tenants: beside a loud one").await?;
@@ -72,23 +83,4 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
         about: format!("tenants: {messages} messages alone, then beside {queued} queued runs"),
         rows,
     })
-}
-
-/// Queues so many runs: a goal and a message each.
-async fn post_loudly(houston: &Houston, key: &str, runs: usize) -> Result<()> {
-    let at = (houston.address, key);
-    let users = Connection::open(houston.address, key).await?.users("loud", USERS).await?;
-    clients(at, CLIENTS, ("tenants: the runs of one", runs), LoudRuns(Arc::new(users))).await.map(drop)
-}
-
-/// Each posts a message for one of these users, to a new goal.
-#[derive(Clone)]
-struct LoudRuns(Arc<Vec<String>>);
-
-impl Job<()> for LoudRuns {
-    async fn carry_out(&self, connection: &mut Connection, nth: usize) -> Result<()> {
-        let goal = connection.goal(&self.0[nth % USERS], "loud").await?;
-        let message = json!({ "content": LOUD }).to_string();
-        connection.send_message(&goal, &message).await.map(drop)
-    }
 }

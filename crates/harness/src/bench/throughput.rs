@@ -5,17 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use futures_util::FutureExt as _;
 use houston_testkit::console::print_status;
-use houston_testkit::houston::Builder;
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::load::{Job, Messages, Meter, clients};
+use super::load::{Meter, clients, messages};
 use super::receiver::Receiver;
 use super::report::{Report, Row};
 use super::setup::{GOALS_OF_A_USER, Replies, Rest, Setup};
-use super::workload::Timing;
-use crate::http::Connection;
+use super::workload::{self, Timing};
 
 /// Runs that estimate the throughput, after as many warm-up runs.
 const PROBE: usize = 600;
@@ -115,9 +114,17 @@ pub(crate) async fn measure(bench: &Bench, cases: &[Case]) -> Result<Report> {
         let servers = (0..case.cells).map(|_| bench.servers()).collect::<Result<Vec<_>>>()?;
         let receiver = if case.everything { Some(Receiver::start(true).await?) } else { None };
         let replies = if case.journey == Journey::ByTool { Replies::Tool } else { Replies::Text };
-        let setup = Setup::start(houston(bench, case, receiver.as_ref()), servers, replies).await?;
-        if receiver.is_some() {
-            let body = json!({"url": receiver.as_ref().map(Receiver::url), "topics": ["run.*"]}).to_string();
+        let mut houston = bench.houston();
+        if let Some(workers) = case.workers {
+            houston = houston.workers(workers);
+        }
+        if let Some(receiver) = &receiver {
+            houston = houston.set("HOUSTON_RATES__REQUESTS__QUOTA", NO_LIMIT);
+            houston = houston.set("HOUSTON_RATES__TOKENS__QUOTA", NO_LIMIT).set_all(receiver.settings());
+        }
+        let setup = Setup::start(houston, servers, replies).await?;
+        if let Some(receiver) = &receiver {
+            let body = json!({"url": receiver.url(), "topics": ["run.*"]}).to_string();
             setup.connect().await?.post("/v1/webhooks", &body).await?.json::<Value>()?;
         }
         let rest = setup.rest(bench.size(Duration::from_secs(5), Duration::from_secs(1))).await?;
@@ -128,39 +135,35 @@ pub(crate) async fn measure(bench: &Bench, cases: &[Case]) -> Result<Report> {
     Ok(Report { about: "streamed durable runs, 250 bytes in and out, 20 pieces".to_owned(), rows })
 }
 
-/// How the service of a case is started.
-fn houston(bench: &Bench, case: &Case, receiver: Option<&Receiver>) -> Builder {
-    let mut houston = bench.houston();
-    if let Some(workers) = case.workers {
-        houston = houston.workers(workers);
-    }
-    match receiver {
-        Some(receiver) => houston
-            .set("HOUSTON_RATES__REQUESTS__QUOTA", NO_LIMIT)
-            .set("HOUSTON_RATES__TOKENS__QUOTA", NO_LIMIT)
-            .set_all(receiver.settings()),
-        None => houston,
-    }
-}
-
 /// The load of one case: for about so many seconds.
 async fn drive(setup: &Setup, case: &Case, seconds: f64, rest: &Rest) -> Result<Vec<Row>> {
     let goals = setup.goals(PROBE).await?;
-    let probe = Messages::to(&goals);
-    clients(setup.at(), case.concurrency, ("warming up", PROBE), probe.clone()).await?;
+    clients(setup.at(), case.concurrency, ("warming up", PROBE), messages(&goals)).await?;
     let began = Instant::now();
-    clients(setup.at(), case.concurrency, ("warming up", PROBE), probe).await?;
+    clients(setup.at(), case.concurrency, ("warming up", PROBE), messages(&goals)).await?;
     let runs = (PROBE as f64 / began.elapsed().as_secs_f64() * seconds).ceil().max(1.0) as usize;
+    // The goals of the runs, or the users for whom goals are created.
     let owners = match case.journey {
         Journey::FromGoal => {
             Arc::new(setup.connect().await?.users("bench", runs.div_ceil(GOALS_OF_A_USER)).await?)
         }
         Journey::FromMessage | Journey::ByTool => setup.goals(runs).await?,
     };
-    let job = Runs { messages: Messages::to(&owners), owners, journey: case.journey };
+    let makes_goals = case.journey == Journey::FromGoal;
     let meter = Meter::begin(setup)?;
     let label = format!("throughput: {} at once", case.concurrency);
-    let timings = clients(setup.at(), case.concurrency, (&label, runs), job).await?;
+    let timings = clients(setup.at(), case.concurrency, (&label, runs), move |connection, nth| {
+        let owners = Arc::clone(&owners);
+        async move {
+            if makes_goals {
+                let goal = connection.goal(&owners[nth / GOALS_OF_A_USER], "bench").await?;
+                return workload::run(connection, &goal).await;
+            }
+            workload::run(connection, &owners[nth]).await
+        }
+        .boxed()
+    });
+    let timings = timings.await?;
     let spent = meter.end(setup)?;
 
     let per_run = |amount: f64| amount / runs as f64;
@@ -188,23 +191,4 @@ async fn drive(setup: &Setup, case: &Case, seconds: f64, rest: &Rest) -> Result<
         Row::of("  pieces of its text that reach the client", per_run(pieces as f64)),
     ]);
     Ok(rows)
-}
-
-/// The runs of a load.
-#[derive(Clone)]
-struct Runs {
-    messages: Messages,
-    /// Their goals; with `FromGoal`, the users for whom goals are created.
-    owners: Arc<Vec<String>>,
-    journey: Journey,
-}
-
-impl Job<Timing> for Runs {
-    async fn carry_out(&self, connection: &mut Connection, nth: usize) -> Result<Timing> {
-        if self.journey == Journey::FromGoal {
-            let goal = connection.goal(&self.owners[nth / GOALS_OF_A_USER], "bench").await?;
-            return self.messages.send(connection, &goal).await;
-        }
-        self.messages.carry_out(connection, nth).await
-    }
 }

@@ -1,5 +1,6 @@
 //! The workload: a message of 250 bytes, and an answer of 250 bytes in 20 pieces.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -7,7 +8,7 @@ use houston_protocol::agui::Event;
 use serde_json::json;
 
 use super::report::Row;
-use crate::http::Connection;
+use crate::http::{Connection, FinishedStream};
 
 /// Number of pieces of an answer.
 pub(crate) const PIECES: usize = 20;
@@ -15,18 +16,18 @@ pub(crate) const PIECES: usize = 20;
 pub(crate) const BYTES: usize = 250;
 
 /// The answer. Its pieces differ, so that a lost or doubled one is noticed.
-pub(crate) fn answer() -> String {
+pub(crate) static ANSWER: LazyLock<String> = LazyLock::new(|| {
     let mut text: String = (0..PIECES).map(|piece| format!("piece {piece:02} of 20, ")).collect();
     text.truncate(BYTES);
     text
-}
+});
 
 /// The request body of a post.
-pub(crate) fn message() -> String {
+pub(crate) static MESSAGE: LazyLock<String> = LazyLock::new(|| {
     let mut text = "Tell me something about the weather on the way to the moon, please. ".repeat(4);
     text.truncate(BYTES);
     json!({ "content": text }).to_string()
-}
+});
 
 /// Times of a run, as its client saw them.
 #[derive(Debug, Clone, Copy)]
@@ -66,15 +67,10 @@ impl Timing {
     }
 }
 
-/// One run: posts a message, reads the stream to its end, and checks the answer.
-pub(crate) async fn run(
-    connection: &mut Connection,
-    goal: &str,
-    message: &str,
-    answer: &str,
-) -> Result<Timing> {
+/// One run: posts the message, reads the stream to its end, and checks the answer.
+pub(crate) async fn run(connection: &mut Connection, goal: &str) -> Result<Timing> {
     let posted = Instant::now();
-    let message = connection.send_message(goal, message).await?;
+    let message = connection.send_message(goal, &MESSAGE).await?;
     let accepted = Instant::now();
     let (mut first_event, mut first_text) = (None, None);
     let stream = connection.events(&message.events_url).await?;
@@ -89,9 +85,10 @@ pub(crate) async fn run(
         .await
         .with_context(|| format!("{goal}: {}", message.events_url))?;
     let done = Instant::now();
-    ensure!(read.text == answer, "the stream of {goal} has the text `{}` instead of `{answer}`", read.text);
+    let FinishedStream { text, pieces, .. } = read;
+    ensure!(text == *ANSWER, "the stream of {goal} has the text `{text}` instead of `{}`", *ANSWER);
     let (first_event, first_text) = (first_event.unwrap_or(done), first_text.unwrap_or(done));
-    Ok(Timing { posted, accepted, opened, first_event, first_text, done, pieces: read.pieces })
+    Ok(Timing { posted, accepted, opened, first_event, first_text, done, pieces })
 }
 
 #[cfg(test)]
@@ -100,7 +97,7 @@ mod tests {
 
     #[test]
     fn texts_have_the_stated_length() {
-        let content: serde_json::Value = serde_json::from_str(&message()).unwrap();
-        assert_eq!((answer().len(), content["content"].as_str().map(str::len)), (BYTES, Some(BYTES)));
+        let content: serde_json::Value = serde_json::from_str(&MESSAGE).unwrap();
+        assert_eq!((ANSWER.len(), content["content"].as_str().map(str::len)), (BYTES, Some(BYTES)));
     }
 }

@@ -12,12 +12,14 @@ use super::apis::{Apis, Request};
 use super::message_script::MessageScript;
 use super::seed::Seed;
 
+/// Mean pause between two posts of one client, in ms: 22 clients post about 9 messages a second, double texts included.
+const PAUSE: u64 = 1_900;
 /// Share of the messages whose answer is a JSON object, and of those whose answers come later, per thousand.
 const TYPED: u64 = 80;
 const PATIENT: u64 = 60;
 
 /// A message, as its sender sees it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Post {
     pub(crate) number: usize,
     pub(crate) goal: usize,
@@ -48,8 +50,6 @@ pub(crate) struct ClientPool {
     pub(crate) last_post: Instant,
     /// No more retries after this time.
     pub(crate) last_try: Instant,
-    /// Mean pause between two posts of one client, in ms.
-    pub(crate) pause: u64,
     /// Share of the messages that make a plan, per thousand.
     pub(crate) plans: u64,
     /// Whether some messages kill the worker that handles them.
@@ -60,7 +60,7 @@ impl ClientPool {
     /// Runs one client: posts messages one after the other until `last_post`.
     pub(crate) async fn run_client(self, mut seed: Seed) {
         while Instant::now() < self.last_post {
-            sleep(seed.millis(self.pause / 4, self.pause * 7 / 4)).await;
+            sleep(seed.millis(PAUSE / 4, PAUSE * 7 / 4)).await;
             let goal = seed.below(self.goals.len());
             let Some(accepted) = self.send_message(goal, &mut seed).await else { continue };
             if seed.permille(100) {
@@ -84,14 +84,7 @@ impl ClientPool {
             let mut posts = self.posts.lock();
             let number = posts.posts.len();
             let content = script.text(number);
-            posts.posts.push(Post {
-                number,
-                goal,
-                content: content.clone(),
-                accepted: None,
-                rejected: None,
-                tries: 0,
-            });
+            posts.posts.push(Post { number, goal, content: content.clone(), ..Post::default() });
             (number, content)
         };
         let mut body = json!({ "content": content });
@@ -111,7 +104,8 @@ impl ClientPool {
         if seed.permille(50) {
             // A client that lost the response sends the request again: the same key must give the same ids.
             let again = self.post_until_accepted(number, &request, seed).await;
-            if again.as_ref().is_some_and(|again| !same_ids(again, &accepted)) {
+            let ids = |response: &AcceptedMessageResponse| (response.message.id, response.message.run_id);
+            if again.as_ref().is_some_and(|again| ids(again) != ids(&accepted)) {
                 self.reject(number, format!("a replay was answered {again:?} after {accepted:?}"));
             }
         }
@@ -149,9 +143,4 @@ impl ClientPool {
         let answer = self.apis.post_until_answered(&request, Some(self.last_post), seed, || ()).await;
         self.posts.lock().cancels += usize::from(answer.is_some_and(|answer| answer.status == 202));
     }
-}
-
-/// Whether two responses name the same message and run, as a repeated request must.
-fn same_ids(one: &AcceptedMessageResponse, other: &AcceptedMessageResponse) -> bool {
-    (one.message.id, one.message.run_id) == (other.message.id, other.message.run_id)
 }

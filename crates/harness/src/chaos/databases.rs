@@ -1,19 +1,17 @@
 //! The databases of all cells, queried together.
 
-use std::sync::Arc;
-
 use anyhow::{Context, Result};
 use houston_testkit::psql::Psql;
 use houston_testkit::servers::TestServers;
 use parking_lot::Mutex;
 
 /// A client of the database of each cell, in the order of their shards.
-#[derive(Debug, Clone)]
-pub(crate) struct Databases(Arc<Mutex<Vec<Psql>>>);
+#[derive(Debug)]
+pub(crate) struct Databases(Mutex<Vec<Psql>>);
 
 impl Databases {
     pub(crate) fn of(cells: &[TestServers]) -> Self {
-        Self(Arc::new(Mutex::new(cells.iter().map(TestServers::psql).collect())))
+        Self(Mutex::new(cells.iter().map(TestServers::psql).collect()))
     }
 
     /// Asks this server from now on, which has replaced that of the only cell.

@@ -42,8 +42,8 @@ pub(crate) struct Engines {
     engine: Engine,
     folder: PathBuf,
     /// The addresses that the service gets.
-    database_url: Option<String>,
-    redis_url: Option<String>,
+    pub(crate) database_url: String,
+    pub(crate) redis_url: String,
     pooler: Option<Process>,
     /// The path of the pooler.
     program: PathBuf,
@@ -61,7 +61,13 @@ impl Engines {
     pub(crate) async fn start(engine: Engine, folder: &Path, primary: &TestServers) -> Result<Self> {
         let folder = folder.join("engines");
         std::fs::create_dir_all(&folder)?;
-        let mut engines = Self { engine, folder, ..Self::default() };
+        let mut engines = Self {
+            engine,
+            folder,
+            database_url: primary.database_url().to_owned(),
+            redis_url: primary.redis_url().to_owned(),
+            ..Self::default()
+        };
         match engine {
             Engine::Pooler => engines.start_pooler(primary).await?,
             Engine::Standby => engines.start_standby(primary).await?,
@@ -69,13 +75,6 @@ impl Engines {
             Engine::Cluster => engines.start_cluster()?,
         }
         Ok(engines)
-    }
-
-    /// The addresses of Postgres and Redis for the service.
-    pub(crate) fn addresses(&self, primary: &TestServers) -> (String, String) {
-        let database = self.database_url.clone().unwrap_or_else(|| primary.database_url().to_owned());
-        let redis = self.redis_url.clone().unwrap_or_else(|| primary.redis_url().to_owned());
-        (database, redis)
     }
 
     /// The server is lost for good, and replaced.
@@ -138,7 +137,7 @@ impl Engines {
         );
         std::fs::write(self.folder.join("pgbouncer.ini"), configuration)?;
         self.database_url =
-            Some(format!("postgres://houston@127.0.0.1:{port}/houston?sslmode=disable&direct={direct}"));
+            format!("postgres://houston@127.0.0.1:{port}/houston?sslmode=disable&direct={direct}");
         self.program = found.program;
         self.spawn_pooler()
     }
@@ -156,9 +155,9 @@ impl Engines {
     async fn start_standby(&mut self, primary: &TestServers) -> Result<()> {
         let standby = primary.start_standby()?;
         let (first, second) = (self.proxy(primary).await?, self.proxy(&standby).await?);
-        self.database_url = Some(format!(
+        self.database_url = format!(
             "postgres://houston@{first},{second}/houston?sslmode=disable&target_session_attrs=read-write"
-        ));
+        );
         self.note = format!("promoted {} s after the kill", UNNOTICED.as_secs());
         self.standby = Some(standby);
         Ok(())
@@ -172,25 +171,21 @@ impl Engines {
             "sentinel monitor houston 127.0.0.1 {master} 2\n\
              sentinel down-after-milliseconds houston 2000\nsentinel failover-timeout houston 10000"
         );
-        let mut hosts = Vec::new();
-        for _ in 0..3 {
-            hosts.push(self.start_redis(&["--sentinel"], &watched)?);
-        }
+        let hosts =
+            (0..3).map(|_| self.start_redis(&["--sentinel"], &watched)).collect::<Result<Vec<_>>>()?;
         for port in &hosts {
             wait("the sentinels do not find each other", || {
                 says(*port, &["INFO", "sentinel"], "slaves=1,sentinels=3")
             })?;
         }
-        self.redis_url = Some(format!("redis+sentinel://{}/houston", list(&hosts)));
+        self.redis_url = format!("redis+sentinel://{}/houston", list(&hosts));
         "three sentinels, down after 2 s".clone_into(&mut self.note);
         Ok(())
     }
 
     fn start_cluster(&mut self) -> Result<()> {
-        let mut nodes = Vec::new();
-        for _ in 0..6 {
-            nodes.push(self.start_redis(&[], "cluster-enabled yes\ncluster-node-timeout 2000")?);
-        }
+        let mode = "cluster-enabled yes\ncluster-node-timeout 2000";
+        let nodes = (0..6).map(|_| self.start_redis(&[], mode)).collect::<Result<Vec<_>>>()?;
         for node in &nodes {
             wait("a node of the cluster does not answer", || says(*node, &["PING"], "PONG"))?;
         }
@@ -204,7 +199,7 @@ impl Engines {
                 Ok(info.contains("master_link_status:up") || info.contains("state=online"))
             })?;
         }
-        self.redis_url = Some(format!("redis+cluster://{}", list(&nodes)));
+        self.redis_url = format!("redis+cluster://{}", list(&nodes));
         "six nodes, cluster-node-timeout 2 s".clone_into(&mut self.note);
         Ok(())
     }

@@ -284,13 +284,9 @@ impl Evidence {
 }
 
 fn ledgers(folder: &Path) -> Result<BTreeMap<String, Vec<Execution>>> {
-    let mut ledgers = BTreeMap::new();
-    for tool in ["charge", "upsert", "look", "poison"] {
+    let read = |tool: &str| {
         let executions = ToolLedger::open(folder.join(tool))?.executions();
-        ledgers.insert(
-            tool.to_owned(),
-            executions.with_context(|| format!("the ledger of {tool} cannot be read"))?,
-        );
-    }
-    Ok(ledgers)
+        Ok((tool.to_owned(), executions.with_context(|| format!("the ledger of {tool} cannot be read"))?))
+    };
+    ["charge", "upsert", "look", "poison"].into_iter().map(read).collect()
 }

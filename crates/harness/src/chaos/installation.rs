@@ -4,7 +4,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -21,12 +20,12 @@ use super::decider::RULE;
 use super::engines::Engines;
 use super::message_script::POISON;
 use super::model::ScriptedModel;
-use super::node::{Node, Start};
+use super::nemesis::FaultLog;
+use super::node::Node;
 use super::plan::{APIS, NODES};
 use crate::http::Connection;
 use crate::service::add_tools;
 use crate::wait::wait_until;
-use houston_testkit::console::print_status;
 use houston_testkit::{programs, repository};
 
 /// How long the service may take to start: an unoptimised build on a busy machine.
@@ -42,14 +41,13 @@ pub(crate) struct ChaosInstallation {
     pub(crate) redis: Vec<PathBuf>,
     /// Ledgers of the tools, logs of the processes, recorded streams.
     pub(crate) folder: PathBuf,
-    /// Whether the last worker runs with a clock an hour off.
-    pub(crate) wrong_clock: bool,
+    pub(crate) fault_log: Mutex<FaultLog>,
     /// The engine that is tested, if one is.
     pub(crate) engines: Mutex<Option<Engines>>,
     // Last, so that it is dropped after the processes that use it.
     pub(crate) servers: Mutex<Vec<TestServers>>,
     /// Counts faults of servers: they hit one cell after the other.
-    turn: AtomicUsize,
+    pub(crate) turn: AtomicUsize,
 }
 
 impl ChaosInstallation {
@@ -79,45 +77,37 @@ impl ChaosInstallation {
             Some(engine) => Some(Engines::start(engine, folder, &servers[0]).await?),
             None => None,
         };
-        let addresses = engines.as_ref().map(|engines| engines.addresses(&servers[0]));
         let sockets = servers.iter().map(sockets).collect::<Result<Vec<_>>>()?;
-        let (postgres, redis) = sockets.into_iter().unzip();
-        let (wrong_clock, apis) = (wrong_clock().await, ports()?);
-        let (model_address, has_wrong_clock) = (model.address(), wrong_clock.is_some());
-        let start = Start {
-            setup,
-            addresses,
-            postgres,
-            redis,
-            model: model_address,
-            apis: &apis,
-            wrong_clock,
-            folder,
-        };
+        let mut proxied = &sockets[..];
+        if let Some(engines) = &engines {
+            // Its servers are not behind the proxies of the processes.
+            (setup, proxied) = (setup.cell(&engines.database_url, &engines.redis_url), &[]);
+        }
+        let wrong_clock = programs::faketime().await;
+        let wrong_clock = programs::or_skip(true, "a process with a wrong clock", wrong_clock)?;
+        let apis = ports()?;
         let mut nodes = Vec::with_capacity(NODES);
         for number in 0..NODES {
-            nodes.push(Node::new(number, &start).await?);
+            let mut node = Node::new(number, setup.clone(), proxied, model.address(), folder).await?;
+            node.address = apis.get(number).copied();
+            node.wrong_clock = wrong_clock.clone().filter(|_| number == NODES - 1);
+            nodes.push(node);
         }
         let installation = Self {
             nodes,
-            redis: start.redis,
+            redis: sockets.into_iter().map(|(_, redis)| redis).collect(),
             apis: Apis { addresses: apis, key },
             scripted_model,
             model,
             databases: Databases::of(&servers),
             folder: folder.clone(),
-            wrong_clock: has_wrong_clock,
+            fault_log: Mutex::default(),
             engines: Mutex::new(engines),
             servers: Mutex::new(servers),
             turn: AtomicUsize::new(0),
         };
         installation.wait_until_ready().await?;
         Ok(Arc::new(installation))
-    }
-
-    /// The cell that the next fault of a server hits.
-    pub(crate) fn next_cell(&self) -> usize {
-        self.turn.fetch_add(1, Relaxed) % self.redis.len()
     }
 
     /// Does what blocks on a thread for that.
@@ -152,10 +142,7 @@ impl ChaosInstallation {
     /// Creates `count` goals, distributed over `users` users.
     pub(crate) async fn goals(&self, count: usize, users: usize) -> Result<Vec<String>> {
         let mut connection = Connection::open(self.apis.addresses[0], &self.apis.key).await?;
-        let mut owners = Vec::new();
-        for number in 0..users {
-            owners.push(connection.user(&format!("user {number}")).await?);
-        }
+        let owners = connection.users("user", users).await?;
         let mut goals = Vec::new();
         for number in 0..count {
             goals.push(connection.goal(&owners[number % users], &format!("goal {number}")).await?);
@@ -206,15 +193,6 @@ fn jobs(folder: &Path) -> Result<()> {
     let models = "[profiles.\"local/*\"]\nwire = \"anthropic\"\nsubmits = \"batches\"\n";
     std::fs::write(folder.join("models.toml"), models)?;
     Ok(())
-}
-
-/// The `libfaketime` library, installed if it is missing. `None` if that fails: then no clock is wrong.
-async fn wrong_clock() -> Option<PathBuf> {
-    let library = programs::faketime().await;
-    if let Err(error) = &library {
-        print_status(&format!("libfaketime is missing, no process gets a wrong clock: {error:#}"));
-    }
-    library.ok()
 }
 
 /// Free ports below the ephemeral range, so that no other process gets them while a process of ours is down.

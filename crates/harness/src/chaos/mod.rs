@@ -51,7 +51,6 @@ use anyhow::Result;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tokio_util::sync::CancellationToken;
 
 pub(crate) use engines::Engine;
 pub(crate) use report::Report;
@@ -59,10 +58,9 @@ pub(crate) use report::Report;
 use client::{ClientPool, Posts};
 use decider::DeciderPool;
 use evidence::Evidence;
-use houston_testkit::console::{Progress, print_status};
+use houston_testkit::console::print_status;
 use houston_testkit::repository;
 use installation::ChaosInstallation;
-use nemesis::FaultLog;
 use reader::{Reader, ReceivedStream, bare_id};
 use seed::Seed;
 
@@ -70,9 +68,6 @@ const GOALS: usize = 80;
 const USERS: usize = 6;
 const CLIENTS: usize = 22;
 const DECIDERS: usize = 3;
-/// Mean pause between two posts of one client, in ms: 22 clients post about 9 messages a second, double texts
-/// included.
-const PAUSE: u64 = 1_900;
 /// How long all runs may take to end once the faults are over. One with four model calls that are submitted and asked for
 /// every 5 s takes 40 s alone; what is read while one goes on looks like a gap in its events.
 const QUIET: Duration = Duration::from_secs(120);
@@ -135,7 +130,6 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         posts: Arc::default(),
         last_post: began + options.time,
         last_try: began + options.time + QUIET / 2,
-        pause: PAUSE,
         plans: options.plans,
         has_poison: options.engine.is_none(),
     };
@@ -145,11 +139,16 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     for client in 0..CLIENTS {
         clients.spawn(pool.clone().run_client(Seed::of(options.seed, 1000 + client as u64)));
     }
-    let (deciding, mut deciders) = decide(&installation, options);
+    // They decide until they are stopped: a run that waits for a yes does not end.
+    let deciding = DeciderPool { apis: installation.apis.clone(), decisions: Arc::default() };
+    let mut deciders = JoinSet::new();
+    for decider in 0..DECIDERS {
+        deciders.spawn(deciding.clone().run(Seed::of(options.seed, 3000 + decider as u64)));
+    }
     let mut restarts = JoinSet::new();
     restarts.spawn(restart_ended(Arc::clone(&installation)));
 
-    let (faults, found) = Box::pin(inject_faults(&installation, options)).await;
+    let found = Box::pin(inject_faults(&installation, options)).await;
     let (mut quiet, mut not_ended) = (Duration::ZERO, Vec::new());
     if found {
         clients.abort_all();
@@ -166,12 +165,24 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     evidence.streams = collect(readers, ends).await;
     restarts.shutdown().await;
     installation.nodes.iter().for_each(node::Node::save_log);
-    evidence.faults = faults;
+    evidence.faults = std::mem::take(&mut *installation.fault_log.lock());
     evidence.decisions = std::mem::take(&mut *deciding.decisions.lock());
     evidence.goals = goals.iter().map(|goal| bare_id(goal)).collect();
     Posts { posts: evidence.posts, cancels: evidence.cancels } = std::mem::take(&mut *pool.posts.lock());
-    let findings = findings(options, &evidence, found);
-    let (engine_note, hints_after) = engine_figures(&installation).await?;
+    // After a violation was found in a mutated service: what needs no ended run.
+    let mut findings = if found { checker::safety(&evidence) } else { checker::all(&evidence) };
+    // Then the recovery times are reported, but none is a violation.
+    let is_not_judged = |finding: &&mut checker::Finding| finding.rule == "R7" && !options.judges_times;
+    for finding in findings.iter_mut().filter(is_not_judged).filter(|finding| finding.count > 0) {
+        finding.count = 0;
+        finding.note += "; not judged";
+    }
+    let engine = |installation: &ChaosInstallation| {
+        let engines = installation.engines.lock();
+        Ok(engines.as_ref().map(|engines| (engines.note.clone(), engines.hints_after())))
+    };
+    let (engine_note, hints_after) = installation.blocking(engine).await?.unwrap_or_default();
+    let counts = installation.nodes.iter().map(node::Node::counts);
     Ok(Report {
         seed: options.seed,
         seconds,
@@ -179,50 +190,33 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         not_ended,
         findings,
         evidence,
-        processes: processes(&installation),
+        processes: counts.fold((0, 0), |(starts, ends), (started, ended)| (starts + started, ends + ended)),
         engine_note,
         hints_after,
     })
 }
 
-/// How many processes were started, and how many of them ended by themselves.
-fn processes(installation: &ChaosInstallation) -> (usize, usize) {
-    let counts = installation.nodes.iter().map(node::Node::counts);
-    counts.fold((0, 0), |(starts, ends), (started, ended)| (starts + started, ends + ended))
-}
-
-/// What to know of the engine, and how many hints its replacement got.
-async fn engine_figures(installation: &Arc<ChaosInstallation>) -> Result<(String, Option<u64>)> {
-    let figures = |installation: &ChaosInstallation| {
-        let engines = installation.engines.lock();
-        Ok(engines.as_ref().map(|engines| (engines.note.clone(), engines.hints_after())))
-    };
-    Ok(installation.blocking(figures).await?.unwrap_or_default())
-}
-
-/// Carries out the plan of faults. Returns the log, and whether a violation was found in a mutated service.
-async fn inject_faults(installation: &Arc<ChaosInstallation>, options: &Options) -> (FaultLog, bool) {
-    let stop = CancellationToken::new();
-    let mut progress = Progress::new("injecting faults", options.time.as_secs());
+/// Carries out the plan of faults. Returns whether a violation was found in a mutated service.
+async fn inject_faults(installation: &Arc<ChaosInstallation>, options: &Options) -> bool {
+    let end = Instant::now() + options.time;
     let plan = match options.engine {
         Some(_) => plan::loss(options.time),
         None => plan::plan(options.seed, options.time, options.fault_rate),
     };
-    let faults = nemesis::carry_out(installation, plan, &mut progress, &stop);
-    let (mut fault_log, found) =
-        tokio::join!(Box::pin(faults), watch_for_violation(installation, options, &stop));
-    fault_log.count("a clock an hour off", installation.wrong_clock);
-    (fault_log, found)
-}
-
-/// Starts the deciders. They decide until they are stopped: a run that waits for a yes does not end.
-fn decide(installation: &ChaosInstallation, options: &Options) -> (DeciderPool, JoinSet<()>) {
-    let pool = DeciderPool { apis: installation.apis.clone(), decisions: Arc::default() };
-    let mut deciders = JoinSet::new();
-    for decider in 0..DECIDERS {
-        deciders.spawn(pool.clone().run(Seed::of(options.seed, 3000 + decider as u64)));
-    }
-    (pool, deciders)
+    let faults = async {
+        nemesis::carry_out(installation, plan, options.time).await;
+        sleep_until(end).await;
+    };
+    let found = tokio::select! {
+        () = Box::pin(faults) => false,
+        () = watch_for_violation(installation), if options.mutation.is_some() => true,
+    };
+    installation.clear_faults();
+    installation
+        .fault_log
+        .lock()
+        .count("a clock an hour off", installation.nodes[plan::NODES - 1].wrong_clock.is_some());
+    found
 }
 
 /// Starts one reader per goal, and a second one for every fourth goal.
@@ -259,32 +253,16 @@ async fn restart_ended(installation: Arc<ChaosInstallation>) {
     }
 }
 
-/// What the rules find; after a violation was `found` in a mutated service, those that need no ended run.
-fn findings(options: &Options, evidence: &Evidence, found: bool) -> Vec<checker::Finding> {
-    let mut findings = if found { checker::safety(evidence) } else { checker::all(evidence) };
-    if !options.judges_times {
-        recovery::report_only(&mut findings);
-    }
-    findings
-}
-
-/// Checks a mutated service at intervals until a violation is found or the time is up. Returns whether one was found.
-async fn watch_for_violation(
-    installation: &Arc<ChaosInstallation>,
-    options: &Options,
-    stop: &CancellationToken,
-) -> bool {
-    let end = Instant::now() + options.time;
-    while options.mutation.is_some() && Instant::now() < end {
+/// Checks a mutated service at intervals until a violation is found.
+async fn watch_for_violation(installation: &Arc<ChaosInstallation>) {
+    loop {
         sleep(CHECK_INTERVAL).await;
         // Postgres may be down: try again at the next interval.
         let Ok(evidence) = installation.blocking(Evidence::gather).await else { continue };
         if checker::safety(&evidence).iter().any(|finding| finding.count > 0) {
-            stop.cancel();
-            return true;
+            return;
         }
     }
-    false
 }
 
 /// Waits until clients have stopped, no run is open and no summary is missing, for at most [`QUIET`]. Returns how long that

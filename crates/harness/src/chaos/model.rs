@@ -25,22 +25,23 @@ const TYPED: &str = "Answer with one JSON object";
 /// How the instructions of an executor begin.
 const ORDER: &str = "Carry out ";
 
+/// The name of a fault, and what it makes of the reply to a call.
+type ModelFault = (&'static str, fn(&Call, Reply) -> Reply);
+
 /// How the model misbehaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum ModelFault {
-    #[default]
-    None,
-    /// Status 429 with `Retry-After: 1`.
-    RateLimited,
-    /// Status 529.
-    Overloaded,
-    /// Stalls in mid-answer until the client gives up.
-    Hangs,
-    /// Sends an event that is not JSON.
-    Garbage,
-    /// Closes the stream in mid-answer.
-    Truncates,
-}
+pub(crate) const FAULTS: [ModelFault; 5] = [
+    ("model 429", |_, _| Reply::status(429).header("retry-after", "1")),
+    ("model 529", |_, _| Reply::status(529)),
+    // It stalls in mid-answer until the client gives up.
+    ("model hangs", |_, reply| reply.fault(Fault::Stall(1))),
+    // It sends an event that is not JSON.
+    ("model garbage", |_, reply| reply.fault(Fault::Garbage(1))),
+    // It closes the stream in mid-answer.
+    ("model truncates", |call, reply| match call.number.is_multiple_of(4) {
+        true => reply.fault(Fault::EndEarly(1)),
+        false => reply.fault(Fault::CutAfterBytes(300)),
+    }),
+];
 
 /// One model call, as the model server received it.
 #[derive(Debug, Clone)]
@@ -57,7 +58,8 @@ pub(crate) struct ModelCall {
 
 #[derive(Debug, Default)]
 struct State {
-    fault: ModelFault,
+    /// The number of one of [`FAULTS`].
+    fault: Option<usize>,
     calls: Vec<ModelCall>,
     invalid_conversations: Vec<String>,
 }
@@ -78,7 +80,8 @@ struct ConversationState {
 }
 
 impl ScriptedModel {
-    pub(crate) fn set(&self, fault: ModelFault) {
+    /// Sets the fault by its number in [`FAULTS`].
+    pub(crate) fn set(&self, fault: Option<usize>) {
         self.0.lock().fault = fault;
     }
 
@@ -93,57 +96,48 @@ impl ScriptedModel {
 
     /// The reply to `call`.
     pub(crate) fn reply(&self, call: &Call) -> Reply {
-        if call.system().starts_with(SUMMARISER) {
-            return self.unrecorded(call, Reply::text("They talked, and it was answered."));
+        let system = call.system();
+        // Only every second call: the others show that a fault does not spread.
+        let fault = self.0.lock().fault.filter(|_| call.number.is_multiple_of(2));
+        // A reply that answers no message, a summary or a step of a plan, is not recorded.
+        let aside = [
+            (SUMMARISER, "They talked, and it was answered."),
+            (PLANNER, r#"{"give_up":"A step failed."}"#),
+            (STEP, "Considered."),
+        ];
+        let aside = aside.into_iter().find(|(begin, _)| system.starts_with(begin));
+        if let Some((_, text)) = aside.filter(|(begin, _)| *begin != STEP || call.tools().is_empty()) {
+            return with_fault(fault, call, Reply::text(text));
         }
-        if call.system().starts_with(PLANNER) {
-            return self.unrecorded(call, Reply::text(json!({"give_up": "A step failed."}).to_string()));
-        }
-        if call.tools().is_empty() && call.system().starts_with(STEP) {
-            return self.unrecorded(call, Reply::text("Considered."));
-        }
-        let messages = &plain(call.json()["messages"].as_array().map_or(&[][..], Vec::as_slice));
+        let messages = call.json()["messages"].as_array().map_or(&[][..], Vec::as_slice);
         let conversation_state = ConversationState::of(messages);
         let mut state = self.0.lock();
         if let Some(reason) = refusal(messages) {
             let pending = &conversation_state.pending;
             state.invalid_conversations.push(format!("call {} about {pending:?}: {reason}", call.number));
         }
-        // Only every second call: the others show that a fault does not spread.
-        let fault = if call.number.is_multiple_of(2) { state.fault } else { ModelFault::None };
         state.calls.push(ModelCall {
             number: call.number,
             conversation: conversation(messages),
             message: conversation_state.pending.last().copied(),
-            is_faulted: fault != ModelFault::None,
+            is_faulted: fault.is_some(),
         });
         drop(state);
         let said = call.last_user_text();
         let reply = match said.strip_prefix(ORDER) {
             Some(op) if call.has_tool_results() => Reply::text(format!("Carried out {op}.")),
             Some(op) => Reply::tool("look", json!({"op": op, "ms": 50})),
-            None => conversation_state.reply(call.system().contains(TYPED)),
+            None => conversation_state.reply(system.contains(TYPED)),
         };
-        with_fault(fault, call, reply)
-    }
-
-    /// A reply that answers no message: a summary, a step of a plan. It is not recorded.
-    fn unrecorded(&self, call: &Call, reply: Reply) -> Reply {
-        let fault = if call.number.is_multiple_of(2) { self.0.lock().fault } else { ModelFault::None };
         with_fault(fault, call, reply)
     }
 }
 
-/// Applies `fault` to a reply.
-fn with_fault(fault: ModelFault, call: &Call, reply: Reply) -> Reply {
+/// Applies one of [`FAULTS`] to a reply.
+fn with_fault(fault: Option<usize>, call: &Call, reply: Reply) -> Reply {
     match fault {
-        ModelFault::None => reply,
-        ModelFault::RateLimited => Reply::status(429).header("retry-after", "1"),
-        ModelFault::Overloaded => Reply::status(529),
-        ModelFault::Hangs => reply.fault(Fault::Stall(1)),
-        ModelFault::Garbage => reply.fault(Fault::Garbage(1)),
-        ModelFault::Truncates if call.number.is_multiple_of(4) => reply.fault(Fault::EndEarly(1)),
-        ModelFault::Truncates => reply.fault(Fault::CutAfterBytes(300)),
+        Some(nth) => FAULTS[nth].1(call, reply),
+        None => reply,
     }
 }
 
@@ -151,23 +145,16 @@ impl ConversationState {
     fn of(messages: &[Value]) -> Self {
         let mut conversation_state = Self::default();
         for message in messages {
-            match message["role"].as_str() {
-                Some("user") => {
-                    for (number, script) in scripts_in(message["content"].as_str().unwrap_or_default()) {
-                        conversation_state.pending.push(number);
-                        (conversation_state.script, conversation_state.rounds) = (Some(script), 0);
-                    }
+            let mut calls = blocks(message, "tool_use").peekable();
+            if message["role"] == "user" {
+                for (number, script) in texts(message).flat_map(scripts_in) {
+                    conversation_state.pending.push(number);
+                    (conversation_state.script, conversation_state.rounds) = (Some(script), 0);
                 }
-                Some("assistant") => {
-                    let calls = message["tool_calls"].as_array().map_or(&[][..], Vec::as_slice);
-                    if calls.iter().any(|call| call["function"]["name"] == "send_message") || calls.is_empty()
-                    {
-                        conversation_state = Self::default();
-                    } else {
-                        conversation_state.rounds += 1;
-                    }
-                }
-                _ => {}
+            } else if calls.peek().is_none() || calls.any(|call| call["name"] == "send_message") {
+                conversation_state = Self::default();
+            } else {
+                conversation_state.rounds += 1;
             }
         }
         conversation_state
@@ -181,15 +168,11 @@ impl ConversationState {
             let mut reply = Reply::text(format!("Round {} of #{last}.", self.rounds));
             for (nth, tool) in tools.iter().enumerate() {
                 let op = format!("#{last}/{}/{nth}", self.rounds);
-                if tool == ASK {
-                    reply = reply.then_tool("charge", json!({"op": needs_yes(&op), "ms": script.ms}));
-                    continue;
-                }
-                let input = match tool.as_str() {
-                    "create_note" => json!({"title": op, "content": "A note."}),
-                    _ => json!({"op": op, "ms": script.ms}),
+                reply = match tool.as_str() {
+                    ASK => reply.then_tool("charge", json!({"op": needs_yes(&op), "ms": script.ms})),
+                    "create_note" => reply.then_tool(tool, json!({"title": op, "content": "A note."})),
+                    _ => reply.then_tool(tool, json!({"op": op, "ms": script.ms})),
                 };
-                reply = reply.then_tool(tool, input);
             }
             return reply.in_pieces(2).every(Duration::from_millis(5));
         }
@@ -212,29 +195,13 @@ impl ConversationState {
     }
 }
 
-/// Messages of Anthropic's protocol with calls and results as in OpenAI's: `tool_calls` of the model, and a message for each result.
-fn plain(messages: &[Value]) -> Vec<Value> {
-    let mut all = Vec::new();
-    for message in messages {
-        let Some(blocks) = message["content"].as_array() else {
-            all.push(message.clone());
-            continue;
-        };
-        let of_type = |kind: &'static str| blocks.iter().filter(move |block| block["type"] == kind);
-        for result in of_type("tool_result") {
-            let content = &result["content"];
-            let content = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
-            all.push(json!({"role": "tool", "tool_call_id": result["tool_use_id"], "content": content}));
-        }
-        let texts: Vec<&str> = of_type("text").filter_map(|block| block["text"].as_str()).collect();
-        let calls: Vec<Value> = of_type("tool_use")
-            .map(|call| json!({"id": call["id"], "function": {"name": call["name"], "arguments": call["input"]}}))
-            .collect();
-        if !(texts.is_empty() && calls.is_empty()) {
-            all.push(json!({"role": message["role"], "content": texts.join("\n"), "tool_calls": calls}));
-        }
-    }
-    all
+/// The blocks of a message, in Anthropic's protocol, that are of this type.
+fn blocks<'m>(message: &'m Value, kind: &'m str) -> impl Iterator<Item = &'m Value> {
+    message["content"].as_array().into_iter().flatten().filter(move |block| block["type"] == kind)
+}
+
+fn texts(message: &Value) -> impl Iterator<Item = &str> {
+    blocks(message, "text").filter_map(|block| block["text"].as_str())
 }
 
 /// The plan of message `number`: the first two steps begin at once, each other one when the one two before has settled.
@@ -260,14 +227,17 @@ fn plan(number: usize, script: &MessageScript) -> Value {
     json!({"goal": format!("Carry out message {number}"), "steps": steps, "output": "Done."})
 }
 
-/// Hash of a conversation without the system prompt and system context, which contain the time.
+/// Hash of a conversation without the system context, which contains the time.
 fn conversation(messages: &[Value]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for message in messages.iter().filter(|message| message["role"] != "system") {
+    for message in messages {
         message["role"].to_string().hash(&mut hasher);
-        message["content"].as_str().map(without_system_context).hash(&mut hasher);
-        message["tool_calls"].to_string().hash(&mut hasher);
-        message["tool_call_id"].to_string().hash(&mut hasher);
+        for block in message["content"].as_array().into_iter().flatten() {
+            block["text"].as_str().map(without_system_context).hash(&mut hasher);
+            ["id", "name", "input", "tool_use_id", "content"]
+                .map(|name| block[name].to_string())
+                .hash(&mut hasher);
+        }
     }
     hasher.finish()
 }
@@ -276,18 +246,18 @@ fn conversation(messages: &[Value]) -> u64 {
 fn refusal(messages: &[Value]) -> Option<String> {
     let mut open: HashSet<&str> = HashSet::new();
     for message in messages {
-        if message["role"] == "tool" {
-            let id = message["tool_call_id"].as_str().unwrap_or_default();
+        for result in blocks(message, "tool_result") {
+            let id = result["tool_use_id"].as_str().unwrap_or_default();
             if !open.remove(id) {
                 return Some(format!("a result for {id}, which was not called"));
             }
-            continue;
         }
-        if let Some(id) = open.iter().next() {
+        let calls: Vec<&str> = blocks(message, "tool_use").filter_map(|call| call["id"].as_str()).collect();
+        let says = !calls.is_empty() || texts(message).next().is_some();
+        if let Some(id) = open.iter().next().filter(|_| says) {
             return Some(format!("no result for {id}"));
         }
-        let calls = message["tool_calls"].as_array().map_or(&[][..], Vec::as_slice);
-        open.extend(calls.iter().filter_map(|call| call["id"].as_str()));
+        open.extend(calls);
     }
     open.iter().next().map(|id| format!("no result for {id}"))
 }
@@ -299,15 +269,15 @@ mod tests {
     fn user(number: usize, rounds: &[&[&str]]) -> Value {
         let rounds = rounds.iter().map(|round| round.iter().map(|&tool| tool.to_owned()).collect()).collect();
         let script = MessageScript { rounds, ms: 1, pieces: 1, pace: 0, plain: false, plan: Vec::new() };
-        json!({"role": "user", "content": script.text(number)})
+        json!({"role": "user", "content": [{"type": "text", "text": script.text(number)}]})
     }
 
     fn calls(id: &str, name: &str) -> Value {
-        json!({"role": "assistant", "tool_calls": [{"id": id, "function": {"name": name}}]})
+        json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name}]})
     }
 
     fn result(id: &str) -> Value {
-        json!({"role": "tool", "tool_call_id": id, "content": "ok"})
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "ok"}]})
     }
 
     #[test]
@@ -336,12 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn hash_of_a_conversation_ignores_the_system_prompt() {
-        let with = |prompt: &str| {
+    fn hash_of_a_conversation_ignores_the_system_context() {
+        let with = |time: &str| {
             let mut user = user(1, &[]);
-            let text = user["content"].as_str().unwrap_or_default().to_owned();
-            user["content"] = json!(format!("{text}\n\n<system_context>\n{prompt}\n</system_context>\n"));
-            conversation(&[json!({"role": "system", "content": prompt}), user])
+            let context = format!("<system_context>\n{time}\n</system_context>\n");
+            user["content"].as_array_mut().unwrap().push(json!({"type": "text", "text": context}));
+            conversation(&[user])
         };
         assert_eq!(with("it is 10:00"), with("it is 10:01"));
         assert_ne!(with("a"), conversation(&[user(2, &[])]));

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -13,18 +14,13 @@ use houston_testkit::servers::TestServers;
 use serde::Deserialize;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 use super::installation::ChaosInstallation;
-use super::model::ModelFault;
-use super::plan::{Action, Backends, Link, NODES, PlannedAction};
+use super::plan::{Action, BACKENDS, Link, NODES, PlannedAction};
 use houston_testkit::console::Progress;
 
 /// How long a killed process stays down.
 const DOWN: Duration = Duration::from_millis(500);
-/// Conditions on `pg_stat_activity` that select Houston's connections.
-const LEASES: &str = "application_name = 'houston lease'";
-const HALF: &str = "application_name like 'houston%' and pid % 2 = 0";
 
 /// A killed process and the locks it held.
 #[derive(Debug, Clone, Deserialize)]
@@ -33,16 +29,6 @@ pub(crate) struct Kill {
     pub(crate) now: f64,
     /// Agentable and epoch of each lock.
     pub(crate) held: Vec<(String, i64)>,
-}
-
-/// What an injected fault adds to the evidence.
-#[derive(Debug, Default)]
-struct Injected {
-    kill: Option<Kill>,
-    /// No process could reach Postgres: from and to, in seconds since 1970.
-    outage: Option<(f64, f64)>,
-    /// The server of the tested engine was lost: when, in seconds since 1970.
-    lost_at: Option<f64>,
 }
 
 /// How many faults of a kind were planned, and injected.
@@ -58,9 +44,9 @@ pub(crate) struct FaultLog {
     /// By kind.
     pub(crate) faults: BTreeMap<&'static str, Count>,
     pub(crate) kills: Vec<Kill>,
-    /// When no process could reach Postgres.
+    /// When no process could reach Postgres: from and to, in seconds since 1970.
     pub(crate) outages: Vec<(f64, f64)>,
-    /// When the server of the tested engine was lost.
+    /// When the server of the tested engine was lost, in seconds since 1970.
     pub(crate) lost_at: Option<f64>,
     /// Faults that could not be injected, and why.
     pub(crate) not_injected: Vec<String>,
@@ -82,50 +68,34 @@ impl FaultLog {
     }
 }
 
-/// Carries out `plan` and waits until every fault is over; returns at once when `stop` is cancelled.
+/// Carries out `plan`, logs it and waits until every fault is over. If this is dropped, faults that last are to be cleared.
 pub(crate) async fn carry_out(
     installation: &Arc<ChaosInstallation>,
     plan: Vec<PlannedAction>,
-    progress: &mut Progress,
-    stop: &CancellationToken,
-) -> FaultLog {
+    time: Duration,
+) {
     let began = Instant::now();
-    let mut fault_log = FaultLog::default();
+    let mut progress = Progress::new("injecting faults", time.as_secs());
     let mut actions = JoinSet::new();
-    for planned in plan {
-        tokio::select! {
-            () = sleep_until(began + planned.at) => {}
-            () = stop.cancelled() => break,
-        }
-        progress.reach(planned.at.as_secs());
-        progress.print_status(&format!("{:6.1} s  {}", planned.at.as_secs_f64(), planned.action));
+    for PlannedAction { at, action } in plan {
+        sleep_until(began + at).await;
+        progress.reach(at.as_secs());
+        progress.print_status(&format!("{:6.1} s  {action}", at.as_secs_f64()));
         let installation = Arc::clone(installation);
-        actions.spawn(async move { (planned.action, inject(&installation, planned.action).await) });
+        actions.spawn(async move {
+            let done = inject(&installation, action).await;
+            let mut fault_log = installation.fault_log.lock();
+            fault_log.count(action.kind(), done.is_ok());
+            fault_log.not_injected.extend(done.err().map(|error| format!("{action}: {error:#}")));
+        });
     }
-    while !actions.is_empty() {
-        let done = tokio::select! {
-            done = actions.join_next() => done,
-            () = stop.cancelled() => break,
-        };
-        let Some(Ok((action, done))) = done else { continue };
-        fault_log.count(action.kind(), done.is_ok());
-        match done {
-            Ok(Injected { kill, outage, lost_at }) => {
-                fault_log.kills.extend(kill);
-                fault_log.outages.extend(outage);
-                fault_log.lost_at = fault_log.lost_at.or(lost_at);
-            }
-            Err(error) => fault_log.not_injected.push(format!("{action}: {error:#}")),
-        }
-    }
-    installation.clear_faults();
-    fault_log
+    while actions.join_next().await.is_some() {}
 }
 
 impl ChaosInstallation {
     /// Ends every fault that lasts.
     pub(crate) fn clear_faults(&self) {
-        self.scripted_model.set(ModelFault::None);
+        self.scripted_model.set(None);
         let _ = resume_redis(self);
         let _ = empty_redis(self);
         for node in &self.nodes {
@@ -139,8 +109,8 @@ impl ChaosInstallation {
     }
 }
 
-/// Injects one fault and waits until it is over.
-async fn inject(installation: &Arc<ChaosInstallation>, action: Action) -> Result<Injected> {
+/// Injects one fault, logs what the checker must know of it, and waits until it is over.
+async fn inject(installation: &Arc<ChaosInstallation>, action: Action) -> Result<()> {
     let is_outage = matches!(action, Action::RestartPostgres | Action::CrashPostgres)
         || matches!(action, Action::Network { link: Link::Postgres, node: None, .. });
     if !is_outage && action != Action::LoseServer {
@@ -149,10 +119,12 @@ async fn inject(installation: &Arc<ChaosInstallation>, action: Action) -> Result
     let from = now(installation).await;
     apply(installation, action).await?;
     if action == Action::LoseServer {
-        return Ok(Injected { lost_at: Some(from?), ..Injected::default() });
+        installation.fault_log.lock().lost_at = Some(from?);
+        return Ok(());
     }
     let outage = from.ok().zip(now(installation).await.ok());
-    Ok(Injected { outage, ..Injected::default() })
+    installation.fault_log.lock().outages.extend(outage);
+    Ok(())
 }
 
 /// Seconds since 1970, by the database's clock.
@@ -164,7 +136,7 @@ async fn now(installation: &Arc<ChaosInstallation>) -> Result<f64> {
     Ok(clocks.lines().next().context("there is no database")?.parse()?)
 }
 
-async fn apply(installation: &Arc<ChaosInstallation>, action: Action) -> Result<Injected> {
+async fn apply(installation: &Arc<ChaosInstallation>, action: Action) -> Result<()> {
     match action {
         Action::Pause(node, time) => {
             let pid = installation.nodes[node].pause()?;
@@ -177,22 +149,20 @@ async fn apply(installation: &Arc<ChaosInstallation>, action: Action) -> Result<
             let is_stalled = matches!(action, Action::StallRedis(_));
             installation.blocking(if is_stalled { resume_redis } else { empty_redis }).await?;
         }
-        Action::Network { link, node, fault, time } => {
+        Action::Network { link, node, fault, time, .. } => {
             let nodes = node.map_or(0..NODES, |node| node..node + 1);
             installation.nodes[nodes.clone()].iter().for_each(|node| node.set(link, fault));
             sleep(time).await;
             installation.nodes[nodes].iter().for_each(|node| node.set(link, Fault::None));
         }
         Action::Model(fault, time) => {
-            installation.scripted_model.set(fault);
+            installation.scripted_model.set(Some(fault));
             sleep(time).await;
-            installation.scripted_model.set(ModelFault::None);
+            installation.scripted_model.set(None);
         }
-        _ => {
-            return installation.blocking(move |installation| apply_blocking(installation, action)).await;
-        }
+        _ => installation.blocking(move |installation| apply_blocking(installation, action)).await?,
     }
-    Ok(Injected::default())
+    Ok(())
 }
 
 fn kill(installation: &ChaosInstallation, node: usize) -> Result<Option<Kill>> {
@@ -215,18 +185,17 @@ fn kill(installation: &ChaosInstallation, node: usize) -> Result<Option<Kill>> {
 }
 
 fn resume_redis(installation: &ChaosInstallation) -> Result<()> {
-    for servers in installation.servers.lock().iter() {
-        servers.resume_redis()?;
-    }
-    Ok(())
+    Ok(installation.servers.lock().iter().try_for_each(TestServers::resume_redis)?)
 }
 
-fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<Injected> {
+fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<()> {
     // It takes no cell's turn.
     if let Action::Kill(node) = action {
-        return Ok(Injected { kill: kill(installation, node)?, ..Injected::default() });
+        let kill = kill(installation, node)?;
+        installation.fault_log.lock().kills.extend(kill);
+        return Ok(());
     }
-    let cell = installation.next_cell();
+    let cell = installation.turn.fetch_add(1, Relaxed) % installation.redis.len();
     match action {
         Action::FlushRedis => tell(&installation.redis[cell], "FLUSHALL")?,
         // A byte is less than it has: with `noeviction`, the default, it refuses all writes.
@@ -249,8 +218,8 @@ fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<In
             let engines = engines.as_mut().context("no engine is tested")?;
             engines.lose(&installation.servers.lock()[cell], &installation.databases)?;
         }
-        Action::Terminate(backends) => {
-            let which = if backends == Backends::Leases { LEASES } else { HALF };
+        Action::Terminate(nth) => {
+            let which = BACKENDS[nth].1;
             let sql = format!("select count(pg_terminate_backend(pid)) from pg_stat_activity where {which}");
             ensure!(installation.databases.sum(&sql)? != 0, "no such backend is connected");
         }
@@ -260,22 +229,20 @@ fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<In
         }
         Action::Kill(_) | Action::Pause(..) | Action::Network { .. } | Action::Model(..) => {}
     }
-    Ok(Injected::default())
+    Ok(())
 }
 
 /// Restarts Postgres. It is tried again: after a kill, a backend that has not ended yet keeps it from starting, and without
 /// Postgres the rest of the run shows nothing.
 fn restart_postgres(servers: &mut TestServers) -> Result<()> {
     const TRIES: usize = 10;
-    let mut restarted = servers.restart_postgres();
     for _ in 1..TRIES {
-        if restarted.is_ok() {
-            break;
+        if servers.restart_postgres().is_ok() {
+            return Ok(());
         }
         std::thread::sleep(Duration::from_secs(1));
-        restarted = servers.restart_postgres();
     }
-    Ok(restarted?)
+    Ok(servers.restart_postgres()?)
 }
 
 /// Redis has memory again. One that was restarted meanwhile has it already.

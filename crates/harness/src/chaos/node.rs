@@ -10,29 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use houston_testkit::fault_proxy::{Fault, FaultProxy, Target};
 use houston_testkit::houston::Builder;
-use houston_testkit::process::Process;
+use houston_testkit::process::{Process, Signal};
 use parking_lot::Mutex;
 
-use super::plan::{Link, NODES, name};
-
-/// How the processes are started.
-#[derive(Debug)]
-pub(crate) struct Start<'s> {
-    /// Without its servers.
-    pub(crate) setup: Builder,
-    /// The addresses of Postgres and Redis, if they are not behind the proxies.
-    pub(crate) addresses: Option<(String, String)>,
-    /// Sockets behind the proxies, of each cell.
-    pub(crate) postgres: Vec<PathBuf>,
-    pub(crate) redis: Vec<PathBuf>,
-    pub(crate) model: SocketAddr,
-    /// Where the API processes listen.
-    pub(crate) apis: &'s [SocketAddr],
-    /// Path of `libfaketime`, for the process whose clock is an hour off.
-    pub(crate) wrong_clock: Option<PathBuf>,
-    /// Where the logs go.
-    pub(crate) folder: &'s Path,
-}
+use super::plan::{Link, name};
 
 #[derive(Debug)]
 struct State {
@@ -48,52 +29,52 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
-    postgres: Vec<FaultProxy>,
-    redis: Vec<FaultProxy>,
-    model: FaultProxy,
+    proxies: Vec<(Link, FaultProxy)>,
     /// With its servers.
     setup: Builder,
-    /// Of an API process.
-    address: Option<SocketAddr>,
-    wrong_clock: Option<PathBuf>,
+    /// Where an API process listens.
+    pub(crate) address: Option<SocketAddr>,
+    /// Path of `libfaketime`, for the process whose clock is an hour off.
+    pub(crate) wrong_clock: Option<PathBuf>,
     log: PathBuf,
     state: Mutex<State>,
 }
 
 impl Node {
-    pub(crate) async fn new(number: usize, start: &Start<'_>) -> Result<Self> {
-        let (postgres, redis) = (proxies(&start.postgres).await?, proxies(&start.redis).await?);
-        let model = FaultProxy::start(Target::Tcp(start.model)).await?;
-        let url = format!("http://{}/v1", model.address());
-        let mut setup = start.setup.clone().set("HOUSTON_LOCAL_URL", url);
-        if let Some((database, redis)) = &start.addresses {
-            setup = setup.cell(database, redis);
-        } else {
-            for (postgres, redis) in postgres.iter().zip(&redis) {
-                let database = format!("postgres://houston@{}/houston?sslmode=disable", postgres.address());
-                setup = setup.cell(&database, &format!("redis://{}", redis.address()));
-            }
+    /// Process `number`, with proxies to the model and to the sockets of Postgres and Redis of each cell. Its log goes to
+    /// `folder`.
+    pub(crate) async fn new(
+        number: usize,
+        mut setup: Builder,
+        cells: &[(PathBuf, PathBuf)],
+        model: SocketAddr,
+        folder: &Path,
+    ) -> Result<Self> {
+        let model = FaultProxy::start(Target::Tcp(model)).await?;
+        setup = setup.set("HOUSTON_LOCAL_URL", format!("http://{}/v1", model.address()));
+        let mut proxies = vec![(Link::Model, model)];
+        for (database, hints) in cells {
+            let database = FaultProxy::start(Target::Unix(database.clone())).await?;
+            let hints = FaultProxy::start(Target::Unix(hints.clone())).await?;
+            let url = format!("postgres://houston@{}/houston?sslmode=disable", database.address());
+            setup = setup.cell(&url, &format!("redis://{}", hints.address()));
+            proxies.extend([(Link::Postgres, database), (Link::Redis, hints)]);
         }
         let name = name(number);
         Ok(Self {
-            log: start.folder.join(format!("{}.log", name.replace(' ', "-"))),
+            log: folder.join(format!("{}.log", name.replace(' ', "-"))),
             name,
-            postgres,
-            redis,
-            model,
+            proxies,
             setup,
-            address: start.apis.get(number).copied(),
-            wrong_clock: start.wrong_clock.clone().filter(|_| number == NODES - 1),
+            address: None,
+            wrong_clock: None,
             state: Mutex::new(State { process: None, due: Instant::now(), starts: 0, ends: 0 }),
         })
     }
 
     pub(crate) fn set(&self, link: Link, fault: Fault) {
-        match link {
-            Link::Postgres => self.postgres.iter().for_each(|proxy| proxy.set(fault)),
-            Link::Redis => self.redis.iter().for_each(|proxy| proxy.set(fault)),
-            Link::Model => self.model.set(fault),
-        }
+        let of_link = self.proxies.iter().filter(|(of, _)| *of == link);
+        of_link.for_each(|(_, proxy)| proxy.set(fault));
     }
 
     /// Notices when the process has ended, and starts a new one when that is due.
@@ -127,7 +108,7 @@ impl Node {
     pub(crate) fn pause(&self) -> Result<u32> {
         let mut state = self.state.lock();
         let process = state.process.as_mut().context("the process is down already")?;
-        process.pause()?;
+        process.signal(Signal::STOP)?;
         Ok(process.pid())
     }
 
@@ -137,7 +118,7 @@ impl Node {
             && process.pid() == pid
         {
             // It may have died meanwhile: then there is nothing to resume.
-            let _ = process.resume();
+            let _ = process.signal(Signal::CONT);
         }
     }
 
@@ -180,14 +161,6 @@ impl Node {
         }
         command
     }
-}
-
-async fn proxies(sockets: &[PathBuf]) -> Result<Vec<FaultProxy>> {
-    let mut proxies = Vec::new();
-    for socket in sockets {
-        proxies.push(FaultProxy::start(Target::Unix(socket.clone())).await?);
-    }
-    Ok(proxies)
 }
 
 fn append(path: &Path, text: &str) -> Result<()> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use houston_testkit::fault_proxy::Fault;
 
-use super::model::ModelFault;
+use super::model::FAULTS;
 use super::seed::Seed;
 
 /// API processes; nodes `0..APIS`. The workers are the nodes after them.
@@ -21,14 +21,12 @@ pub(crate) enum Link {
     Model,
 }
 
-/// Connections that Postgres terminates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Backends {
-    /// Those that renew the leases of workers.
-    Leases,
-    /// Those of Houston with an even process id.
-    Half,
-}
+/// Connections that Postgres terminates, as conditions on `pg_stat_activity`: those that renew the leases of workers, and those
+/// of Houston with an even process id.
+pub(crate) const BACKENDS: [(&str, &str); 2] = [
+    ("Leases", "application_name = 'houston lease'"),
+    ("Half", "application_name like 'houston%' and pid % 2 = 0"),
+];
 
 /// One fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,17 +43,21 @@ pub(crate) enum Action {
     CrashPostgres,
     /// The server of the tested engine is lost for good, and replaced.
     LoseServer,
-    Terminate(Backends),
+    /// The number of one of [`BACKENDS`].
+    Terminate(usize),
     /// Deletes the row of a living worker: it is a zombie until it notices.
     DeleteWorkerRow(usize),
     /// A fault on the link of one process, or of all (`None`).
     Network {
+        /// The name under which it is counted.
+        kind: &'static str,
         link: Link,
         node: Option<usize>,
         fault: Fault,
         time: Duration,
     },
-    Model(ModelFault, Duration),
+    /// The number of one of [`FAULTS`].
+    Model(usize, Duration),
 }
 
 /// A fault and its time.
@@ -81,23 +83,8 @@ impl Action {
             Self::LoseServer => "server lost for good",
             Self::Terminate(_) => "backends terminated",
             Self::DeleteWorkerRow(_) => "worker row deleted",
-            Self::Network { fault, .. } => match fault {
-                Fault::Latency(_) => "network slow",
-                Fault::Throttle(_) => "network throttled",
-                Fault::Stall => "network stalled",
-                Fault::Reset => "network reset",
-                Fault::BlackHole => "network black hole",
-                Fault::CutAfter(_) => "network cut",
-                Fault::None => "network",
-            },
-            Self::Model(fault, _) => match fault {
-                ModelFault::None => "model",
-                ModelFault::RateLimited => "model 429",
-                ModelFault::Overloaded => "model 529",
-                ModelFault::Hangs => "model hangs",
-                ModelFault::Garbage => "model garbage",
-                ModelFault::Truncates => "model truncates",
-            },
+            Self::Network { kind, .. } => kind,
+            Self::Model(nth, _) => FAULTS[*nth].0,
         }
     }
 }
@@ -117,8 +104,8 @@ impl fmt::Display for Action {
                 write!(f, "{kind} for {time:.1?}")
             }
             Self::DeleteWorkerRow(node) => write!(f, "row of {} deleted while it runs", name(*node)),
-            Self::Terminate(backends) => write!(f, "{kind}: {backends:?}"),
-            Self::Network { link, node, fault, time } => {
+            Self::Terminate(nth) => write!(f, "{kind}: {}", BACKENDS[*nth].0),
+            Self::Network { link, node, fault, time, .. } => {
                 let process = node.map_or_else(|| "all".to_owned(), name);
                 write!(f, "{fault:?} between {process} and {link:?} for {time:.1?}")
             }
@@ -132,14 +119,15 @@ type Draw = fn(&mut Seed, Duration) -> Action;
 
 /// Each kind of fault, with the least and the most seconds between two of them.
 const KINDS: [(u64, u64, Draw); 9] = [
-    (2, 15, kill),
-    (15, 40, pause),
+    (2, 15, |seed, _| Action::Kill(process(seed, 250))),
+    // Mostly longer than the 30 s of a lease: a process that resumes earlier is no zombie.
+    (15, 40, |seed, left| Action::Pause(process(seed, 150), seed.millis(5_000, 60_000).min(left))),
     (8, 25, |_, _| Action::FlushRedis),
     (15, 40, redis),
-    (5, 40, postgres),
-    (6, 20, |seed, _| Action::Terminate(seed.one_of(&[Backends::Leases, Backends::Half]))),
+    (5, 40, |seed, _| if seed.permille(700) { Action::RestartPostgres } else { Action::CrashPostgres }),
+    (6, 20, |seed, _| Action::Terminate(seed.below(BACKENDS.len()))),
     (5, 15, network),
-    (6, 18, model),
+    (6, 18, |seed, left| Action::Model(seed.below(FAULTS.len()), seed.millis(1_000, 4_000).min(left))),
     (6, 20, |seed, _| Action::DeleteWorkerRow(worker(seed))),
 ];
 
@@ -168,15 +156,9 @@ fn worker(seed: &mut Seed) -> usize {
     APIS + seed.below(WORKERS)
 }
 
-fn kill(seed: &mut Seed, _: Duration) -> Action {
-    let node = if seed.permille(250) { seed.below(APIS) } else { worker(seed) };
-    Action::Kill(node)
-}
-
-/// Mostly longer than the 30 s of a lease: a process that resumes earlier is no zombie.
-fn pause(seed: &mut Seed, left: Duration) -> Action {
-    let node = if seed.permille(150) { seed.below(APIS) } else { worker(seed) };
-    Action::Pause(node, seed.millis(5_000, 60_000).min(left))
+/// An API process with a probability of `apis` in a thousand, else a worker.
+fn process(seed: &mut Seed, apis: u64) -> usize {
+    if seed.permille(apis) { seed.below(APIS) } else { worker(seed) }
 }
 
 fn redis(seed: &mut Seed, _: Duration) -> Action {
@@ -187,33 +169,21 @@ fn redis(seed: &mut Seed, _: Duration) -> Action {
     }
 }
 
-fn postgres(seed: &mut Seed, _: Duration) -> Action {
-    if seed.permille(700) { Action::RestartPostgres } else { Action::CrashPostgres }
-}
-
 fn network(seed: &mut Seed, left: Duration) -> Action {
     let link = seed.one_of(&[Link::Postgres, Link::Postgres, Link::Redis, Link::Model]);
     let node = if seed.permille(700) { Some(seed.below(NODES)) } else { None };
-    let (fault, time) = match seed.below(6) {
-        0 => (Fault::Latency(seed.millis(50, 300)), seed.millis(2_000, 8_000)),
-        1 => (Fault::Stall, seed.millis(1_000, 5_000)),
-        2 => (Fault::Reset, seed.millis(50, 2_000)),
-        3 => (Fault::BlackHole, Duration::from_secs(10)),
-        4 => (Fault::CutAfter(usize::try_from(seed.between(1, 4_000)).unwrap_or(1)), seed.millis(500, 3_000)),
-        _ => (Fault::Throttle(20_000), seed.millis(2_000, 6_000)),
+    let (kind, fault, time) = match seed.below(6) {
+        0 => ("network slow", Fault::Latency(seed.millis(50, 300)), seed.millis(2_000, 8_000)),
+        1 => ("network stalled", Fault::Stall, seed.millis(1_000, 5_000)),
+        2 => ("network reset", Fault::Reset, seed.millis(50, 2_000)),
+        3 => ("network black hole", Fault::BlackHole, Duration::from_secs(10)),
+        4 => {
+            let bytes = usize::try_from(seed.between(1, 4_000)).unwrap_or(1);
+            ("network cut", Fault::CutAfter(bytes), seed.millis(500, 3_000))
+        }
+        _ => ("network throttled", Fault::Throttle(20_000), seed.millis(2_000, 6_000)),
     };
-    Action::Network { link, node, fault, time: time.min(left) }
-}
-
-fn model(seed: &mut Seed, left: Duration) -> Action {
-    let fault = seed.one_of(&[
-        ModelFault::RateLimited,
-        ModelFault::Overloaded,
-        ModelFault::Hangs,
-        ModelFault::Garbage,
-        ModelFault::Truncates,
-    ]);
-    Action::Model(fault, seed.millis(1_000, 4_000).min(left))
+    Action::Network { kind, link, node, fault, time: time.min(left) }
 }
 
 #[cfg(test)]

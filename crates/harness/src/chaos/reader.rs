@@ -159,10 +159,8 @@ impl ReceivedStream {
                 self.append("ended".to_owned());
             }
             "CUSTOM" if event["name"] == "houston.message.posted" => {
-                self.append(format!(
-                    "posted {}",
-                    bare_id(event["value"]["message"]["id"].as_str().unwrap_or(""))
-                ));
+                let id = event["value"]["message"]["id"].as_str().unwrap_or("");
+                self.append(format!("posted {}", bare_id(id)));
             }
             "TEXT_MESSAGE_START" => {
                 if let Some((open, _)) = self.open.replace((id("messageId"), String::new())) {

@@ -12,14 +12,6 @@ const MIN_INJECTED_PERCENT: usize = 90;
 /// For how many seconds after a loss pauses count as its outage. Messages are posted for as long, in a brief run too.
 const AFTER_LOSS: f64 = 15.0;
 
-/// The result of a chaos run.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Verdict {
-    pub(crate) name: &'static str,
-    /// The exit code.
-    pub(crate) code: u8,
-}
-
 /// The result.
 #[derive(Debug)]
 pub(crate) struct Report {
@@ -72,18 +64,19 @@ impl Report {
         self.findings.iter().map(|finding| finding.count).sum()
     }
 
-    pub(crate) fn verdict(&self) -> Verdict {
+    /// Its name, and the exit code.
+    pub(crate) fn verdict(&self) -> (&'static str, u8) {
         if self.violations() > 0 {
             // An invariant was violated.
-            Verdict { name: "violated", code: 1 }
+            ("violated", 1)
         } else if self.evidence.faults.injected() * 100
             < self.evidence.faults.planned() * MIN_INJECTED_PERCENT
             || self.messages_accepted() == 0
         {
             // Too few faults were injected for the counts to mean anything.
-            Verdict { name: "invalid", code: 3 }
+            ("invalid", 3)
         } else {
-            Verdict { name: "clean", code: 0 }
+            ("clean", 0)
         }
     }
 
@@ -129,21 +122,18 @@ impl Report {
             self.poisonings(),
             self.quiet_seconds
         );
-        table + &self.line()
-    }
-
-    /// The closing line: verdict, violations, messages, faults, duration, seed.
-    pub(crate) fn line(&self) -> String {
-        format!(
+        let _ = write!(
+            table,
             "chaos: {} — {} violations, {} messages, {} of {} faults, {:.0} s, seed {}",
-            self.verdict().name,
+            self.verdict().0,
             self.violations(),
             self.messages_accepted(),
             self.evidence.faults.injected(),
             self.evidence.faults.planned(),
             self.seconds,
             self.seed
-        )
+        );
+        table
     }
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use houston_faults::mutation::Mutation;
 
-use crate::chaos::{self, Options, Report};
+use crate::chaos::{self, Options};
 use houston_testkit::console::{print, print_status};
 use houston_testkit::{child, programs, repository};
 
@@ -63,7 +63,7 @@ impl Chaos {
         let program = build(self.program.as_deref()).await?;
         let report = Box::pin(chaos::run(&self.options(&program, self.mutation))).await?;
         print(&report.table())?;
-        Ok(ExitCode::from(report.verdict().code))
+        Ok(ExitCode::from(report.verdict().1))
     }
 
     fn options(&self, program: &Program, mutation: Option<Mutation>) -> Options {
@@ -72,7 +72,8 @@ impl Chaos {
             Some(Mutation::Sweep) => WITHOUT_SWEEP,
             Some(_) => MUTATED,
         };
-        let name = mutation.map_or_else(|| format!("seed-{}", self.seed), |mutation| mutation.to_string());
+        let name =
+            mutation.map_or_else(|| format!("seed-{}", self.seed), |mutation| mutation.as_str().to_owned());
         Options {
             cells: self.cells.into(),
             plans: self.plans,
@@ -89,15 +90,19 @@ impl Chaos {
         let program = build(self.program.as_deref()).await?;
         let (mut table, mut caught) = (String::new(), 0);
         for mutation in Mutation::ALL {
-            print_status(&format!("without {mutation}"));
+            print_status(&format!("without {}", mutation.as_str()));
             let began = Instant::now();
             let report = Box::pin(chaos::run(&self.options(&program, Some(mutation)))).await?;
             let is_caught = report.violations() > 0;
             caught += usize::from(is_caught);
             let verdict = if is_caught { "caught" } else { "NOT caught" };
             let seconds = began.elapsed().as_secs();
-            table +=
-                &format!("{:<11} {verdict:<11} {seconds:>4} s  {}\n", mutation.as_str(), violations(&report));
+            let found = report.findings.iter().filter(|finding| finding.count > 0).map(|finding| {
+                let example = finding.examples.first().map_or("", String::as_str);
+                format!("{}: {} ({example})", finding.rule, finding.count)
+            });
+            let found = found.collect::<Vec<_>>().join("; ");
+            table += &format!("{:<11} {verdict:<11} {seconds:>4} s  {found}\n", mutation.as_str());
         }
         print(&format!(
             "{table}chaos: {caught} of {} mutations caught, seed {}",
@@ -106,18 +111,6 @@ impl Chaos {
         ))?;
         Ok(if caught == Mutation::ALL.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
-}
-
-/// The violations, in one line.
-fn violations(report: &Report) -> String {
-    let found = report.findings.iter().filter(|finding| finding.count > 0);
-    let found: Vec<String> = found
-        .map(|finding| {
-            let example = finding.examples.first().map_or("", String::as_str);
-            format!("{}: {} ({example})", finding.rule, finding.count)
-        })
-        .collect();
-    found.join("; ")
 }
 
 /// The service with recording tools: `built`, or built here.

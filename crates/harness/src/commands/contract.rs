@@ -58,7 +58,9 @@ impl Contract {
         let tools = repository::tools().join("contract");
         let packages: Vec<&str> = PACKAGES.lines().collect();
         programs::venv(&tools, &packages).await?;
-        lint(&tools).await?;
+        let mut lint = Command::new(tools.join("bin/openapi-spec-validator"));
+        lint.args(["--schema", "3.1"]).arg(repository::root().join("crates/api/openapi.json"));
+        child::succeed(lint).await.context("crates/api/openapi.json is not valid")?;
 
         let program = service::build_like_tests("houston").await?;
         let servers = programs::servers(|_| {})?;
@@ -116,19 +118,12 @@ impl Contract {
     }
 }
 
-/// Checks that the checked-in document is valid OpenAPI 3.1.
-async fn lint(tools: &Path) -> Result<()> {
-    let mut lint = Command::new(tools.join("bin/openapi-spec-validator"));
-    lint.args(["--schema", "3.1"]).arg(repository::root().join("crates/api/openapi.json"));
-    child::succeed(lint).await.context("crates/api/openapi.json is not valid")
-}
-
 /// Configures ids that exist, so that requests get past 404. Requests that delete get ids of their own, since all others
 /// would find nothing any more.
 async fn configure(folder: &Path, connection: &mut Connection) -> Result<()> {
-    let (kept, deleted) = (Ids::create(connection, "kept").await?, Ids::create(connection, "deleted").await?);
+    let (kept, deleted) = (ids(connection, "kept").await?, ids(connection, "deleted").await?);
     let mut config = String::from("[parameters]\n\"path.kinds\" = \"goals\"\n");
-    for ((path, kept), (_, deleted)) in kept.0.into_iter().zip(deleted.0) {
+    for ((path, kept), (_, deleted)) in kept.into_iter().zip(deleted) {
         for (methods, id) in [("exclude-method = \"DELETE\"", kept), ("include-method = \"DELETE\"", deleted)]
         {
             let parameters = format!("parameters = {{ \"path.id\" = \"{id}\" }}");
@@ -140,41 +135,37 @@ async fn configure(folder: &Path, connection: &mut Connection) -> Result<()> {
 }
 
 /// The id of one thing of each sort, by the regular expression of its path.
-struct Ids(Vec<(&'static str, String)>);
-
-impl Ids {
-    async fn create(connection: &mut Connection, name: &str) -> Result<Self> {
-        let user = connection.user(name).await?;
-        let goal = connection.goal(&user, "A trip to Rome").await?;
-        let message =
-            create(connection, &format!("/v1/goals/{goal}/messages"), &json!({"content": "Hello"})).await?;
-        let agent = json!({"kind": "goal", "name": format!("agent {name}"), "role": "You plan trips."});
-        let agent = id(&create(connection, "/v1/agents", &agent).await?, "id");
-        let router = json!({"by": "rules", "rules": [{"when": {"prefix": "/plan"}, "agent_id": agent}]});
-        let team = json!({"name": format!("team {name}"), "agents": [agent], "router": router});
-        let mut ids = vec![
-            ("\\{kinds\\}", goal.clone()),
-            ("users", user.clone()),
-            ("messages", id(&message, "id")),
-            ("runs", id(&message, "run_id")),
-            ("agents", agent),
-            ("teams", id(&create(connection, "/v1/teams", &team).await?, "id")),
-            ("sessions", closed_session(connection, &user).await?),
-            ("questions", open_question(connection, name).await?),
-        ];
-        let (titled, plain) = (json!({"title": "Rome", "content": "Sunny."}), json!({"content": "Sunny."}));
-        for (path, parent, body) in [
-            ("notes", format!("goals/{goal}/notes"), &titled),
-            ("learnings", format!("goals/{goal}/learnings"), &plain),
-            ("check-ins", format!("goals/{goal}/check-ins"), &json!({"in_minutes": 600, "reason": "Ask."})),
-            ("custom-instructions", format!("users/{user}/custom-instructions"), &plain),
-            ("memories", format!("users/{user}/memories"), &plain),
-            ("feed-items", format!("users/{user}/feed"), &titled),
-        ] {
-            ids.push((path, id(&create(connection, &format!("/v1/{parent}"), body).await?, "id")));
-        }
-        Ok(Self(ids))
+async fn ids(connection: &mut Connection, name: &str) -> Result<Vec<(&'static str, String)>> {
+    let user = connection.user(name).await?;
+    let goal = connection.goal(&user, "A trip to Rome").await?;
+    let message =
+        create(connection, &format!("/v1/goals/{goal}/messages"), &json!({"content": "Hello"})).await?;
+    let agent = json!({"kind": "goal", "name": format!("agent {name}"), "role": "You plan trips."});
+    let agent = id(&create(connection, "/v1/agents", &agent).await?, "id");
+    let router = json!({"by": "rules", "rules": [{"when": {"prefix": "/plan"}, "agent_id": agent}]});
+    let team = json!({"name": format!("team {name}"), "agents": [agent], "router": router});
+    let mut ids = vec![
+        ("\\{kinds\\}", goal.clone()),
+        ("users", user.clone()),
+        ("messages", id(&message, "id")),
+        ("runs", id(&message, "run_id")),
+        ("agents", agent),
+        ("teams", id(&create(connection, "/v1/teams", &team).await?, "id")),
+        ("sessions", closed_session(connection, &user).await?),
+        ("questions", open_question(connection, name).await?),
+    ];
+    let (titled, plain) = (json!({"title": "Rome", "content": "Sunny."}), json!({"content": "Sunny."}));
+    for (path, parent, body) in [
+        ("notes", format!("goals/{goal}/notes"), &titled),
+        ("learnings", format!("goals/{goal}/learnings"), &plain),
+        ("check-ins", format!("goals/{goal}/check-ins"), &json!({"in_minutes": 600, "reason": "Ask."})),
+        ("custom-instructions", format!("users/{user}/custom-instructions"), &plain),
+        ("memories", format!("users/{user}/memories"), &plain),
+        ("feed-items", format!("users/{user}/feed"), &titled),
+    ] {
+        ids.push((path, id(&create(connection, &format!("/v1/{parent}"), body).await?, "id")));
     }
+    Ok(ids)
 }
 
 /// A goal's session, closed by a reset after its first run.

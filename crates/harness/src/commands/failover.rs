@@ -52,7 +52,17 @@ impl Failover {
             let problem = self.problem(&report);
             failed += usize::from(problem.is_some());
             print(&report.table())?;
-            lines.push(line(&name, &report, problem));
+            let hints = report.hints_after.map(|hints| format!(", {hints} hints by the new master"));
+            lines.push(format!(
+                "{name:<9} {} messages, {} lost, {} violations, {:.1} s without a commit{} ({}): {}",
+                report.messages_accepted(),
+                report.lost(),
+                report.violations(),
+                report.outage(),
+                hints.unwrap_or_default(),
+                report.engine_note,
+                problem.unwrap_or("clean")
+            ));
         }
         print(&lines.join("\n"))?;
         if engines.len() > 1 {
@@ -63,7 +73,7 @@ impl Failover {
 
     /// Why the run shows no clean failover.
     fn problem(&self, report: &Report) -> Option<&'static str> {
-        if report.verdict().code != 0 {
+        if report.verdict().1 != 0 {
             Some("an invariant was violated, or the server was not lost")
         } else if report.processes.1 > report.poisonings() {
             Some("a process ended by itself")
@@ -75,19 +85,4 @@ impl Failover {
             None
         }
     }
-}
-
-/// The figures of one engine.
-fn line(name: &str, report: &Report, problem: Option<&str>) -> String {
-    let hints =
-        report.hints_after.map_or_else(String::new, |hints| format!(", {hints} hints by the new master"));
-    format!(
-        "{name:<9} {} messages, {} lost, {} violations, {:.1} s without a commit{hints} ({}): {}",
-        report.messages_accepted(),
-        report.lost(),
-        report.violations(),
-        report.outage(),
-        report.engine_note,
-        problem.unwrap_or("clean")
-    )
 }

@@ -1,11 +1,9 @@
 //! The commands of the harness, one file each.
 
-mod bench;
 mod chaos;
 mod contract;
 mod evidence;
 mod failover;
-mod loud;
 mod prices;
 mod prices_test;
 mod real_model;
@@ -15,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::providers;
+use crate::{bench, loud, providers};
 
 /// A command of the harness; the documentation of its arguments is its help.
 #[derive(Debug, Subcommand)]
@@ -31,7 +29,7 @@ pub(crate) enum Command {
     /// Run conversations with a small real model over three wires.
     RealModel,
     Failover(failover::Failover),
-    Loud(loud::Loud),
+    Loud(loud::Measure),
     Evidence(evidence::Evidence),
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use anyhow::Result;
 use clap::Args;
 
-use crate::price_data::{PriceData, environment, folder, script};
+use super::prices::{PriceData, environment, folder, script};
 use houston_testkit::console::print_status;
 use houston_testkit::scratch::Scratch;
 use houston_testkit::{child, repository};

@@ -91,24 +91,20 @@ impl Bodies {
 }
 
 /// A tenant with goals, triggers and webhooks.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Loud {
     address: SocketAddr,
     key: String,
     user: String,
-    goals: Arc<Vec<String>>,
-    bodies: Arc<Bodies>,
-    actions: Arc<AtomicU64>,
+    goals: Vec<String>,
+    bodies: Bodies,
+    /// Its requests so far.
+    pub(super) actions: AtomicU64,
 }
 
 impl Loud {
     /// Creates what it has before the noise begins.
-    pub(super) async fn prepare(
-        houston: &Houston,
-        key: String,
-        receiver: &str,
-        actions: Arc<AtomicU64>,
-    ) -> Result<Self> {
+    pub(super) async fn prepare(houston: &Houston, key: String, receiver: &str) -> Result<Arc<Self>> {
         print_status("preparing the loud tenant");
         let mut connection = Connection::open(houston.address, &key).await?;
         let user = connection.user("loud").await?;
@@ -135,14 +131,14 @@ impl Loud {
             refusable(&mut connection, &format!("/v1/users/{user}/triggers"), &tell(goal, &when, "x"))
                 .await?;
         }
-        let bodies = Arc::new(Bodies::about(&goals[0]));
-        Ok(Self { address: houston.address, key, user, goals: Arc::new(goals), bodies, actions })
+        let (bodies, actions) = (Bodies::about(&goals[0]), AtomicU64::new(0));
+        Ok(Arc::new(Self { address: houston.address, key, user, goals, bodies, actions }))
     }
 
-    pub(super) fn start(&self, noise: &mut JoinSet<()>, stop: &CancellationToken) {
+    pub(super) fn start(self: &Arc<Self>, noise: &mut JoinSet<()>, stop: &CancellationToken) {
         for kind in Noise::value_variants() {
             for nth in 0..AT_ONCE {
-                let (tenant, stop) = (self.clone(), stop.clone());
+                let (tenant, stop) = (Arc::clone(self), stop.clone());
                 noise.spawn(async move {
                     let mut round = nth;
                     while !stop.is_cancelled() {
@@ -167,15 +163,12 @@ impl Loud {
 
     /// Stores what the API refuses: two triggers of each kind that cannot be evaluated. Returns how many.
     pub(super) fn store_poisons(&self, servers: &TestServers) -> Result<usize> {
-        let look = "Look around.".to_owned();
+        let (look, doubling) = ("Look around.", DOUBLING_BY_DATA.replace("input.n", "40"));
         let kinds = [
-            (
-                of_event(Some("range(99999)|map('string')|list|join(event.topic)|list|length > 5")),
-                look.clone(),
-            ),
-            (of_event(Some("event|tojson(indent=1000000000)|length == 1")), look.clone()),
+            (of_event(Some("range(99999)|map('string')|list|join(event.topic)|list|length > 5")), look),
+            (of_event(Some("event|tojson(indent=1000000000)|length == 1")), look),
             (json!({"type": "keyword", "words": [], "regex": "(?-i)a[a-d]{250}[^a-d]"}), look),
-            (of_event(None), DOUBLING_BY_DATA.replace("input.n", "40")),
+            (of_event(None), &doubling),
         ];
         let mut sql = String::new();
         for (nth, (rule, instructions)) in kinds.iter().cycle().take(2 * kinds.len()).enumerate() {

@@ -10,9 +10,8 @@ use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
 use serde_json::{Value, json};
 
-use super::Client;
 use super::endpoint::{Endpoint, RESPONSES};
-use super::report::CaseResult;
+use super::{CaseResult, Client};
 use houston_testkit::console::Progress;
 use houston_testkit::{child, programs, repository};
 

@@ -13,9 +13,8 @@ use serde_json::{Value, json};
 
 use houston_protocol::run::RunResponse;
 
-use super::Client;
 use super::endpoint::Endpoint;
-use super::report::CaseResult;
+use super::{CaseResult, Client};
 use crate::http::Connection;
 use houston_testkit::console::{Progress, print_status};
 use houston_testkit::{programs, repository};
@@ -49,30 +48,31 @@ const SETTINGS: [(&str, &str); 3] = [
 /// The fault that is injected into a call, and the expected outcome.
 struct Case {
     name: &'static str,
-    behaviours: fn() -> Vec<Value>,
+    /// Null: none.
+    fault: fn() -> Value,
     /// Whether the user must get an answer. Otherwise the run must fail at once.
     is_answered: bool,
 }
 
 const CASES: [Case; 13] = [
-    Case::answered("nothing", Vec::new),
-    Case::answered("429, Retry-After 2 s", || vec![fail(429, Some(2.0), 1)]),
-    Case::answered("429, retry-after-ms 400", || vec![fail(429, Some(0.4), 1)]),
-    Case::answered("429 three times, Retry-After 1 s", || vec![fail(429, Some(1.0), 3)]),
-    Case::answered("529 twice", || vec![fail(529, None, 2)]),
-    Case::answered("500", || vec![fail(500, None, 1)]),
-    Case::answered("503", || vec![fail(503, None, 1)]),
-    Case::answered("stream truncated", || vec![stream("truncate", 2)]),
-    Case::answered("stream disconnected", || vec![stream("disconnect", 2)]),
-    Case::answered("stream stalled", || vec![stream("stall", 1)]),
-    Case::answered("chunk malformed", || vec![stream("malformed", 1)]),
-    Case { name: "400", behaviours: || vec![fail(400, None, 1)], is_answered: false },
-    Case { name: "401", behaviours: || vec![fail(401, None, 1)], is_answered: false },
+    Case::answered("nothing", || Value::Null),
+    Case::answered("429, Retry-After 2 s", || fail(429, Some(2.0), 1)),
+    Case::answered("429, retry-after-ms 400", || fail(429, Some(0.4), 1)),
+    Case::answered("429 three times, Retry-After 1 s", || fail(429, Some(1.0), 3)),
+    Case::answered("529 twice", || fail(529, None, 2)),
+    Case::answered("500", || fail(500, None, 1)),
+    Case::answered("503", || fail(503, None, 1)),
+    Case::answered("stream truncated", || stream("truncate", 2)),
+    Case::answered("stream disconnected", || stream("disconnect", 2)),
+    Case::answered("stream stalled", || stream("stall", 1)),
+    Case::answered("chunk malformed", || stream("malformed", 1)),
+    Case { name: "400", fault: || fail(400, None, 1), is_answered: false },
+    Case { name: "401", fault: || fail(401, None, 1), is_answered: false },
 ];
 
 impl Case {
-    const fn answered(name: &'static str, behaviours: fn() -> Vec<Value>) -> Self {
-        Self { name, behaviours, is_answered: true }
+    const fn answered(name: &'static str, fault: fn() -> Value) -> Self {
+        Self { name, fault, is_answered: true }
     }
 }
 
@@ -130,17 +130,15 @@ async fn serve() -> Result<(Process, SocketAddr)> {
 }
 
 async fn prepare(llmock: &mut Connection, case: &Case) -> Result<()> {
-    let behaviours = (case.behaviours)();
-    if behaviours.is_empty() {
+    let fault = (case.fault)();
+    if fault.is_null() {
         return Ok(());
     }
-    let mut all = Vec::new();
-    for (provider, _) in &PROVIDERS {
-        all.extend(behaviours.iter().cloned().map(|mut behaviour| {
-            behaviour["match"] = json!({ "provider": provider });
-            behaviour
-        }));
-    }
+    let all = PROVIDERS.each_ref().map(|(provider, _)| {
+        let mut fault = fault.clone();
+        fault["match"] = json!({ "provider": provider });
+        fault
+    });
     llmock.post("/_llmock/scenario", &json!({ "behaviors": all }).to_string()).await?.json::<Value>()?;
     Ok(())
 }

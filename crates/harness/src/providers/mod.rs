@@ -7,7 +7,6 @@
 mod aimock;
 pub(crate) mod endpoint;
 mod llmock;
-mod report;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,8 +30,46 @@ pub(crate) async fn run() -> Result<ExitCode> {
     let servers = programs::servers(|config| config.max_connections = 300)?;
     let mut results = Box::pin(llmock::run(&program, &servers)).await?;
     results.extend(Box::pin(aimock::run(&program, &servers)).await?);
-    print(&report::table(&results))?;
-    Ok(if report::failed(&results) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    print(&table(&results))?;
+    Ok(if failed(&results) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The result of one case with one provider.
+#[derive(Debug)]
+struct CaseResult {
+    judge: &'static str,
+    provider: &'static str,
+    case: &'static str,
+    /// What went wrong; empty if the case passed.
+    faults: Vec<String>,
+}
+
+/// How many cases did not pass.
+fn failed(results: &[CaseResult]) -> usize {
+    results.iter().filter(|result| !result.faults.is_empty()).count()
+}
+
+/// A row per provider, followed by its faults.
+fn table(results: &[CaseResult]) -> String {
+    let mut table = String::new();
+    let mut rows: Vec<(&str, &str)> = Vec::new();
+    for result in results {
+        if !rows.contains(&(result.judge, result.provider)) {
+            rows.push((result.judge, result.provider));
+        }
+    }
+    for (judge, provider) in rows {
+        let of_row = || results.iter().filter(|result| (result.judge, result.provider) == (judge, provider));
+        let clean = of_row().filter(|result| result.faults.is_empty()).count();
+        table += &format!("{judge:<8} {provider:<18} {clean:>2} of {} clean\n", of_row().count());
+        for result in of_row() {
+            for fault in &result.faults {
+                table += &format!("           {}: {fault}\n", result.case);
+            }
+        }
+    }
+    let total = results.len();
+    table + &format!("providers: {} of {total} conversations clean", total - failed(results))
 }
 
 /// How long one answer may take, including retries and the idle timeout for a stalled stream.

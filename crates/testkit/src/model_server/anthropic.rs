@@ -9,26 +9,26 @@ use super::reply::{Answer, Part, cut};
 pub(crate) fn render(answer: &Answer, number: usize) -> Rendered {
     let (mut pieces, mut calls) = (Vec::new(), 0);
     for (index, part) in answer.parts.iter().enumerate() {
-        let (block, deltas, closing) = match part {
-            Part::Thinking(text) => {
-                let signed = json!({"type": "signature_delta", "signature": "c2NyaXB0ZWQ="});
-                let thinking = |piece: &str| json!({"type": "thinking_delta", "thinking": piece});
-                let block = json!({"type": "thinking", "thinking": "", "signature": ""});
-                (block, deltas(text, answer.pieces, thinking), Some(signed))
-            }
-            Part::Text(text) => {
-                let delta = |piece: &str| json!({"type": "text_delta", "text": piece});
-                (json!({"type": "text", "text": ""}), deltas(text, answer.pieces, delta), None)
-            }
+        let (block, kind, field, text) = match part {
+            Part::Text(text) => (json!({"type": "text", "text": ""}), "text_delta", "text", text.clone()),
             Part::Tool { name, arguments } => {
                 let id = format!("toolu_{number}_{calls}");
                 calls += 1;
                 let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
-                let delta = |piece: &str| json!({"type": "input_json_delta", "partial_json": piece});
-                (block, deltas(&arguments.to_string(), answer.pieces, delta), None)
+                (block, "input_json_delta", "partial_json", arguments.to_string())
             }
         };
-        block_events(index, &block, deltas, closing, &mut pieces);
+        // The start event goes with the first piece, the end event with the last.
+        let start = json!({"type": "content_block_start", "index": index, "content_block": block});
+        let mut start = Some(event(&start));
+        for piece in cut(&text, answer.pieces) {
+            let delta = json!({"type": kind, field: piece});
+            let delta = event(&json!({"type": "content_block_delta", "index": index, "delta": delta}));
+            pieces.push(start.take().unwrap_or_default() + &delta);
+        }
+        if let Some(last) = pieces.last_mut() {
+            last.push_str(&event(&json!({"type": "content_block_stop", "index": index})));
+        }
     }
     let reason = if calls == 0 { "end_turn" } else { "tool_use" };
     let (input, output) = answer.usage;
@@ -57,9 +57,6 @@ pub(crate) fn whole(answer: &Answer, number: usize) -> Value {
         .parts
         .iter()
         .map(|part| match part {
-            Part::Thinking(text) => {
-                json!({"type": "thinking", "thinking": text, "signature": "c2NyaXB0ZWQ="})
-            }
             Part::Text(text) => json!({"type": "text", "text": text}),
             Part::Tool { name, arguments } => {
                 calls += 1;
@@ -74,33 +71,6 @@ pub(crate) fn whole(answer: &Answer, number: usize) -> Value {
         "content": content, "stop_reason": if calls > 0 { "tool_use" } else { "end_turn" },
         "usage": {"input_tokens": input, "output_tokens": output, "service_tier": "batch"},
     })
-}
-
-fn deltas(text: &str, pieces: usize, delta: impl Fn(&str) -> Value) -> Vec<Value> {
-    cut(text, pieces).into_iter().map(delta).collect()
-}
-
-/// The events of a block, one piece per delta: the start event goes with the first piece, the end event with the last.
-fn block_events(
-    index: usize,
-    block: &Value,
-    deltas: Vec<Value>,
-    closing: Option<Value>,
-    pieces: &mut Vec<String>,
-) {
-    let delta_event =
-        |delta: Value| event(&json!({"type": "content_block_delta", "index": index, "delta": delta}));
-    let mut start =
-        Some(event(&json!({"type": "content_block_start", "index": index, "content_block": block})));
-    for delta in deltas {
-        pieces.push(start.take().unwrap_or_default() + &delta_event(delta));
-    }
-    if let Some(last) = pieces.last_mut() {
-        if let Some(closing) = closing {
-            last.push_str(&delta_event(closing));
-        }
-        last.push_str(&event(&json!({"type": "content_block_stop", "index": index})));
-    }
 }
 
 fn event(data: &Value) -> String {

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::anthropic;
+use super::http::json_response;
 use super::reply::{Kind, Reply};
 
 /// The batches of a server. Clones share them.
@@ -42,9 +43,7 @@ impl Batches {
         let mut batches = self.0.lock();
         let batch = batches.get_mut(id)?;
         Some(match what {
-            "results" => {
-                json_response("200 OK", &json!({"custom_id": "answer", "result": batch.result}).to_string())
-            }
+            "results" => ok(&json!({"custom_id": "answer", "result": batch.result})),
             "cancel" => {
                 batch.result = json!({"type": "canceled"});
                 state(id, true)
@@ -56,13 +55,9 @@ impl Batches {
 
 fn state(id: &str, has_ended: bool) -> String {
     let status = if has_ended { "ended" } else { "in_progress" };
-    json_response("200 OK", &json!({"id": id, "processing_status": status}).to_string())
+    ok(&json!({"id": id, "processing_status": status}))
 }
 
-/// A response with a JSON body.
-pub(crate) fn json_response(status: &str, body: &str) -> String {
-    format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
+fn ok(body: &Value) -> String {
+    json_response("200 OK", "", &body.to_string())
 }

@@ -1,7 +1,6 @@
 //! A model call, as a script reads it.
 
 use std::sync::OnceLock;
-use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -20,12 +19,6 @@ pub enum Wire {
 pub struct Call {
     /// Number of the call on this server, from 0.
     pub number: usize,
-    /// Number of its connection, from 0.
-    pub connection: usize,
-    /// The wire, from the request's path.
-    pub wire: Wire,
-    /// When its last byte arrived.
-    pub at: Instant,
     /// The unparsed body.
     pub body: Bytes,
     pub(crate) json: OnceLock<Value>,
@@ -69,13 +62,10 @@ impl Call {
 
     /// The system prompt, followed by the system context.
     pub fn system(&self) -> String {
-        let mut system = match self.wire {
-            Wire::Anthropic => texts(&self.json()["system"]),
-            Wire::OpenAiChat => {
-                let system = self.messages().iter().filter(|message| message["role"] == "system");
-                system.flat_map(|message| texts(&message["content"])).collect()
-            }
-        };
+        // Anthropic's wire has a field for it, OpenAI's a message.
+        let mut system = texts(&self.json()["system"]);
+        let messages = self.messages().iter().filter(|message| message["role"] == "system");
+        system.extend(messages.flat_map(|message| texts(&message["content"])));
         system.extend(self.system_context());
         system.join("\n")
     }
@@ -90,12 +80,9 @@ impl Call {
 
     /// The names of the offered tools.
     pub fn tools(&self) -> Vec<String> {
-        let tools = self.json()["tools"].as_array().map_or(&[][..], Vec::as_slice);
-        let name = |tool: &Value| match self.wire {
-            Wire::OpenAiChat => tool["function"]["name"].as_str().map(str::to_owned),
-            Wire::Anthropic => tool["name"].as_str().map(str::to_owned),
-        };
-        tools.iter().filter_map(name).collect()
+        let tools = self.json()["tools"].as_array().into_iter().flatten();
+        let names = tools.filter_map(|tool| tool["function"]["name"].as_str().or(tool["name"].as_str()));
+        names.map(str::to_owned).collect()
     }
 
     /// The tool results after the model's last message, in order.
@@ -161,9 +148,8 @@ mod tests {
 
     use super::*;
 
-    fn call(wire: Wire, body: &Value) -> Call {
-        let body = Bytes::from(body.to_string());
-        Call { number: 0, connection: 0, wire, at: Instant::now(), body, json: OnceLock::new() }
+    fn call(body: &Value) -> Call {
+        Call { number: 0, body: Bytes::from(body.to_string()), json: OnceLock::new() }
     }
 
     #[test]
@@ -182,8 +168,8 @@ mod tests {
                 {"type": "tool_result", "tool_use_id": "a", "content": "12"}, {"type": "text", "text": "two"},
             ]},
         ], "tools": [{"name": "clock"}]});
-        for (wire, body) in [(Wire::OpenAiChat, openai), (Wire::Anthropic, anthropic)] {
-            let call = call(wire, &body);
+        for body in [openai, anthropic] {
+            let call = call(&body);
             assert_eq!(call.model(), "m");
             assert_eq!(call.system(), "be brief");
             assert_eq!(call.user_texts(), ["one", "two"]);
@@ -191,7 +177,7 @@ mod tests {
             assert_eq!(call.tools(), ["clock"]);
             assert_eq!(call.tool_results(), [ToolResult { id: "a".into(), content: "12".into() }]);
         }
-        assert!(!call(Wire::OpenAiChat, &json!([])).has_tool_results());
+        assert!(!call(&json!([])).has_tool_results());
     }
 
     #[test]
@@ -207,8 +193,8 @@ mod tests {
             {"role": "user", "content": "one"},
             {"role": "tool", "tool_call_id": "a", "content": format!("12\n\n{context}")},
         ]});
-        for (wire, body) in [(Wire::Anthropic, anthropic), (Wire::OpenAiChat, openai)] {
-            let call = call(wire, &body);
+        for body in [anthropic, openai] {
+            let call = call(&body);
             assert_eq!(call.system_context().as_deref(), Some(context));
             assert_eq!(call.system(), format!("be brief\n{context}"));
             assert_eq!(call.user_texts(), ["one"]);

@@ -26,11 +26,6 @@ impl Request {
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         (method, target.split('?').next().unwrap_or_default())
     }
-
-    /// The value of a header.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        header(std::str::from_utf8(&self.head).ok()?, name)
-    }
 }
 
 fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
@@ -65,6 +60,14 @@ pub(crate) async fn read(socket: &mut TcpStream, buffer: &mut BytesMut) -> io::R
         }
     }
     Ok(Some(Request { head, body: buffer.split_to(length).freeze() }))
+}
+
+/// A response with a JSON body; `headers` are further lines.
+pub(crate) fn json_response(status: &str, headers: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 pub(crate) fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {

@@ -6,8 +6,6 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::call::{Call, Wire};
-
 /// How an exchange ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
@@ -26,16 +24,10 @@ pub enum Ending {
 pub struct Exchange {
     /// Number of the call on this server, from 0.
     pub number: usize,
-    /// Number of its connection, from 0.
-    pub connection: usize,
-    /// The wire, from the request's path.
-    pub wire: Wire,
     /// When its last byte arrived.
     pub at: Instant,
     /// The unparsed body; empty if bodies are not recorded.
     pub body: Bytes,
-    /// The `authorization` or `x-api-key` header.
-    pub key: Option<String>,
     /// The outcome.
     pub ending: Ending,
     /// When it ended.
@@ -45,10 +37,10 @@ pub struct Exchange {
 /// How much the journal records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JournalDetail {
-    /// Requests with body and key.
+    /// Requests with their bodies.
     #[default]
     Everything,
-    /// Requests without body and key.
+    /// Requests without their bodies.
     Times,
     /// Only counts, for long measurements.
     Counts,
@@ -60,7 +52,6 @@ struct State {
     exchanges: Vec<Exchange>,
     calls: usize,
     open: usize,
-    peak: usize,
 }
 
 /// The exchanges of a server.
@@ -91,11 +82,6 @@ impl Journal {
         self.state.lock().open
     }
 
-    /// Maximum number of concurrent calls since the last [`Self::clear`].
-    pub fn peak(&self) -> usize {
-        self.state.lock().peak
-    }
-
     /// Sets how much is recorded from now on.
     pub fn set_detail(&self, detail: JournalDetail) {
         self.state.lock().detail = detail;
@@ -103,9 +89,7 @@ impl Journal {
 
     /// Deletes the recorded exchanges; the numbering continues.
     pub fn clear(&self) {
-        let mut state = self.state.lock();
-        state.exchanges.clear();
-        state.peak = state.open;
+        self.state.lock().exchanges.clear();
     }
 
     /// Waits until `condition` holds, at most for `patience`; returns whether it does.
@@ -125,33 +109,20 @@ impl Journal {
         }
     }
 
-    /// Opens a call; returns its number.
-    pub(crate) fn begin(&self) -> usize {
+    /// Opens and records a call, whose last byte has just arrived; returns its number.
+    pub(crate) fn begin(&self, body: &Bytes) -> usize {
         let mut state = self.state.lock();
+        let number = state.calls;
         state.calls += 1;
         state.open += 1;
-        state.peak = state.peak.max(state.open);
-        state.calls - 1
-    }
-
-    /// Records a call.
-    pub(crate) fn note(&self, call: &Call, key: Option<&str>) {
-        let mut state = self.state.lock();
-        let everything = state.detail == JournalDetail::Everything;
+        let body = if state.detail == JournalDetail::Everything { body.clone() } else { Bytes::new() };
         if state.detail != JournalDetail::Counts {
-            state.exchanges.push(Exchange {
-                number: call.number,
-                connection: call.connection,
-                wire: call.wire,
-                at: call.at,
-                body: if everything { call.body.clone() } else { Bytes::new() },
-                key: key.filter(|_| everything).map(str::to_owned),
-                ending: Ending::Open,
-                ended: None,
-            });
+            let at = Instant::now();
+            state.exchanges.push(Exchange { number, at, body, ending: Ending::Open, ended: None });
         }
         drop(state);
         self.changed.notify_waiters();
+        number
     }
 
     /// Marks a call as ended.

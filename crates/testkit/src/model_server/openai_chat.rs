@@ -15,10 +15,6 @@ pub(crate) fn render(answer: &Answer, number: usize) -> Rendered {
     let (mut pieces, mut calls) = (Vec::new(), 0);
     for part in &answer.parts {
         match part {
-            Part::Thinking(text) => {
-                let thinking = cut(text, answer.pieces);
-                pieces.extend(thinking.iter().map(|piece| event(json!({ "reasoning_content": piece }))));
-            }
             Part::Text(text) => {
                 let text = cut(text, answer.pieces);
                 pieces.extend(text.iter().map(|piece| event(json!({ "content": piece }))));

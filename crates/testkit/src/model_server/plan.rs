@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 
 use super::call::Wire;
-use super::reply::{Answer, ErrorResponse, Fault, Gate, Kind, Reply};
-use super::{anthropic, http, openai_chat};
+use super::http::{self, json_response};
+use super::reply::{Answer, Fault, Gate, Kind, Reply};
+use super::{anthropic, openai_chat};
 
 /// The events of an answer as text: the opening, the pieces of content, the end mark.
 #[derive(Debug)]
@@ -70,7 +71,7 @@ impl Plan {
         match &reply.0 {
             Kind::Prepared(prepared) => prepared.0.clone(),
             Kind::Answer(answer) => Self::of_answer(answer, wire, number),
-            Kind::Error(error) => Self::of_error(error, wire),
+            Kind::Error { status, headers, body } => Self::of_error(*status, headers, body, wire),
         }
     }
 
@@ -123,25 +124,15 @@ impl Plan {
     }
 
     /// The actions for an error response.
-    fn of_error(error: &ErrorResponse, wire: Wire) -> Self {
-        let body = match (error.body.as_str(), wire) {
-            ("", Wire::OpenAiChat) => openai_chat::error_body(error.status),
-            ("", Wire::Anthropic) => anthropic::error_body(error.status),
+    fn of_error(status: u16, headers: &[(String, String)], body: &str, wire: Wire) -> Self {
+        let body = match (body, wire) {
+            ("", Wire::OpenAiChat) => openai_chat::error_body(status),
+            ("", Wire::Anthropic) => anthropic::error_body(status),
             (body, _) => body.to_owned(),
         };
-        let headers: String =
-            error.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        let mut plan = Self::default();
-        plan.pending.extend_from_slice(
-            format!(
-                "HTTP/1.1 {} Scripted\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
-                error.status,
-                body.len()
-            )
-            .as_bytes(),
-        );
-        plan.flush();
-        plan
+        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let response = json_response(&format!("{status} Scripted"), &headers, &body);
+        Self { actions: vec![Action::Write(response.into())], ..Self::default() }
     }
 
     fn hold(&mut self, answer: &Answer, before: usize) {

@@ -50,7 +50,6 @@ impl Gate {
 /// A content block of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Part {
-    Thinking(String),
     Text(String),
     Tool { name: String, arguments: Value },
 }
@@ -69,18 +68,15 @@ pub(crate) struct Answer {
     pub(crate) usage: (u64, u64),
 }
 
-/// A response with an error status.
-#[derive(Debug, Clone)]
-pub(crate) struct ErrorResponse {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: String,
-}
-
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
     Answer(Answer),
-    Error(ErrorResponse),
+    /// A response with an error status.
+    Error {
+        status: u16,
+        headers: Vec<(String, String)>,
+        body: String,
+    },
     Prepared(Arc<Prepared>),
 }
 
@@ -95,11 +91,6 @@ impl Reply {
         Self::of(Part::Text(text.into()))
     }
 
-    /// Reasoning; add a text or tool call after it.
-    pub fn thinking(text: impl Into<String>) -> Self {
-        Self::of(Part::Thinking(text.into()))
-    }
-
     /// A tool call.
     pub fn tool(name: impl Into<String>, arguments: Value) -> Self {
         Self::of(Part::Tool { name: name.into(), arguments })
@@ -112,7 +103,7 @@ impl Reply {
 
     /// An error response such as 429, 500 or 529, with the body the wire's provider sends.
     pub fn status(status: u16) -> Self {
-        Self(Kind::Error(ErrorResponse { status, headers: Vec::new(), body: String::new() }))
+        Self(Kind::Error { status, headers: Vec::new(), body: String::new() })
     }
 
     /// A prepared reply: costs the least processor time.
@@ -178,16 +169,16 @@ impl Reply {
 
     /// Adds a header to an error response, such as `retry-after`.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        if let Kind::Error(error) = &mut self.0 {
-            error.headers.push((name.into(), value.into()));
+        if let Kind::Error { headers, .. } = &mut self.0 {
+            headers.push((name.into(), value.into()));
         }
         self
     }
 
     /// Replaces the body of an error response.
-    pub fn body(mut self, body: impl Into<String>) -> Self {
-        if let Kind::Error(error) = &mut self.0 {
-            error.body = body.into();
+    pub fn body(mut self, text: impl Into<String>) -> Self {
+        if let Kind::Error { body, .. } = &mut self.0 {
+            *body = text.into();
         }
         self
     }
@@ -210,22 +201,14 @@ impl Reply {
 
 /// Cuts a text into `pieces` pieces of nearly equal size at character boundaries. Returns at least one piece; no piece
 /// is empty unless the text is.
-pub(crate) fn cut(text: &str, pieces: usize) -> Vec<&str> {
-    let mut cuts: Vec<&str> = Vec::new();
-    let mut rest = text;
-    let mut left = pieces.max(1);
-    while left > 1 && !rest.is_empty() {
-        let mut at = rest.len().div_ceil(left);
-        while !rest.is_char_boundary(at) {
-            at += 1;
+pub(crate) fn cut(mut text: &str, pieces: usize) -> Vec<&str> {
+    let mut cuts = Vec::new();
+    for left in (1..=pieces.max(1)).rev() {
+        let (piece, rest) = text.split_at(text.ceil_char_boundary(text.len().div_ceil(left)));
+        if !piece.is_empty() || cuts.is_empty() {
+            cuts.push(piece);
         }
-        let (piece, after) = rest.split_at(at);
-        cuts.push(piece);
-        rest = after;
-        left -= 1;
-    }
-    if !rest.is_empty() || cuts.is_empty() {
-        cuts.push(rest);
+        text = rest;
     }
     cuts
 }

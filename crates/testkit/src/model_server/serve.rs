@@ -2,18 +2,17 @@
 
 use std::io;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::task::JoinSet;
 
-use super::batches::{Batches, json_response};
+use super::batches::Batches;
 use super::call::{Call, Wire};
-use super::http::{self, Request};
+use super::http::{self, json_response};
 use super::journal::{Ending, Journal};
 use super::plan::{Action, Plan, with_times};
 use super::reply::Reply;
@@ -23,38 +22,27 @@ use super::reply::Reply;
 pub(crate) struct Server {
     pub(crate) script: Arc<dyn Fn(&Call) -> Reply + Send + Sync>,
     pub(crate) journal: Arc<Journal>,
-    pub(crate) stop: CancellationToken,
     pub(crate) batches: Batches,
 }
 
-/// Accepts connections until the server stops.
-pub(crate) async fn accept(listener: TcpListener, server: Server, tasks: TaskTracker) {
-    let mut connection = 0;
+/// Accepts connections until it is dropped.
+pub(crate) async fn accept(listener: TcpListener, server: Server) {
+    let mut connections = JoinSet::new();
     loop {
-        let accepted = tokio::select! {
-            () = server.stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
         // For example out of file descriptors: retry.
-        let Ok((socket, _)) = accepted else {
+        let Ok((socket, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
         let server = server.clone();
-        tasks.spawn(async move {
-            let stop = server.stop.clone();
-            tokio::select! {
-                () = stop.cancelled() => {}
-                // Errors of a connection are ignored; the journal records how its exchange ended.
-                _ = server.connection(socket, connection) => {}
-            }
-        });
-        connection += 1;
+        connections.spawn(async move { server.connection(socket).await });
+        // Errors of a connection are ignored; the journal records how its exchange ended.
+        while connections.try_join_next().is_some() {}
     }
 }
 
 impl Server {
-    async fn connection(&self, mut socket: TcpStream, connection: usize) -> io::Result<()> {
+    async fn connection(&self, mut socket: TcpStream) -> io::Result<()> {
         socket.set_nodelay(true)?;
         let mut buffer = BytesMut::new();
         while let Some(request) = http::read(&mut socket, &mut buffer).await? {
@@ -62,7 +50,7 @@ impl Server {
                 ("POST", path) if path.ends_with("/chat/completions") => Wire::OpenAiChat,
                 ("POST", path) if path.ends_with("/messages") => Wire::Anthropic,
                 ("POST", path) if path.ends_with("/messages/batches") => {
-                    let answer = self.submitted(&request, connection);
+                    let answer = self.submitted(&request.body);
                     socket.write_all(answer.as_bytes()).await?;
                     continue;
                 }
@@ -74,7 +62,7 @@ impl Server {
             };
             // An answer may be held for long: release the memory of the request.
             buffer = BytesMut::from(&buffer[..]);
-            if self.exchange(&mut socket, request, wire, connection).await != Ending::Answered {
+            if self.exchange(&mut socket, wire, request.body).await != Ending::Answered {
                 return Ok(());
             }
         }
@@ -82,34 +70,24 @@ impl Server {
     }
 
     /// Takes a call that is answered later: its reply is made now.
-    fn submitted(&self, request: &Request, connection: usize) -> String {
-        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-        let call = self.call(connection, Wire::Anthropic, body["requests"][0]["params"].to_string().into());
-        self.journal.note(&call, request.header("x-api-key"));
+    fn submitted(&self, body: &[u8]) -> String {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let call = self.call(body["requests"][0]["params"].to_string().into());
         let reply = (self.script)(&call);
         self.journal.end(call.number, Ending::Answered);
         self.batches.add(call.number, &reply)
     }
 
     /// A call that begins now.
-    fn call(&self, connection: usize, wire: Wire, body: Bytes) -> Call {
-        let at = Instant::now();
-        Call { number: self.journal.begin(), connection, wire, at, body, json: OnceLock::new() }
+    fn call(&self, body: Bytes) -> Call {
+        Call { number: self.journal.begin(&body), body, json: OnceLock::new() }
     }
 
     /// Handles one call.
-    async fn exchange(
-        &self,
-        socket: &mut TcpStream,
-        request: Request,
-        wire: Wire,
-        connection: usize,
-    ) -> Ending {
-        let key = request.header("authorization").or_else(|| request.header("x-api-key")).map(str::to_owned);
-        let call = self.call(connection, wire, request.body);
+    async fn exchange(&self, socket: &mut TcpStream, wire: Wire, body: Bytes) -> Ending {
+        let call = self.call(body);
         // If the server stops in mid-answer, dropping this records the end.
         let mut open = Open { journal: &self.journal, number: call.number, ending: Ending::Cut };
-        self.journal.note(&call, key.as_deref());
         let plan = Plan::of(&(self.script)(&call), wire, call.number);
         drop(call);
         open.ending = carry_out(socket, &plan).await;
@@ -167,5 +145,5 @@ fn other_response((method, path): (&str, &str)) -> String {
         ("GET", "health") => ("200 OK", r#"{"status":"ok"}"#),
         _ => ("404 Not Found", r#"{"error":{"message":"not found","type":"invalid_request_error"}}"#),
     };
-    json_response(status, body)
+    json_response(status, "", body)
 }

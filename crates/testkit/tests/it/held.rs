@@ -52,6 +52,4 @@ async fn hundreds_of_answers_are_held_and_released() {
     for socket in &mut sockets {
         assert!(socket.receive().await.body.contains("there"));
     }
-    assert_eq!(server.journal().peak(), 400);
-    server.stop().await;
 }

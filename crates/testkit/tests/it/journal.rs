@@ -1,4 +1,4 @@
-//! The journal records requests, their order and their connection.
+//! The journal records requests, their order and how they ended.
 
 use houston_testkit::model_server::{Ending, JournalDetail, ModelServer, Reply, Wire, script};
 
@@ -15,18 +15,9 @@ async fn requests_are_recorded_in_order() {
     ask(&server, Wire::Anthropic, "three").await;
     assert!(server.journal().wait_until(PATIENCE, |journal| journal.open() == 0).await);
     let exchanges = server.journal().exchanges();
-    let seen: Vec<_> = exchanges.iter().map(|e| (e.number, e.connection, e.wire, e.ending)).collect();
-    let answered = Ending::Answered;
-    assert_eq!(
-        seen,
-        [
-            (0, 0, Wire::OpenAiChat, answered),
-            (1, 0, Wire::OpenAiChat, answered),
-            (2, 1, Wire::Anthropic, answered),
-        ]
-    );
+    let seen: Vec<_> = exchanges.iter().map(|e| (e.number, e.ending)).collect();
+    assert_eq!(seen, [0, 1, 2].map(|number| (number, Ending::Answered)));
     assert!(String::from_utf8_lossy(&exchanges[1].body).contains("two"));
-    assert_eq!(exchanges[0].key.as_deref(), Some("Bearer sk-1"));
     assert!(exchanges[0].ended.unwrap() <= exchanges[1].at);
 
     server.journal().clear();

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::Duration;
 
-use houston_testkit::process::Process;
+use houston_testkit::process::{Process, Signal};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -36,12 +36,12 @@ fn lines_are_read_and_waited_for() {
 fn signals_arrive() {
     let mut process = shell("trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
     process.wait_for_line(PATIENCE, |line| line == "ready").unwrap();
-    process.pause().unwrap();
+    process.signal(Signal::STOP).unwrap();
     let end = std::time::Instant::now() + PATIENCE;
     while state(process.pid()) != Some('T') {
         assert!(std::time::Instant::now() < end, "the process is not stopped");
     }
-    process.resume().unwrap();
+    process.signal(Signal::CONT).unwrap();
     process.terminate().unwrap();
     assert!(process.wait(PATIENCE).unwrap().success());
     process.wait_for_line(PATIENCE, |line| line == "asked").unwrap();
@@ -52,7 +52,7 @@ fn signals_arrive() {
 fn kill_is_immediate_and_drop_leaves_no_process() {
     let mut process = shell("trap '' TERM INT; echo ready; while :; do sleep 0.01; done");
     process.wait_for_line(PATIENCE, |line| line == "ready").unwrap();
-    process.interrupt().unwrap();
+    process.signal(Signal::INT).unwrap();
     assert_eq!(process.kill().unwrap().signal(), Some(9));
 
     let process = shell("exec sleep 600");

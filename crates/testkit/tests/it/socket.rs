@@ -44,10 +44,8 @@ impl Socket {
     pub(crate) async fn send_body(&mut self, wire: Wire, body: &Value) {
         let path = if wire == Wire::Anthropic { "/v1/messages" } else { "/v1/chat/completions" };
         let body = body.to_string();
-        let request = format!(
-            "POST {path} HTTP/1.1\r\nhost: model\r\nAuthorization: Bearer sk-1\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
+        let request =
+            format!("POST {path} HTTP/1.1\r\nhost: model\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         self.0.write_all(request.as_bytes()).await.unwrap();
     }
 

@@ -11,7 +11,7 @@ use url::Url;
 use super::argument::{self, ArgumentError, given};
 use super::template::encoded;
 use super::{Auth, Body, Endpoint, Location, Parameter, Scheme};
-use crate::request::Request;
+use crate::request::{OF_THE_CONNECTION, Request};
 
 /// What a request needs besides arguments; a model chooses none of it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,26 +24,16 @@ pub struct Credentials<'c> {
 
 /// Whether a header is set by Houston or the connection, so that no parameter may set it.
 pub(super) fn is_reserved(name: &HeaderName) -> bool {
-    const RESERVED: [HeaderName; 16] = [
-        header::ACCEPT_ENCODING,
+    const OF_HOUSTON: [HeaderName; 5] = [
         header::AUTHORIZATION,
-        header::CONNECTION,
         header::CONTENT_ENCODING,
-        header::CONTENT_LENGTH,
         header::CONTENT_TYPE,
         header::COOKIE,
-        header::EXPECT,
-        header::HOST,
-        header::PROXY_AUTHORIZATION,
-        header::TE,
-        header::TRAILER,
-        header::TRANSFER_ENCODING,
-        header::UPGRADE,
         header::USER_AGENT,
-        header::VIA,
     ];
     let text = name.as_str();
-    RESERVED.contains(name)
+    OF_THE_CONNECTION.contains(name)
+        || OF_HOUSTON.contains(name)
         || ["webhook-", "proxy-", "x-forwarded-"].iter().any(|prefix| text.starts_with(prefix))
         // Servers read the method or the path from these.
         || ["forwarded", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url"].contains(&text)

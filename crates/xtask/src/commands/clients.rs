@@ -27,7 +27,8 @@ impl Clients {
 /// Installs what is missing; returns the variables that the tests read.
 pub(crate) async fn install(skip_missing: bool) -> Result<[(&'static str, PathBuf); 2]> {
     let folder = repository::root().join("crates/cli/tests/clients");
-    programs::or_skip(skip_missing, "tests with a browser and proxies", programs::for_clients().await)?;
+    let wanted = [("chromium", "chromium"), ("haproxy", "haproxy"), ("nginx", "nginx")];
+    programs::or_skip(skip_missing, "tests with a browser and proxies", programs::packages(&wanted).await)?;
     npm(&folder).await?;
     let wanted = std::fs::read_to_string(folder.join("requirements.txt"))?;
     let python = repository::tools().join("clients");

@@ -31,7 +31,8 @@ impl Deploy {
             }
         };
         ensure!(binary.is_file(), "{} does not exist", binary.display());
-        programs::or_skip(self.skip_missing, "units and proxies", programs::for_deploy().await)?;
+        let wanted = [("systemd-analyze", "systemd"), ("nginx", "nginx"), ("openssl", "openssl")];
+        programs::or_skip(self.skip_missing, "units and proxies", programs::packages(&wanted).await)?;
         let has_postgres = programs::find("initdb").is_some() || Path::new("/usr/lib/postgresql").is_dir();
         // Starting servers installs them.
         let postgres = if has_postgres { Ok(()) } else { programs::servers(|_| {}).map(drop) };

@@ -14,7 +14,7 @@ mod test;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Subcommand;
 use houston_testkit::{child, programs, repository};
 
@@ -66,10 +66,8 @@ fn git(arguments: &[&str]) -> Result<String> {
 
 /// `cargo nextest run`, which is installed if it is missing.
 async fn nextest() -> Result<std::process::Command> {
-    let found = programs::wheel("cargo-nextest", "0.9.148").await;
-    let mut nextest = repository::command_like_cargo(&found.context(
-        "cargo-nextest is missing and could not be installed: `cargo install cargo-nextest` does that",
-    )?);
+    let found = programs::wheel("cargo-nextest", "0.9.148").await?;
+    let mut nextest = repository::command_like_cargo(&found);
     nextest.args(["nextest", "run"]);
     Ok(nextest)
 }

@@ -23,7 +23,8 @@ impl Prepare {
         // What depends on `store` has no queries, and may not compile before they are described.
         let mut of_store = repository::cargo();
         of_store.args(["check", "--package", "houston-store", "--lib", "--quiet"]);
-        let (described, prepared) = (files(&describe(of_store).await?)?, prepared());
+        let (described, prepared) =
+            (files(&describe(of_store).await?)?, repository::root().join("crates/store/.sqlx"));
         fs::remove_dir_all(&prepared)?;
         fs::create_dir(&prepared)?;
         for file in &described {
@@ -79,8 +80,4 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
         entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
     files.sort();
     Ok(files)
-}
-
-fn prepared() -> PathBuf {
-    repository::root().join("crates/store/.sqlx")
 }

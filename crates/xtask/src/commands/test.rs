@@ -90,7 +90,8 @@ impl Test {
     /// Runs all tests that need no runner of their own.
     async fn others(&self, scratch: &Scratch) -> Result<ExitStatus> {
         if self.has(&["sandbox"]) {
-            programs::or_skip(self.skip_missing, "commands under bwrap", programs::bubblewrap().await)?;
+            let bubblewrap = programs::packages(&[("bwrap", "bubblewrap")]).await;
+            programs::or_skip(self.skip_missing, "commands under bwrap", bubblewrap)?;
         }
         let mut nextest = self.nextest().await?;
         nextest.env("TMPDIR", scratch.path());
