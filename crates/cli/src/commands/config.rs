@@ -2,21 +2,15 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use super::{Context, Failure};
 use crate::config::Entry;
 use crate::output::{print, print_json};
 
 /// Show the settings and their origins.
-#[derive(Debug, Args)]
-pub(crate) struct Config {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Config {
     /// Print all settings
     Show {
         /// Also print the file or variable of each
@@ -30,7 +24,7 @@ enum Action {
 
 impl Config {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let Action::Show { origin, json } = self.action;
+        let Self::Show { origin, json } = self;
         let entries = context.loaded.entries();
         if json {
             let object: serde_json::Map<String, serde_json::Value> = entries

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use houston_mcp::pins::{self, Standing};
 use houston_mcp::server::Look;
 use houston_mcp::{Catalogue, Listed, McpSettings, Pins, ServerSettings, trust};
@@ -25,14 +25,8 @@ use crate::output::{print, print_json, print_stderr};
 const FIRST_START_S: u64 = 300;
 
 /// Add MCP servers, whose tools agents may call, and check and approve what they offer (jobs/mcp.toml).
-#[derive(Debug, Args)]
-pub(crate) struct Mcp {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Mcp {
     /// Add a server to mcp.toml, start it, and approve the tools it lists
     Add(add::Add),
     /// List the servers, or those of the catalogue
@@ -60,21 +54,19 @@ enum Action {
         tools: Vec<String>,
     },
     /// The servers that tenants and users brought over the API, and the approval of their tools
-    Own {
-        #[command(subcommand)]
-        action: own::Action,
-    },
+    #[command(subcommand)]
+    Own(own::Action),
 }
 
 impl Mcp {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        match self.action {
-            Action::Own { action } => action.run(context),
-            Action::Add(command) => command.run(&context),
-            Action::List { catalogue: true, json } => catalogue(json),
-            Action::List { catalogue: false, json } => Ok(servers(&context, json)),
-            Action::Doctor { name, json } => doctor(&context, name.as_deref(), json),
-            Action::Approve { name, tools } => approve(&context, &context.loaded.settings.mcp, &name, &tools),
+        match self {
+            Self::Own(action) => action.run(context),
+            Self::Add(command) => command.run(&context),
+            Self::List { catalogue: true, json } => catalogue(json),
+            Self::List { catalogue: false, json } => Ok(servers(&context, json)),
+            Self::Doctor { name, json } => doctor(&context, name.as_deref(), json),
+            Self::Approve { name, tools } => approve(&context, &context.loaded.settings.mcp, &name, &tools),
         }
     }
 }

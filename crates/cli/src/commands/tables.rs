@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use houston_api::LocalError;
 use houston_domain::custom_table::Field;
 use houston_domain::id::TableId;
@@ -18,14 +18,8 @@ use super::{Context, Failure};
 use crate::output::{print, print_data, print_stderr};
 
 /// List the custom tables of a user, export and import their records as CSV, or add fields.
-#[derive(Debug, Args)]
-pub(crate) struct Tables {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Tables {
     /// Print the tables of a user
     List(OfUser),
     /// Export the records of a table as CSV
@@ -62,9 +56,9 @@ fn field(json: &str) -> Result<Field, String> {
 
 impl Tables {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        match self.action {
-            Action::List(of) => of.list(context, "tables", show),
-            Action::Export { table, output } => context.with_api(async |api| {
+        match self {
+            Self::List(of) => of.list(context, "tables", show),
+            Self::Export { table, output } => context.with_api(async |api| {
                 let api = api.of(table, TABLES).await?;
                 let of: TableResponse = api.get(&format!("/v1/tables/{table}")).await?;
                 let csv = api.bytes(&format!("/v1/tables/{table}/records.csv")).await?;
@@ -76,7 +70,7 @@ impl Tables {
                 print_stderr(&format!("{} records", of.records));
                 Ok(())
             }),
-            Action::Import { table, file } => {
+            Self::Import { table, file } => {
                 let max_bytes = context.loaded.settings.knowledge.tables.max_bytes.into();
                 context.with_api(async |api| {
                     let api = api.of(table, TABLES).await?;
@@ -87,7 +81,7 @@ impl Tables {
                     Ok(())
                 })
             }
-            Action::AddFields { table, fields } => context.with_api(async |api| {
+            Self::AddFields { table, fields } => context.with_api(async |api| {
                 let (api, path) = (api.of(table, TABLES).await?, format!("/v1/tables/{table}/fields"));
                 let table: TableResponse = api.change(Method::POST, &path, &AddFields { fields }).await?;
                 print(&format!("{} has the fields {}", table.name, names(&table)));

@@ -18,7 +18,7 @@ const BLANK: &str = "/path/to/";
 
 /// The options of `houston mcp add`.
 #[derive(Debug, Args)]
-pub(super) struct Add {
+pub(crate) struct Add {
     /// A name of the catalogue (`houston mcp list --catalogue`), one of your own, or the address of a server over HTTP
     server: String,
     /// Agent type that may call its tools; may be given several times [default: that of the demo]

@@ -19,7 +19,7 @@ use crate::commands::owner::OwnerArg;
 use crate::output::{print_json, print_stderr};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Action {
+pub(crate) enum Action {
     /// List the servers of a tenant or a user
     List {
         #[command(flatten)]
