@@ -1,6 +1,6 @@
 //! Errors, with texts that tell users what to do.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -222,12 +222,10 @@ fn list<T>(items: &[T], name: impl Fn(&T) -> String) -> String {
 }
 
 fn too_old(rejected: &[Program]) -> String {
-    let mut text = String::new();
-    if !rejected.is_empty() {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, " (too old: {})", list(rejected, ToString::to_string));
+    match rejected {
+        [] => String::new(),
+        rejected => format!(" (too old: {})", list(rejected, ToString::to_string)),
     }
-    text
 }
 
 /// A failed attempt to install.

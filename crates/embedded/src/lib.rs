@@ -52,7 +52,7 @@
 //!
 //! # Recipe: another installer
 //!
-//! Add a variant to [`Installer`] and to [`Installer::ALL`], a function `fn(&InstallContext, &[Server], progress)` beside
+//! Add a variant to [`Installer`] and to [`Installer::ALL`], a function `fn(&Search, &[Server], progress)` beside
 //! `brew` in `install.rs`, and its arm in `run`. If it cannot work, it returns the reason; whether it worked is decided by
 //! searching again.
 

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use crate::config::Config;
 use crate::error::{Error, Program};
-use crate::find::InstallContext;
 use crate::find::Search;
 use crate::install::find_or_install;
 use crate::layout::Layout;
@@ -44,8 +43,7 @@ impl OwnedServers {
         let mut note = Note { pid: std::process::id(), servers: servers.clone(), uid: None };
         lock.write(&note);
         let search = Search::new(config, &layout);
-        let context = InstallContext { search: &search, wheels: layout.wheels() };
-        let programs = find_or_install(&context, &config.installers, &servers, progress)?;
+        let programs = find_or_install(&search, &config.installers, &servers, progress)?;
         let identity = choose_identity(&layout, &programs)?;
         layout.make_sockets_folder(identity)?;
 

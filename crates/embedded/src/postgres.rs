@@ -124,14 +124,7 @@ impl Supervised for Postgres {
         for setting in self.settings() {
             command.arg("-c").arg(setting);
         }
-        Process::spawn(
-            Server::Postgres,
-            command,
-            self.identity,
-            libc::SIGINT,
-            &self.layout.log(Server::Postgres),
-            spawner,
-        )
+        Process::spawn(Server::Postgres, command, self.identity, libc::SIGINT, &self.layout, spawner)
     }
 
     /// Waits until the database `houston` accepts connections, and creates it if it does not exist. Starts Postgres again as
@@ -140,10 +133,8 @@ impl Supervised for Postgres {
         let socket = self.layout.socket(Server::Postgres);
         let began = Instant::now();
         loop {
-            let answer = process.wait(&socket, || match ask(&socket)? {
-                Reply::NoDatabase => create_database(&socket),
-                Reply::Answer(answer) => Ok(answer),
-            });
+            let answer =
+                process.wait(&socket, || ask(&socket)?.map_or_else(|| create_database(&socket), Ok));
             match answer {
                 Err(Error::Exited { tail, .. })
                     if tail.contains("pre-existing shared memory block") && began.elapsed() < LINGER =>
@@ -183,25 +174,18 @@ pub(crate) fn made_by(data: &Path) -> Result<Option<u32>, Error> {
 /// Whether the Postgres of another process is ready.
 pub(crate) fn ask_other(socket: &Path) -> Result<Answer, Error> {
     // Without the database: its owner is about to create it.
-    Ok(match ask(socket)? {
-        Reply::NoDatabase => Answer::Loading,
-        Reply::Answer(answer) => answer,
-    })
+    Ok(ask(socket)?.unwrap_or(Answer::Loading))
 }
 
-enum Reply {
-    Answer(Answer),
-    NoDatabase,
-}
-
-fn ask(socket: &Path) -> Result<Reply, Error> {
+/// Whether the Postgres at the socket is ready; `None`: it is, but does not have the database.
+fn ask(socket: &Path) -> Result<Option<Answer>, Error> {
     Ok(match Connection::open(socket, "houston").map_err(file("connect to", socket))? {
-        Greeting::Open(_) => Reply::Answer(Answer::Ready),
-        Greeting::Silent => Reply::Answer(Answer::Silent),
+        Greeting::Open(_) => Some(Answer::Ready),
+        Greeting::Silent => Some(Answer::Silent),
         Greeting::Refused(refusal) => match refusal.sqlstate.as_str() {
-            STARTING => Reply::Answer(Answer::Loading),
-            FULL => Reply::Answer(Answer::Ready),
-            NO_DATABASE => Reply::NoDatabase,
+            STARTING => Some(Answer::Loading),
+            FULL => Some(Answer::Ready),
+            NO_DATABASE => None,
             _ => return Err(refused(socket, refusal)),
         },
     })

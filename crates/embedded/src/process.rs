@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Tail, file};
+use crate::layout::Layout;
 use crate::privilege::{self, Identity};
 use crate::server::Server;
 use crate::spawner::Spawner;
@@ -42,22 +43,23 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Spawns `command` as `identity`, with its output appended to `log`. `stop_signal` makes it end in an orderly way; the
+    /// Spawns `command` as `identity`, with its output appended to its log. `stop_signal` makes it end in an orderly way; the
     /// kernel sends it as well when the owner dies.
     pub(crate) fn spawn(
         server: Server,
         mut command: Command,
         identity: Identity,
         stop_signal: i32,
-        log: &Path,
+        layout: &Layout,
         spawner: &Spawner,
     ) -> Result<Self, Error> {
-        let (out, err) = open_log(log)?;
+        let log = layout.log(server);
+        let (out, err) = open_log(&log)?;
         command.stdin(Stdio::null()).stdout(out).stderr(err).current_dir("/");
         identity.apply(&mut command, stop_signal);
         let program = PathBuf::from(command.get_program());
         let child = spawner.spawn(command).map_err(|source| Error::Run { program, source })?;
-        Ok(Self { server, child, stop_signal, log: log.to_owned(), stopped: false })
+        Ok(Self { server, child, stop_signal, log, stopped: false })
     }
 
     pub(crate) fn pid(&self) -> u32 {
