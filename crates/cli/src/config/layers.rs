@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, btree_map};
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::iter::Enumerate;
 use std::path::Path;
 use std::slice;
@@ -176,10 +177,7 @@ impl Layers {
             match std::fs::read_to_string(&path) {
                 Ok(text) => self.add(name, &text, origin)?,
                 Err(_) if !path.is_file() => {}
-                Err(error) => {
-                    let (key, reason) = ("settings".to_owned(), error.to_string());
-                    return Err(ConfigError::Setting { key, origin, reason });
-                }
+                Err(error) => return Err(ConfigError::setting("settings", &origin, error)),
             }
         }
         Ok(())
@@ -199,7 +197,7 @@ impl Layers {
     }
 
     /// # Errors
-    /// [`ConfigError::Setting`] for a key that does not exist or is missing, and for a value of the wrong type.
+    /// [`ConfigError`] for a key that does not exist or is missing, and for a value of the wrong type.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         Ok(T::deserialize(&self.0)?)
     }
@@ -211,9 +209,9 @@ impl Layers {
     }
 
     /// The error of a setting that breaks a rule.
-    pub(super) fn refuse(&self, key: impl Into<String>, reason: impl Into<String>) -> ConfigError {
-        let key = key.into();
-        ConfigError::Setting { origin: self.origin(&key), key, reason: reason.into() }
+    pub(super) fn refuse(&self, key: impl AsRef<str>, reason: impl Display) -> ConfigError {
+        let key = key.as_ref();
+        ConfigError::setting(key, &self.origin(key), reason)
     }
 }
 

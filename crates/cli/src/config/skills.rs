@@ -33,8 +33,7 @@ impl SkillSettings {
     /// Loads the skills of the installation, by name. Those of a later folder replace those of earlier ones.
     ///
     /// # Errors
-    /// [`ConfigError::Skill`] when a folder has a skill that cannot be read, [`ConfigError::Setting`] when `bundled` names one
-    /// that does not exist.
+    /// [`ConfigError`] when a folder has a skill that cannot be read, or `bundled` names one that does not exist.
     pub(super) fn load(
         &self,
         folders: &[PathBuf],
@@ -51,10 +50,7 @@ impl SkillSettings {
             self.add(&mut skills, source, &PathBuf::from(format!("jobs/{FOLDER}/{name}")))?;
         }
         for folder in folders.iter().map(|folder| folder.join(FOLDER)).filter(|folder| folder.is_dir()) {
-            let wrong = |error: anyhow::Error| ConfigError::Skill {
-                path: folder.clone(),
-                reason: format!("{error:#}"),
-            };
+            let wrong = |error: anyhow::Error| ConfigError::file(&folder, format!("{error:#}"));
             for source in skill_source::read(&folder).map_err(wrong)? {
                 self.add(&mut skills, source, &folder)?;
             }
@@ -75,9 +71,8 @@ impl SkillSettings {
         let SkillSource { folder, text, files, .. } = source;
         let folder = folder.unwrap_or_default();
         let is_named = self.bundled.contains(&folder);
-        let skill = BundledSkill::read(&folder, text, files, is_named).map_err(|error| {
-            ConfigError::Skill { path: path.to_owned(), reason: format!("{folder}: {error}") }
-        })?;
+        let skill = BundledSkill::read(&folder, text, files, is_named)
+            .map_err(|error| ConfigError::file(path, format!("{folder}: {error}")))?;
         skills.insert(skill.summary.name.clone(), skill);
         Ok(())
     }

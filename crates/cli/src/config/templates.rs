@@ -22,7 +22,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 /// Loads all templates. `tools`: the names that steps may call.
 ///
 /// # Errors
-/// [`ConfigError::Template`] with the file and JSON pointers, [`ConfigError::Folder`] when a file cannot be read.
+/// [`ConfigError`] with the file and JSON pointers, or when a file cannot be read.
 pub(super) fn load(folders: &[PathBuf], tools: &[String]) -> Result<Templates, ConfigError> {
     let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
     let mut templates = Vec::new();
@@ -36,14 +36,13 @@ pub(super) fn load(folders: &[PathBuf], tools: &[String]) -> Result<Templates, C
 }
 
 fn read(path: &Path, name: &str, text: &str, tools: &[&str]) -> Result<Template, ConfigError> {
-    Template::parse(text, name, tools).map_err(|problems| ConfigError::Template {
-        path: path.to_owned(),
-        reason: problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    Template::parse(text, name, tools).map_err(|problems| {
+        ConfigError::file(path, problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     })
 }
 
 /// # Errors
-/// [`ConfigError::Setting`] when a preset could not be created.
+/// [`ConfigError`] when a preset could not be created.
 pub(super) fn check_tables(
     presets: &TablePresets,
     limits: &TableLimits,
