@@ -50,10 +50,8 @@ enum Next {
 pub(super) async fn run(context: ChatContext) -> Result<ExitCode, ChatError> {
     let tasks = TaskTracker::new();
     let (requests, mut responses) = request::start(context.server.clone(), context.ids.clone(), &tasks);
-    let mut interrupts =
-        signal(SignalKind::interrupt()).map_err(|error| ChatError::Signals(error.to_string()))?;
-    let mut terminated =
-        signal(SignalKind::terminate()).map_err(|error| ChatError::Signals(error.to_string()))?;
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(ChatError::signals)?;
+    let mut terminated = signal(SignalKind::terminate()).map_err(ChatError::signals)?;
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     let screen = Screen::new(context.style);
     let mut chat = InteractiveChat {

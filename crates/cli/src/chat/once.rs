@@ -73,7 +73,7 @@ pub(super) async fn run(
         Some(Outcome::Failed) => Ok(ExitCode::FAILURE),
         Some(Outcome::Waits) => Ok(ExitCode::from(WAITS)),
         Some(Outcome::Interrupted) => Ok(ExitCode::from(INTERRUPTED)),
-        None => Err(ChatError::NoMessage),
+        None => Err(ChatError::usage("no message: give one as an argument, or lines on stdin")),
     }
 }
 
@@ -88,8 +88,7 @@ struct ScriptedChat {
 
 impl ScriptedChat {
     fn new(context: ChatContext) -> Result<Self, ChatError> {
-        let interrupts =
-            signal(SignalKind::interrupt()).map_err(|error| ChatError::Signals(error.to_string()))?;
+        let interrupts = signal(SignalKind::interrupt()).map_err(ChatError::signals)?;
         let screen = Screen::new(context.style);
         Ok(Self { context, screen, tasks: TaskTracker::new(), interrupts, interrupted: false })
     }
