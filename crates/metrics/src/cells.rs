@@ -18,35 +18,14 @@ use crate::labels::{Named, metric};
 /// The check that says whether there is a health monitor at all: what a monitor that is gone had found is no longer true.
 pub const MONITOR: &str = "monitor";
 
-/// What agentables of a queue do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// They wait for a worker.
-    Ready,
-    /// They wait for the time of their next attempt.
-    Retrying,
-    /// A worker drives their run.
-    Running,
-}
-
-impl State {
-    /// All states.
-    pub const ALL: [Self; 3] = [Self::Ready, Self::Retrying, Self::Running];
-
-    /// The value of the label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Retrying => "retrying",
-            Self::Running => "running",
-        }
-    }
-}
+/// The values of the label `state`: agentables wait for a worker, or for the time of their next attempt, or a worker drives their
+/// run.
+const STATES: [&str; 3] = ["ready", "retrying", "running"];
 
 /// A queue as the database has it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct QueueSample {
-    /// Agentables in each state, in the order of [`State::ALL`].
+    /// Agentables that are ready, retried and running.
     pub depth: [u64; 3],
     /// Seconds for which the oldest one has been ready.
     pub oldest_s: f64,
@@ -124,9 +103,9 @@ impl Cells {
 
     fn set_queue(&self, cell: &str, queue: Lane, sample: Option<QueueSample>) {
         let two = with(cell, ("queue", queue.as_str()));
-        for (nth, state) in State::ALL.into_iter().enumerate() {
+        for (nth, state) in STATES.into_iter().enumerate() {
             let [cell, queue] = two.clone();
-            let three: Named<3> = [cell, queue, ("state", state.as_str().to_owned())];
+            let three: Named<3> = [cell, queue, ("state", state.to_owned())];
             match sample {
                 Some(QueueSample { depth, .. }) => {
                     self.depth.get_or_create(&three).set(i64::try_from(depth[nth]).unwrap_or(i64::MAX));
