@@ -86,7 +86,7 @@ pub(crate) struct Beginning {
 }
 
 impl Beginning {
-    fn new(step: usize, nth: usize, text: Text) -> Self {
+    fn new(step: usize, nth: usize, text: Fact) -> Self {
         let end = text.value.char_indices().nth(MAX_TEXT).map(|(end, _)| end);
         let (value, whole) = match end {
             Some(end) => (format!("{} …", &text.value[..end]), format!("{step}/{nth}")),
@@ -94,13 +94,6 @@ impl Beginning {
         };
         Self { name: text.name, value, whole }
     }
-}
-
-/// What a model wrote, or a tool was given.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Text {
-    pub(crate) name: &'static str,
-    pub(crate) value: String,
 }
 
 impl Waterfall {
@@ -303,7 +296,7 @@ mod tests {
     fn pages_of_a_long_run_have_each_text_once() {
         let lines = recorded("compression");
         let lines: Vec<Line> = std::iter::repeat_n(lines, 20).flatten().collect();
-        let all: Vec<Text> = spans::of(&lines, false).into_iter().flat_map(|span| span.texts).collect();
+        let all: Vec<Fact> = spans::of(&lines, false).into_iter().flat_map(|span| span.texts).collect();
         let (mut from, mut pages, mut found) = (Some(1), 0, Vec::new());
         while let Some(first) = from {
             let part = Part { contents: true, from: first };
