@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::config::Config;
-use crate::error::{Error, Obstacle, Program, Tail};
+use crate::error::{Error, Program, tail};
 use crate::layout::Layout;
 use crate::postgres::made_by;
 use crate::server::{Server, Version};
@@ -69,26 +69,24 @@ impl Search {
     }
 
     /// The first program of this name in `PATH`.
-    pub(crate) fn program(&self, name: &'static str) -> Result<PathBuf, Obstacle> {
+    pub(crate) fn program(&self, name: &'static str) -> Result<PathBuf, Error> {
         let mut paths = self.path_folders().into_iter().map(|folder| folder.join(name));
-        paths.find(|path| is_program(path)).ok_or(Obstacle::Absent(name))
+        paths.find(|path| is_program(path)).ok_or_else(|| Error::new(format!("`{name}` is not in PATH")))
     }
 
     /// Runs `command` to its end without input, and returns its output.
-    pub(crate) fn run(&self, command: &mut Command) -> Result<String, Obstacle> {
+    pub(crate) fn run(&self, command: &mut Command) -> Result<String, Error> {
         if let Some(path) = &self.path {
             command.env("PATH", path);
         }
-        let program = PathBuf::from(command.get_program());
-        let output = match command.stdin(Stdio::null()).output() {
-            Ok(output) => output,
-            Err(source) => return Err(Obstacle::Run { program, source }),
-        };
+        let program = PathBuf::from(command.get_program()).display().to_string();
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.map_err(|error| Error::new(format!("cannot run {program}: {error}")))?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         let printed = if output.stderr.is_empty() { output.stdout } else { output.stderr };
-        Err(Obstacle::Failed { program, status: output.status, tail: Tail::of(&printed) })
+        Err(Error::new(format!("{program} ended with {}: {}", output.status, tail(&printed))))
     }
 
     fn postgres(&self) -> Result<Program, Error> {

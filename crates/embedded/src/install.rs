@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::config::Installer;
-use crate::error::{Attempt, Error, Obstacle, Program};
+use crate::error::{Error, Program};
 use crate::find::Search;
 use crate::privilege;
 use crate::server::{Server, Version};
@@ -18,7 +18,7 @@ const APT_SCRIPT: &str = include_str!("apt.sh");
 /// The program of each of `servers`, in their order. Missing ones are installed by the first of `installers` that succeeds.
 ///
 /// # Errors
-/// [`Error::Missing`] without installers, [`Error::Install`] when all of them failed, [`Error::OtherMajor`] when the cluster needs
+/// [`Error::Missing`] without installers, another when all of them failed, [`Error::OtherMajor`] when the cluster needs
 /// another major version: only the user can decide what to do then.
 pub(crate) fn find_or_install(
     search: &Search,
@@ -42,28 +42,29 @@ pub(crate) fn find_or_install(
         }
         let Some(error) = first else { return Ok(found) };
         let Some(installer) = installers.next() else {
-            return Err(if tried.is_empty() { error } else { Error::Install { missing, tried } });
+            return Err(if tried.is_empty() { error } else { Error::install(&missing, &tried) });
         };
         let outcome = match installer {
             Installer::Apt => apt(search, &missing, progress),
             Installer::Brew => brew(search, &missing, progress),
             Installer::Wheels => wheels::install(search, &missing, progress),
         };
-        let obstacle = outcome.err().unwrap_or(Obstacle::NoEffect);
-        tried.push(Attempt { installer: *installer, obstacle });
+        let no_effect = || Error::new("it ran, but no server was found afterwards");
+        tried.push((*installer, outcome.err().unwrap_or_else(no_effect)));
     }
 }
 
-fn apt(search: &Search, missing: &[Server], progress: &mut dyn FnMut(&str)) -> Result<(), Obstacle> {
+fn apt(search: &Search, missing: &[Server], progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
     let apt = search.program("apt-get")?;
     let cache = search.program("apt-cache")?;
     let shell = search.program("sh")?;
-    let root = |program: PathBuf| -> Result<Command, Obstacle> {
+    let root = |program: PathBuf| -> Result<Command, Error> {
         if privilege::caller() == 0 {
             return Ok(Command::new(program));
         }
-        let sudo = search.program("sudo").map_err(|_| Obstacle::NeedsRoot)?;
-        search.run(Command::new(&sudo).args(["-n", "true"])).map_err(|_| Obstacle::NeedsRoot)?;
+        let needs_root = |_| Error::new("it needs root");
+        let sudo = search.program("sudo").map_err(needs_root)?;
+        search.run(Command::new(&sudo).args(["-n", "true"])).map_err(needs_root)?;
         let mut command = Command::new(sudo);
         command.arg("-n").arg(program);
         Ok(command)
@@ -82,16 +83,22 @@ fn apt(search: &Search, missing: &[Server], progress: &mut dyn FnMut(&str)) -> R
         let policy = search.run(Command::new(&cache).args(["policy", package]).env("LC_ALL", "C"))?;
         let candidate = candidate(&policy);
         if candidate.is_none_or(|version| version.major < oldest) {
-            return Err(Obstacle::Outdated { package, candidate });
+            return Err(outdated(package, candidate));
         }
     }
     search.run(root(shell)?.args(["-eu", "-c", APT_SCRIPT, "apt.sh", ""]).args(packages)).map(drop)
 }
 
-fn brew(search: &Search, missing: &[Server], progress: &mut dyn FnMut(&str)) -> Result<(), Obstacle> {
+/// The distribution's package is missing or too old.
+fn outdated(package: &str, candidate: Option<Version>) -> Error {
+    let state = candidate.map_or("not offered".to_owned(), |version| format!("too old: {version}"));
+    Error::new(format!("the package `{package}` is {state}"))
+}
+
+fn brew(search: &Search, missing: &[Server], progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
     let brew = search.program("brew")?;
     if privilege::caller() == 0 {
-        return Err(Obstacle::RefusesRoot);
+        return Err(Error::new("it does not run as root"));
     }
     let formulas: Vec<&str> = missing.iter().map(|server| server.of("postgresql@17", "redis")).collect();
     progress(&format!("installing {} with brew (this happens once)", formulas.join(" and ")));

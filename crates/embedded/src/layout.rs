@@ -61,11 +61,6 @@ impl Layout {
         self.data(server).join(server.of("postmaster.pid", "redis.pid"))
     }
 
-    /// Folder in which a cluster is created before it is renamed.
-    pub(crate) fn postgres_draft(&self) -> PathBuf {
-        self.folder.join("pg.init")
-    }
-
     pub(crate) fn wheels(&self) -> PathBuf {
         self.folder.join("wheels")
     }

@@ -74,6 +74,6 @@ mod wheels;
 mod wire;
 
 pub use config::{Config, Installer};
-pub use error::{Attempt, Error, Obstacle, Program, Tail};
+pub use error::{Error, Program};
 pub use server::{Server, Version};
 pub use servers::Servers;

