@@ -167,7 +167,8 @@ pub(crate) async fn back(
         Err(problem) => (site.refused(&problem), None),
     };
     // What was begun is over, whatever became of it.
-    for cookie in site.console.no_flow().into_iter().chain(session) {
+    let no_flow = cookie(&format!("{COOKIE}="), &site.console.flow_path(), 0, ("Lax", false));
+    for cookie in no_flow.into_iter().chain(session) {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
     response
@@ -215,11 +216,6 @@ impl Console {
         let max_age = VALID_FOR.num_seconds().unsigned_abs();
         let same_site = ("Lax", self.0.config.oidc.is_secure());
         cookie(&format!("{COOKIE}={value}"), &self.flow_path(), max_age, same_site)
-    }
-
-    /// The cookie that ends it.
-    fn no_flow(&self) -> Option<HeaderValue> {
-        cookie(&format!("{COOKIE}="), &self.flow_path(), 0, ("Lax", false))
     }
 
     /// The sign-in that this browser has begun, unless it took too long.

@@ -192,17 +192,16 @@ impl Axis {
         (0..=self.ms / each)
             .map(|nth| Tick {
                 x: format!("{:.2}%", (nth * each) as f64 * 100.0 / self.ms as f64),
-                text: if nth == 0 { "0".to_owned() } else { axis_time(nth * each) },
+                // `2 s` in the place of `2.0 s`.
+                text: match nth {
+                    0 => "0".to_owned(),
+                    _ => show::took(TimeDelta::milliseconds(nth * each)).replace(".0 s", " s"),
+                },
             })
             // A label at the very end would be cut off.
             .filter(|tick| tick.text == "0" || !tick.x.starts_with("100"))
             .collect()
     }
-}
-
-/// `2 s` in the place of `2.0 s`.
-fn axis_time(ms: i64) -> String {
-    show::took(TimeDelta::milliseconds(ms)).replace(".0 s", " s")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use houston_domain::agentable::Lane;
 use houston_domain::health::HealthStatus;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{Atomic, Gauge};
 use prometheus_client::registry::Registry;
 
 use crate::labels::{Named, metric};
@@ -89,14 +89,8 @@ impl Cells {
         for (nth, queue) in Lane::ALL.into_iter().enumerate() {
             self.set_queue(cell, queue, sample.map(|sample| sample.queues[nth]));
         }
-        match sample {
-            Some(PostgresSample { bytes: Some(bytes), .. }) => {
-                self.bytes.get_or_create(&of(cell)).set(*bytes);
-            }
-            Some(_) => {}
-            None => {
-                self.bytes.remove(&of(cell));
-            }
+        if sample.is_none_or(|sample| sample.bytes.is_some()) {
+            put(&self.bytes, &of(cell), sample.and_then(|sample| sample.bytes));
         }
         self.set_checks(cell, sample);
     }
@@ -106,22 +100,11 @@ impl Cells {
         for (nth, state) in STATES.into_iter().enumerate() {
             let [cell, queue] = two.clone();
             let three: Named<3> = [cell, queue, ("state", state.to_owned())];
-            match sample {
-                Some(QueueSample { depth, .. }) => {
-                    self.depth.get_or_create(&three).set(i64::try_from(depth[nth]).unwrap_or(i64::MAX));
-                }
-                None => {
-                    self.depth.remove(&three);
-                }
-            }
+            let depth = sample.map(|sample| i64::try_from(sample.depth[nth]).unwrap_or(i64::MAX));
+            put(&self.depth, &three, depth);
         }
-        if let Some(QueueSample { oldest_s, paused, .. }) = sample {
-            self.oldest.get_or_create(&two).set(oldest_s);
-            self.paused.get_or_create(&two).set(i64::from(paused));
-        } else {
-            self.oldest.remove(&two);
-            self.paused.remove(&two);
-        }
+        put(&self.oldest, &two, sample.map(|sample| sample.oldest_s));
+        put(&self.paused, &two, sample.map(|sample| i64::from(sample.paused)));
     }
 
     fn set_checks(&self, cell: &str, sample: Option<&PostgresSample>) {
@@ -144,6 +127,22 @@ impl Cells {
                 HealthStatus::Red => 2,
             };
             self.checks.get_or_create(&with(cell, ("check", id))).set(number);
+        }
+    }
+}
+
+/// Sets a series; without a value, removes it.
+fn put<const LABELS: usize, N, A: Atomic<N> + Default>(
+    family: &Family<Named<LABELS>, Gauge<N, A>>,
+    labels: &Named<LABELS>,
+    value: Option<N>,
+) {
+    match value {
+        Some(value) => {
+            family.get_or_create(labels).set(value);
+        }
+        None => {
+            family.remove(labels);
         }
     }
 }
