@@ -88,9 +88,8 @@ fn image(line: &str) -> Option<Command> {
 /// # Errors
 /// [`ChatError`]: the file cannot be read, or is no image that is accepted.
 pub(crate) fn read_image(path: &Path, user: UserId) -> Result<(MessageImage, ImageId), ChatError> {
-    let wrong = |why: &dyn Display| {
-        ChatError::usage(format!("the image {} is not sent: {why}", path.display()))
-    };
+    let wrong =
+        |why: &dyn Display| ChatError::usage(format!("the image {} is not sent: {why}", path.display()));
     let bytes = bytes(path).map_err(|error| wrong(&error))?;
     ImageHeader::read(&bytes).map_err(|error| wrong(&error))?;
     let image = MessageImage { data: Some(to_base64(&bytes)), url: None };

@@ -1,7 +1,5 @@
 //! `houston config show`: prints the settings.
 
-use std::process::ExitCode;
-
 use clap::Subcommand;
 
 use super::{Context, Failure};
@@ -23,7 +21,7 @@ pub(crate) enum Config {
 }
 
 impl Config {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let Self::Show { origin, json } = self;
         let entries = context.loaded.entries();
         if json {
@@ -35,11 +33,11 @@ impl Config {
                 })
                 .collect();
             print_json(&object);
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         for Entry { key, value, origin: from } in entries {
             print(&if origin { format!("{key} = {value}  # {from}") } else { format!("{key} = {value}") });
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }

@@ -1,7 +1,5 @@
 //! `houston grants`: lists what people have allowed for good, and revokes it.
 
-use std::process::ExitCode;
-
 use clap::Subcommand;
 use houston_domain::guard::GivenGrant;
 use houston_domain::id::GrantId;
@@ -24,7 +22,7 @@ pub(crate) enum Grants {
 }
 
 impl Grants {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         match self {
             Self::List(of) => of.list(context, "grants", show),
             Self::Revoke { id } => context.with_api(async |api| {

@@ -2,7 +2,6 @@
 //! and agentables.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
@@ -83,7 +82,7 @@ pub(crate) struct OwnerArg {
 }
 
 impl Guard {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         match self {
             Self::Explain { agent, tool, input, json } => explain(context, agent, tool, &input, json),
             Self::Show { owner, json } => {
@@ -102,7 +101,7 @@ impl Guard {
                 let mut settings = guards.read().await?;
                 let denied = settings.denied.get_or_insert_default();
                 denied.extend(tools.into_iter().filter(|tool| !denied.contains(tool)).collect::<Vec<_>>());
-                settings.check(guards.layer).map_err(|error| Failure::Usage(error.into()))?;
+                settings.check(guards.layer).map_err(Failure::usage)?;
                 guards.write(&settings).await
             }),
             Self::On { owner, tools } => owner.with(context, async |guards| {
@@ -138,7 +137,7 @@ impl OwnerArg {
         self,
         context: Context,
         work: impl AsyncFnOnce(Guards) -> Result<(), Failure>,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<(), Failure> {
         let Self { owner } = self;
         let (id, path, layer) = found(&context.loaded, &owner).map_err(Failure::Usage)?;
         context.with_api(async |api| {
@@ -194,13 +193,7 @@ fn print_guards(guards: &GuardSettings, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn explain(
-    context: Context,
-    agent: AgentArg,
-    tool: String,
-    input: &str,
-    json: bool,
-) -> Result<ExitCode, Failure> {
+fn explain(context: Context, agent: AgentArg, tool: String, input: &str, json: bool) -> Result<(), Failure> {
     let input: serde_json::Map<String, Value> = serde_json::from_str(input)
         .context("the arguments must be a JSON object, for example '{\"path\": \"notes.md\"}'")
         .map_err(Failure::Usage)?;

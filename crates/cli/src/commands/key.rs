@@ -1,6 +1,5 @@
 //! `houston key`: manages API keys.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::anyhow;
@@ -43,7 +42,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let settings = &context.loaded.settings;
         let addresses = connect::database(settings, &context.folder)?;
         runtime()?.block_on(async {
@@ -66,7 +65,7 @@ impl Key {
                 }
             }
             connect::close(&stores).await;
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }

@@ -44,7 +44,7 @@ mod work;
 mod workers;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination as _};
 
 use clap::{Parser, Subcommand};
 
@@ -101,7 +101,7 @@ macro_rules! commands {
         impl Command {
             pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
                 match self {
-                    $(Self::$name(command) => command.run(context),)*
+                    $(Self::$name(command) => command.run(context).map(|done| done.report()),)*
                 }
             }
         }

@@ -39,8 +39,7 @@ impl Models {
         let Self::Doctor { model, yes, json } = self;
         runtime()?.block_on(async {
             let reached = reach(&context.loaded, model.as_deref());
-            let Reached { choice, http, tokens } =
-                reached.await.map_err(|error| Failure::Usage(error.into()))?;
+            let Reached { choice, http, tokens } = reached.await.map_err(Failure::usage)?;
             let described = choice.description();
             if described.simulated {
                 let help = "name a real one, as in `houston models doctor openai/gpt-5-mini`";

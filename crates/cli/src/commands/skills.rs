@@ -1,7 +1,6 @@
 //! `houston skills`: imports skills from folders and zips, lists, prints and removes them.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::Subcommand;
@@ -54,7 +53,7 @@ pub(crate) enum Skills {
 }
 
 impl Skills {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         match self {
             Self::Import { path, owner } => {
                 let skills = skill_source::read(&path).map_err(Failure::Usage)?;

@@ -1,7 +1,5 @@
 //! `houston snippets`: lists the code that agents keep for a user, and deletes it.
 
-use std::process::ExitCode;
-
 use anyhow::anyhow;
 use clap::Subcommand;
 use houston_domain::id::UserId;
@@ -27,7 +25,7 @@ pub(crate) enum Snippets {
 }
 
 impl Snippets {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         match self {
             Self::List(of) => of.list(context, "snippets", show),
             Self::Delete { user, name } => context.with_api(async |api| {

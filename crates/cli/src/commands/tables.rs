@@ -2,7 +2,6 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
@@ -13,7 +12,7 @@ use houston_protocol::table::{AddFields, ImportedRecords, TableResponse};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::agentable::{OfUser, one_line, open, print_rows};
+use super::agentable::{OfUser, one_line, open, print_rows, write_file};
 use super::{Context, Failure};
 use crate::output::{print, print_data, print_stderr};
 
@@ -55,7 +54,7 @@ fn field(json: &str) -> Result<Field, String> {
 }
 
 impl Tables {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         match self {
             Self::List(of) => of.list(context, "tables", show),
             Self::Export { table, output } => context.with_api(async |api| {
@@ -63,8 +62,7 @@ impl Tables {
                 let of: TableResponse = api.get(&format!("/v1/tables/{table}")).await?;
                 let csv = api.bytes(&format!("/v1/tables/{table}/records.csv")).await?;
                 match output {
-                    Some(path) => std::fs::write(&path, csv)
-                        .with_context(|| format!("{} cannot be written", path.display()))?,
+                    Some(path) => write_file(&path, csv)?,
                     None => print_data(&String::from_utf8_lossy(&csv)),
                 }
                 print_stderr(&format!("{} records", of.records));

@@ -2,7 +2,6 @@
 
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
@@ -62,13 +61,13 @@ impl TriggerArg {
         self,
         context: Context,
         work: impl AsyncFnOnce(Local, &str) -> Result<(), Failure>,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<(), Failure> {
         let Self { id } = self;
         context.with_api(async |api| work(api.of(id, TRIGGERS).await?, &format!("/v1/triggers/{id}")).await)
     }
 
     /// Switches it on or off.
-    fn switch(self, context: Context, enabled: bool) -> Result<ExitCode, Failure> {
+    fn switch(self, context: Context, enabled: bool) -> Result<(), Failure> {
         let id = self.id;
         self.with_api(context, async |api, path| {
             let change = UpdateTrigger { enabled: Some(enabled), ..UpdateTrigger::default() };
@@ -80,7 +79,7 @@ impl TriggerArg {
 }
 
 impl Triggers {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         match self {
             Self::List(of) => of.with_api(context, async |api, path, json| {
                 show(&api.get::<TriggerList>(&format!("{path}/triggers")).await?.data, json);

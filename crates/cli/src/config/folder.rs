@@ -43,7 +43,9 @@ pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
         let is_allowed = allowed.contains(&name.as_str())
             && path.is_dir() == [AGENTS, ENDPOINTS, SKILLS, PLANS].contains(&name.as_str());
         let like = if is_note(&name) { String::new() } else { like(&name, &allowed) };
-        let looks_like_settings = name.ends_with(".toml") || path.is_dir() && holds_toml(&path);
+        let is_toml = |(_, name): &(PathBuf, String)| name.ends_with(".toml");
+        let holds_toml = || entries(&path).is_ok_and(|within| within.iter().any(is_toml));
+        let looks_like_settings = name.ends_with(".toml") || path.is_dir() && holds_toml();
         if !is_allowed && (looks_like_settings || !like.is_empty()) {
             return Err(ConfigError::unknown_file(&path, &allowed.join(", "), &like));
         }
@@ -108,11 +110,6 @@ fn entries(folder: &Path) -> Result<Vec<(PathBuf, String)>, ConfigError> {
     }
     entries.sort();
     Ok(entries)
-}
-
-fn holds_toml(folder: &Path) -> bool {
-    let entries = entries(folder).unwrap_or_default();
-    entries.iter().any(|(_, name)| name.ends_with(".toml"))
 }
 
 fn is_note(name: &str) -> bool {
