@@ -76,14 +76,14 @@ impl App {
     fn run(self, arguments: Arguments) -> Result<ExitCode, Failure> {
         let user = crate::config::of_user(environment);
         let folders: Vec<&Path> = user.iter().chain(&arguments.jobs).map(PathBuf::as_path).collect();
-        let toolbox = Toolbox::read(folders.iter().copied(), self.tools).map_err(usage)?;
-        let loaded = crate::config::load(folders, &toolbox.names().map_err(usage)?);
+        let toolbox = Toolbox::read(folders.iter().copied(), self.tools).map_err(Failure::usage)?;
+        let loaded = crate::config::load(folders, &toolbox.names().map_err(Failure::usage)?);
         if let (Err(error), Command::Doctor(doctor)) = (&loaded, &arguments.command) {
             return Ok(doctor.invalid_settings(&error.to_string()));
         }
-        let mut loaded = loaded.map_err(usage)?;
+        let mut loaded = loaded.map_err(Failure::usage)?;
         if !arguments.command.writes_approvals() {
-            loaded.mcp.check_pins().map_err(usage)?;
+            loaded.mcp.check_pins().map_err(Failure::usage)?;
         }
         (loaded.drivers, loaded.callbacks) = (self.drivers, self.callbacks);
         let verbosity = arguments.command.verbosity(arguments.verbose);
@@ -91,16 +91,11 @@ impl App {
         apply_mutation()?;
         let outside = crate::toolbox::outside(&loaded.settings, arguments.command.drives_runs());
         loaded.pdf = PdfReader::new(outside.sandbox.clone());
-        let mut registry = toolbox.fill(&mut loaded, outside, &arguments.folder).map_err(usage)?;
+        let mut registry = toolbox.fill(&mut loaded, outside, &arguments.folder).map_err(Failure::usage)?;
         registry.set_skills(loaded.skills.clone());
         let Arguments { command, jobs, folder, .. } = arguments;
         command.run(Context { loaded, registry, folder, jobs })
     }
-}
-
-/// Wrong settings or tools.
-fn usage(error: impl Into<anyhow::Error>) -> Failure {
-    Failure::Usage(error.into())
 }
 
 /// Prints help to stdout, or a usage error to stderr.
@@ -116,12 +111,11 @@ fn refused(error: &clap::Error) -> ExitCode {
 
 /// Applies the protocol mutation that `HOUSTON_MUTATION` names. Only builds with crash points have any.
 fn apply_mutation() -> Result<(), Failure> {
-    use houston_faults::mutation::{Mutation, SETTING, UnknownMutation, choose};
+    use houston_faults::mutation::{Mutation, SETTING, choose};
     if SETTING.is_some()
         && let Some(name) = environment("HOUSTON_MUTATION")
     {
-        let mutation: Mutation =
-            name.parse().map_err(|error: UnknownMutation| Failure::Usage(error.into()))?;
+        let mutation: Mutation = name.parse().map_err(Failure::usage)?;
         if choose(mutation) {
             tracing::error!(mutation = %mutation.as_str(), "a test mutation weakens the run protocol");
         }

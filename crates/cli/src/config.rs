@@ -36,7 +36,7 @@ use std::sync::Arc;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::budget::Budget;
-use houston_domain::custom_table::TablePresets;
+use houston_domain::custom_table::{TablePresets, texts};
 use houston_domain::fallback::Fallbacks;
 use houston_domain::guard::{GuardSettings, Layer, LayerKind};
 use houston_domain::knowledge::KnowledgeLimits;
@@ -263,7 +263,8 @@ pub(crate) fn load<'f>(
     let mcp = mcp::Mcp::load(&settings.mcp, &folders);
     let tools: Vec<String> = tools.iter().chain(mcp.servers.tools()).cloned().collect();
     settings.packs.check(&tools, &mcp.servers, &layers)?;
-    templates::check_tables(&settings.tables, &settings.knowledge.tables, &layers)?;
+    let tables = settings.tables.check(&settings.knowledge.tables);
+    tables.map_err(|(name, faults)| layers.refuse(format!("tables.{name}"), texts(&faults)))?;
     tools::check(&settings.tools, &tools, &layers)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     for (name, Kind { agent_type, origin }) in &kinds {

@@ -66,12 +66,10 @@ pub(crate) fn find_with(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Addresses, Failure> {
     of_each_cell(settings, |cell| {
-        let CellConfig { database_url, redis_url, .. } = cell;
+        let CellConfig { database_url, redis_url, .. } = cell.clone();
         let folder = folder_of(folder, &cell.name());
-        if let (Some(database_url), Some(redis_url)) = (database_url, redis_url) {
-            let addresses =
-                CellAddresses { database_url: database_url.clone(), redis_url: redis_url.clone() };
-            return Ok((addresses, None));
+        if database_url.is_some() && redis_url.is_some() {
+            return Ok((with_own(database_url, redis_url, None), None));
         }
         if !embed {
             return Err(Failure::Usage(missing(settings, cell, &folder)));
@@ -84,15 +82,21 @@ pub(crate) fn find_with(
             ..EmbeddedConfig::new(&folder)
         };
         let servers = start(&config, progress)?;
-        let url = |set: &Option<String>, own: Option<&str>| {
-            set.clone().or_else(|| own.map(str::to_owned)).unwrap_or_default()
-        };
-        let addresses = CellAddresses {
-            database_url: url(database_url, servers.database_url()),
-            redis_url: url(redis_url, servers.redis_url()),
-        };
-        Ok((addresses, Some(servers)))
+        Ok((with_own(database_url, redis_url, Some(&servers)), Some(servers)))
     })
+}
+
+/// The addresses that are set, and those of embedded servers in the place of missing ones.
+fn with_own(
+    database_url: Option<String>,
+    redis_url: Option<String>,
+    servers: Option<&Servers>,
+) -> CellAddresses {
+    let own = |url: fn(&Servers) -> Option<&str>| servers.and_then(url).map(str::to_owned);
+    CellAddresses {
+        database_url: database_url.or_else(|| own(Servers::database_url)).unwrap_or_default(),
+        redis_url: redis_url.or_else(|| own(Servers::redis_url)).unwrap_or_default(),
+    }
 }
 
 /// Finds the addresses of each cell, and keeps the servers that were started for them.
@@ -196,10 +200,7 @@ pub(crate) fn open_all(settings: &Settings, addresses: &Addresses) -> Result<Cel
 
 async fn wait_for(settings: &Settings, database_url: &str) -> Result<(), Failure> {
     let target = houston_store::pool::display_target(database_url);
-    let (wait_s, pause) = {
-        let startup = settings.orchestrator.startup;
-        (startup.wait_s, Duration::from_secs(startup.retry_s))
-    };
+    let (wait_s, retry_s) = (settings.orchestrator.startup.wait_s, settings.orchestrator.startup.retry_s);
     let started = tokio::time::Instant::now();
     loop {
         let Err(error) = probe(database_url).await else { return Ok(()) };
@@ -209,7 +210,7 @@ async fn wait_for(settings: &Settings, database_url: &str) -> Result<(), Failure
             )));
         }
         print_stderr(&format!("waiting for postgres at {target}: {error}"));
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(Duration::from_secs(retry_s)).await;
     }
 }
 
@@ -219,7 +220,13 @@ async fn wait_for(settings: &Settings, database_url: &str) -> Result<(), Failure
 /// [`Failure::Usage`] when the Postgres of a cell cannot be reached, else what keeps one of them from being used.
 pub(crate) async fn reach_all(settings: &Settings, addresses: &Addresses) -> Result<Cells<Store>, Failure> {
     let stores = open_all(settings, addresses)?;
-    probe_all(addresses).await?;
+    // A person wants to know at once that one is unreachable.
+    for CellAddresses { database_url, .. } in addresses.cells.iter() {
+        probe(database_url).await.map_err(|error| {
+            let target = houston_store::pool::display_target(database_url);
+            Failure::Usage(anyhow!("postgres at {target} is unreachable: {error}"))
+        })?;
+    }
     find_primaries(&stores).await?;
     Ok(stores)
 }
@@ -240,20 +247,6 @@ pub(crate) async fn close(stores: &Cells<Store>) {
     for store in stores.iter() {
         store.close().await;
     }
-}
-
-/// Checks that the Postgres of each cell answers now: a person wants to know at once that one is unreachable.
-///
-/// # Errors
-/// [`Failure::Usage`] with the address and the cause.
-async fn probe_all(addresses: &Addresses) -> Result<(), Failure> {
-    for CellAddresses { database_url, .. } in addresses.cells.iter() {
-        probe(database_url).await.map_err(|error| {
-            let target = houston_store::pool::display_target(database_url);
-            Failure::Usage(anyhow!("postgres at {target} is unreachable: {error}"))
-        })?;
-    }
-    Ok(())
 }
 
 /// Connects to Postgres once.
@@ -312,9 +305,9 @@ pub(crate) fn database_and_redis(settings: &Settings, folder: &Path) -> Result<A
 
 fn existing(settings: &Settings, folder: &Path, redis: bool) -> Result<Addresses, Failure> {
     of_each_cell(settings, |cell| {
-        let redis_url = cell.redis_url.clone().filter(|_| redis).unwrap_or_default();
-        if let Some(database_url) = cell.database_url.clone() {
-            return Ok((CellAddresses { database_url, redis_url }, None));
+        let redis_url = cell.redis_url.clone().filter(|url| redis && !url.is_empty());
+        if cell.database_url.is_some() {
+            return Ok((with_own(cell.database_url.clone(), redis_url, None), None));
         }
         let folder = folder_of(folder, &cell.name());
         if !Servers::exist_in(&folder) {
@@ -324,7 +317,7 @@ fn existing(settings: &Settings, folder: &Path, redis: bool) -> Result<Addresses
                 folder.display()
             )));
         }
-        let redis = redis && redis_url.is_empty();
+        let redis = redis && redis_url.is_none();
         let config = EmbeddedConfig { redis, path: std::env::var_os("PATH"), ..EmbeddedConfig::new(&folder) };
         // Servers of a running `dev` are not worth a line; servers started for this command are.
         let servers = start(&config, &mut |line| {
@@ -332,13 +325,7 @@ fn existing(settings: &Settings, folder: &Path, redis: bool) -> Result<Addresses
                 print_stderr(line);
             }
         })?;
-        let url = |own: Option<&str>| own.unwrap_or_default().to_owned();
-        let own = url(servers.redis_url());
-        let addresses = CellAddresses {
-            database_url: url(servers.database_url()),
-            redis_url: if redis_url.is_empty() { own } else { redis_url },
-        };
-        Ok((addresses, Some(servers)))
+        Ok((with_own(None, redis_url, Some(&servers)), Some(servers)))
     })
 }
 

@@ -62,7 +62,7 @@ impl Explainer {
 
     /// Uses the models of this process's worker.
     pub(crate) fn with_models(self, models: &Models) -> Result<Self, Failure> {
-        let setups = self.set_up(models).map_err(|error| Failure::Usage(error.into()))?;
+        let setups = self.set_up(models).map_err(Failure::usage)?;
         Ok(Self { setups: OnceCell::new_with(Some((setups, models.routes.clone()))), ..self })
     }
 
@@ -88,10 +88,6 @@ impl Explainer {
         self.setups.get_or_try_init(make).await
     }
 
-    async fn setups(&self) -> Result<&Setups, ExplainError> {
-        self.built().await.map(|(setups, _)| setups)
-    }
-
     /// Which models serve which use case.
     pub(crate) async fn routes(&self) -> Result<&Routes, ExplainError> {
         self.built().await.map(|(_, routes)| routes)
@@ -104,7 +100,7 @@ impl Explainer {
             let (explainer, store) = (Arc::clone(&explainer), store.clone());
             Box::pin(async move {
                 let config = &explainer.loaded.settings.orchestrator.context;
-                let (setups, store, of) = (explainer.setups().await?, &store, &agentable);
+                let ((setups, _), store, of) = (explainer.built().await?, &store, &agentable);
                 Ok(match topic {
                     ExplainTopic::Prompt => {
                         json!(preview(store, setups, config, of, SystemClock.now()).await?)

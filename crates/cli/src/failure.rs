@@ -33,6 +33,11 @@ impl Failure {
 }
 
 impl Failure {
+    /// Wrong usage or settings.
+    pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
+        Self::Usage(error.into())
+    }
+
     /// As it is; with `missing` in its place, if the API has not found what the command is about.
     pub(crate) fn or_missing(self, missing: impl FnOnce() -> anyhow::Error) -> Self {
         let is_missing = |error: &LocalError| error.is(ProblemCode::NotFound);
@@ -43,28 +48,12 @@ impl Failure {
     }
 }
 
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Other(error)
-    }
-}
-
-impl From<houston_store::Error> for Failure {
-    fn from(error: houston_store::Error) -> Self {
-        Self::Other(error.into())
-    }
-}
-
-impl From<LocalError> for Failure {
-    fn from(error: LocalError) -> Self {
-        let is_usage = error.is(ProblemCode::InvalidRequest) || error.is(ProblemCode::NotCreatable);
-        if is_usage { Self::Usage(error.into()) } else { Self::Other(error.into()) }
-    }
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Self::Other(error.into())
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        let is_usage =
+            |error: &LocalError| error.is(ProblemCode::InvalidRequest) || error.is(ProblemCode::NotCreatable);
+        if error.downcast_ref().is_some_and(is_usage) { Self::Usage(error) } else { Self::Other(error) }
     }
 }
 

@@ -75,22 +75,13 @@ fn in_time<T: Send + 'static>(
 /// The rows of all cells.
 #[derive(Clone)]
 pub(crate) struct StoredRows {
-    stores: Cells<RunStore>,
-    copies: Copies,
-    keys: Option<SecretKeys>,
-    ids: Arc<Ids>,
+    pub(crate) stores: Cells<RunStore>,
+    pub(crate) copies: Copies,
+    pub(crate) keys: Option<SecretKeys>,
+    pub(crate) ids: Arc<Ids>,
 }
 
 impl StoredRows {
-    pub(crate) fn new(
-        stores: Cells<RunStore>,
-        copies: Copies,
-        keys: Option<SecretKeys>,
-        ids: Arc<Ids>,
-    ) -> Self {
-        Self { stores, copies, keys, ids }
-    }
-
     /// The cell where what belongs to this user, or else to a tenant, is changed.
     fn store(&self, user: Option<UserId>) -> &RunStore {
         user.map_or_else(|| self.stores.home(), |user| self.stores.of(user))

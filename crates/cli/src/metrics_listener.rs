@@ -51,24 +51,20 @@ impl MetricsListener {
     }
 
     /// Answers scrapers until the process has ended all runs and requests.
-    pub(crate) fn serve(self, system: &System, roles: Roles<'_>) {
+    pub(crate) fn serve(self, system: &System, has_api: bool, worker: Option<&Slots>) {
         let Some(listener) = self.0 else { return };
         let cells = system.cells.named().map(|(name, cell)| Cell {
             name: name.to_string(),
             store: cell.store.clone(),
             redis: cell.bus.health.clone(),
         });
+        let kinds = system.loaded.kinds.iter();
         let sampler = Arc::new(Sampler {
             metrics: Arc::clone(&system.loaded.instruments.metrics),
             cells: cells.collect(),
-            slots: roles.worker.cloned(),
-            draining: roles.has_api.then(|| system.stop.clone()),
-            urgencies: system
-                .loaded
-                .agent_types()
-                .into_iter()
-                .map(|(name, kind)| (name, kind.urgency))
-                .collect(),
+            slots: worker.cloned(),
+            draining: has_api.then(|| system.stop.clone()),
+            urgencies: kinds.map(|(name, kind)| (name.clone(), kind.agent_type.urgency)).collect(),
             looked: Mutex::default(),
         });
         let scrape: houston_api::Scrape = Arc::new(move || {
@@ -80,15 +76,6 @@ impl MetricsListener {
         });
         system.tracker.spawn(houston_api::serve_metrics(listener, scrape, system.gone.clone()));
     }
-}
-
-/// What a process does.
-#[derive(Clone, Copy)]
-pub(crate) struct Roles<'p> {
-    /// Whether it serves the API.
-    pub(crate) has_api: bool,
-    /// The slots of its worker, if it has one.
-    pub(crate) worker: Option<&'p Slots>,
 }
 
 /// The servers of a cell, as this process reaches them.

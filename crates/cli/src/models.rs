@@ -14,7 +14,7 @@ use houston_llm::{
     parse_choice, profile,
 };
 
-use crate::config::{AUTO, Loaded, ModelSelection, ProviderSettings, Routed, USE_CASES};
+use crate::config::{AUTO, Loaded, ModelSelection, Routed, Settings, USE_CASES};
 use crate::environment::environment;
 use crate::tokens;
 use crate::tokens::AzureTokens;
@@ -134,10 +134,7 @@ struct ModelBuilder {
     http: Http,
     guards: Guards,
     policy: RetryPolicy,
-    tools: Option<bool>,
-    quality: BTreeMap<String, u8>,
-    /// `jobs/providers.toml`, by provider name.
-    providers: BTreeMap<String, ProviderSettings>,
+    settings: Settings,
     /// The models that were detected: by API keys in the environment, and local servers.
     detected: Vec<Choice>,
     azure: Arc<AzureTokens>,
@@ -175,9 +172,7 @@ impl ModelBuilder {
             http,
             guards,
             policy,
-            tools: settings.model_tools,
-            quality: settings.models.quality.clone(),
-            providers: settings.providers.clone(),
+            settings: settings.clone(),
             detected,
             azure: Arc::new(AzureTokens::new()),
         })
@@ -210,8 +205,11 @@ impl ModelBuilder {
         let longest_wait = if several { self.policy.delay } else { self.policy.longest_wait };
         let policy = RetryPolicy { longest_wait: longest_wait.min(self.policy.longest_wait), ..self.policy };
         let guarded = connected.into_iter().map(|model| {
-            let candidate =
-                Candidate::from_tables(model.description().clone(), &self.quality, SystemClock.now());
+            let candidate = Candidate::from_tables(
+                model.description().clone(),
+                &self.settings.models.quality,
+                SystemClock.now(),
+            );
             (candidate, self.guards.guard(model, policy))
         });
         let guarded: Vec<_> = guarded.collect();
@@ -249,14 +247,14 @@ impl ModelBuilder {
     /// Adds the settings of `jobs/providers.toml` to a choice.
     async fn configured(&self, choice: Choice) -> Choice {
         let row = Provider::named(&choice.provider).ok();
-        let settings = self.providers.iter().find(|(name, _)| Provider::named(name).ok() == row);
+        let settings = self.settings.providers.iter().find(|(name, _)| Provider::named(name).ok() == row);
         let settings = settings.map(|(_, settings)| settings.clone()).unwrap_or_default();
         let mut choice = Choice {
             base_url: settings.base_url,
             wire: settings.wire,
             key: settings.key,
             key_variable: settings.key_variable,
-            tools: self.tools.or(settings.tools),
+            tools: self.settings.model_tools.or(settings.tools),
             ..choice
         };
         if choice.provider == "github" && !choice.has_key(&environment) {

@@ -4,17 +4,20 @@
 //! Settings come from `jobs/` as it was compiled in, the folder that the program names, and the environment, as for
 //! `houston dev`; the user's own folder (`~/.config/houston`) is not read.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use houston_domain::agentable::{AgentType, check_kind};
 use houston_domain::event::{Committed, Live};
-use houston_domain::id::{AgentableId, Ids, Shard, TenantId};
+use houston_domain::id::{AgentableId, Ids, Shard, TenantId, UserId};
 use houston_engine::{Observer, RunHook};
 use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender, Received};
 use houston_store::TenantStore;
+use houston_store::agentable::NewAgentable;
+use houston_store::cost::Cost;
+use houston_store::user::User;
 use houston_tools::{Registry, SharedTool};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -26,13 +29,14 @@ use crate::failure::Failure;
 use crate::instruments::Callbacks;
 use crate::models::Routes;
 use crate::models::{self, Models};
-use crate::system::{System, Workers};
+use crate::system::System;
 use crate::toolbox::{Toolbox, outside_without_sandbox};
 
-/// What a program wants to run.
+/// What a program wants to run, besides its agent.
+#[derive(Default)]
 pub struct Plan {
-    /// Folder for the data of embedded servers.
-    pub folder: PathBuf,
+    /// Folder for the data of embedded servers; `None`: `.houston` in the current folder.
+    pub folder: Option<PathBuf>,
     /// Folder with files that override those of `jobs/`.
     pub jobs: Option<PathBuf>,
     /// Connection URL of Postgres; `None`: `DATABASE_URL`, else an embedded Postgres.
@@ -45,10 +49,8 @@ pub struct Plan {
     pub model: PlannedModel,
     /// Tools besides Houston's own.
     pub tools: Vec<SharedTool>,
-    /// The kind of the program's agent.
-    pub agent: AgentType,
-    /// The tenant to which everything belongs.
-    pub tenant: String,
+    /// The tenant to which everything belongs; `None`: `default`.
+    pub tenant: Option<String>,
     /// Changes what runs start with, in this order.
     pub hooks: Vec<Arc<dyn RunHook>>,
     /// Observes the runs.
@@ -56,9 +58,11 @@ pub struct Plan {
 }
 
 /// Which model a program uses.
+#[derive(Default)]
 pub enum PlannedModel {
     /// That of the settings: `jobs/models.toml` and `HOUSTON_MODEL`, else the first provider whose key is set, a local Ollama, or
     /// the simulated model.
+    #[default]
     Settings,
     /// `provider/model`, or several with commas between them.
     Named(String),
@@ -121,24 +125,34 @@ impl Process {
     /// # Errors
     /// [`ProcessError::Settings`] for wrong settings, tools or names, [`ProcessError::Start`] when a server or the worker cannot
     /// be started.
-    pub async fn start(plan: Plan) -> Result<Self, ProcessError> {
-        let Plan { folder, model, agent, tenant, migrates, .. } = &plan;
-        let (loaded, registry) = load(&plan)?;
-        let (addresses, supervisor) = servers(&loaded, folder.clone()).await?;
+    ///
+    /// `agent`: the kind of the program's agent.
+    pub async fn start(plan: Plan, agent: AgentType) -> Result<Self, ProcessError> {
+        let Plan { folder, model, tenant, migrates, .. } = &plan;
+        let folder = folder.clone().unwrap_or_else(|| PathBuf::from(".houston"));
+        let (loaded, registry) = load(&plan, &agent, &folder)?;
+        let (addresses, supervisor) = servers(&loaded, folder).await?;
         let stores = connect::stores(&loaded.settings, &addresses).await?;
         let embedded = supervisor.is_some();
         connect::prepare_schema(&stores, &loaded.settings, embedded || *migrates).await?;
         let models = models_of(&loaded, model).await?;
         let system = System::new(loaded, &stores, &addresses.cells)?;
         let operator = system.cells.home().store.operator();
+        let tenant = tenant.as_deref().unwrap_or("default");
         let tenant = operator.ensure_tenant(system.ids.next(), tenant).await.map_err(start)?;
         system.copies.copy(tenant).await.map_err(start)?;
         let workers = system.start_workers(&registry, &models)?;
         workers.registered().await;
         let ended = CancellationToken::new();
-        let worker = system.tracker.spawn(watch(workers, ended.clone()));
+        let over = ended.clone();
+        let worker = system.tracker.spawn(async move {
+            if let Err(error) = workers.ended().await {
+                tracing::error!(%error, "the worker stopped unexpectedly");
+            }
+            over.cancel();
+        });
         let running = Mutex::new(Some(Parts { worker, supervisor }));
-        Ok(Self { system, tenant, agent: agent.clone(), running, ended })
+        Ok(Self { system, tenant, agent, running, ended })
     }
 
     /// The tenant to which everything of the program belongs.
@@ -204,6 +218,38 @@ impl Process {
     }
 }
 
+/// A user whom the program, or a demo, calls `external_id`.
+pub fn new_user(ids: &Ids, shard: Shard, external_id: &str, name: &str) -> User {
+    User {
+        id: ids.next_in(shard),
+        external_id: Some(external_id.to_owned()),
+        name: name.to_owned(),
+        time_zone: "UTC".to_owned(),
+        cost: Cost::NOTHING,
+        created_at: ids.clock().now(),
+    }
+}
+
+/// An agentable of this kind for a user.
+pub fn new_agentable<'a>(
+    ids: &Ids,
+    user: UserId,
+    kind: &'a AgentType,
+    title: &'a str,
+    description: &'a str,
+) -> NewAgentable<'a> {
+    NewAgentable {
+        id: ids.beside(user),
+        user,
+        kind: &kind.kind,
+        title,
+        description,
+        status: kind.initial_status(),
+        tools: None,
+        created_at: ids.clock().now(),
+    }
+}
+
 impl std::fmt::Debug for Process {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Process")
@@ -214,7 +260,7 @@ impl std::fmt::Debug for Process {
 }
 
 /// Loads the settings with the program's kind, and the tools.
-fn load(plan: &Plan) -> Result<(Loaded, Registry), ProcessError> {
+fn load(plan: &Plan, agent: &AgentType, folder: &Path) -> Result<(Loaded, Registry), ProcessError> {
     let folders = || plan.jobs.iter().map(PathBuf::as_path);
     let toolbox = Toolbox::read(folders(), plan.tools.clone()).map_err(settings)?;
     let mut loaded = config::load(folders(), &toolbox.names().map_err(settings)?).map_err(settings)?;
@@ -231,8 +277,8 @@ fn load(plan: &Plan) -> Result<(Loaded, Registry), ProcessError> {
         given.model = Some(name.clone());
     }
     let outside = outside_without_sandbox(given);
-    let registry = toolbox.fill(&mut loaded, outside, &plan.folder).map_err(settings)?;
-    let AgentType { kind, tools, .. } = &plan.agent;
+    let registry = toolbox.fill(&mut loaded, outside, folder).map_err(settings)?;
+    let AgentType { kind, tools, .. } = agent;
     check_kind(kind).map_err(|error| settings(anyhow::anyhow!(error)))?;
     registry.offer(tools).map_err(settings)?;
     if loaded.kinds.contains_key(kind) {
@@ -241,7 +287,7 @@ fn load(plan: &Plan) -> Result<(Loaded, Registry), ProcessError> {
             loaded.kinds.keys().cloned().collect::<Vec<_>>().join(", ")
         )));
     }
-    let added = Kind { agent_type: plan.agent.clone(), origin: "the program".to_owned() };
+    let added = Kind { agent_type: agent.clone(), origin: "the program".to_owned() };
     loaded.kinds.insert(kind.clone(), added);
     Ok((loaded, registry))
 }
@@ -270,13 +316,6 @@ async fn models_of(loaded: &Loaded, planned: &PlannedModel) -> Result<Models, Pr
     let own = Arc::clone(model);
     let make = Arc::new(move |_| std::future::ready(Arc::clone(&own)).boxed());
     Ok(Models { by_use_case, make, summary: Vec::new(), routes: Routes::default() })
-}
-
-async fn watch(workers: Workers, ended: CancellationToken) {
-    if let Err(error) = workers.ended().await {
-        tracing::error!(%error, "the worker stopped unexpectedly");
-    }
-    ended.cancel();
 }
 
 async fn follow(bus: &DeltaBus, ended: &CancellationToken, hear: &(impl Fn(AgentableId, &Committed) + Sync)) {

@@ -20,7 +20,7 @@ const MAX_SKILLS: usize = 100;
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A skill as it was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SkillSource {
     /// The name of its folder, if it has one.
     pub(crate) folder: Option<String>,
@@ -115,8 +115,8 @@ fn of_folder(path: &Path, budget: &mut Budget) -> anyhow::Result<Found> {
 fn files_of(folder: &Path, budget: &mut Budget) -> anyhow::Result<Files> {
     let mut files = Files::new();
     files.insert(TEXT_FILE.to_owned(), budget.read(File::open(folder.join(TEXT_FILE))?, MAX_TEXT_BYTES)?);
-    for within in FOLDERS.map(|name| (name, folder.join(name))) {
-        let (name, path) = within;
+    for name in FOLDERS {
+        let path = folder.join(name);
         if !std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
             continue;
         }
@@ -151,7 +151,7 @@ fn entries(folder: &Path) -> anyhow::Result<Vec<std::path::PathBuf>> {
 
 fn of_zip(path: &Path, budget: &mut Budget) -> anyhow::Result<Found> {
     let mut archive = ZipArchive::new(File::open(path)?).context("it is no zip")?;
-    let mut files = Files::new();
+    let mut skills: BTreeMap<String, Files> = BTreeMap::new();
     ensure!(archive.len() <= MAX_ENTRIES, "it has more than {MAX_ENTRIES} entries");
     for nth in 0..archive.len() {
         let entry = archive.by_index(nth)?;
@@ -170,14 +170,8 @@ fn of_zip(path: &Path, budget: &mut Budget) -> anyhow::Result<Found> {
         }
         budget.count()?;
         let bytes = budget.read(entry, most_bytes(file)).with_context(|| inside.clone())?;
-        if files.insert(format!("{folder}\n{file}"), bytes).is_some() {
-            bail!("{inside} is in it twice");
-        }
-    }
-    let mut skills: BTreeMap<String, Files> = BTreeMap::new();
-    for (path, bytes) in files {
-        let (folder, file) = path.split_once('\n').unwrap_or_default();
-        skills.entry(folder.to_owned()).or_default().insert(file.to_owned(), bytes);
+        let files = skills.entry(folder.to_owned()).or_default();
+        ensure!(files.insert(file.to_owned(), bytes).is_none(), "{inside} is in it twice");
     }
     skills.retain(|_, files| files.contains_key(TEXT_FILE));
     ensure!(skills.len() <= MAX_SKILLS, "it has more than {MAX_SKILLS} skills");

@@ -15,7 +15,6 @@ use houston_engine::{Engine, Parts};
 use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis, Slots};
 use houston_store::Store;
 use houston_store::agent::DefaultAgent;
-use houston_store::api_key::Principal;
 use houston_store::claim::Trial;
 use houston_store::copies::Copies;
 use houston_store::lease::WorkerDescription;
@@ -134,7 +133,7 @@ impl System {
                 .filter(|url| !url.is_empty())
                 .map(|url| Redis::open(url, DEFAULT_PREFIX, Arc::clone(&clock)))
                 .transpose()
-                .map_err(|error| Failure::Usage(error.into()))?;
+                .map_err(Failure::usage)?;
             let (followed, until) = (store.clone(), gone.clone());
             tracker
                 .spawn(async move { until.run_until_cancelled(Box::pin(followed.follow_primary())).await });
@@ -158,7 +157,7 @@ impl System {
             tracker.spawn(async move { until.run_until_cancelled(Box::pin(moves.follow())).await });
         }
         let (runs, keys) = (stores.map(|store| store.runs().clone()), loaded.secret_keys.clone());
-        let rows = StoredRows::new(runs, copies.clone(), keys, Arc::clone(&ids));
+        let rows = StoredRows { stores: runs, copies: copies.clone(), keys, ids: Arc::clone(&ids) };
         loaded.mcp.own.store_in(Arc::new(rows));
         Ok(Self { copies, cells, loaded, ids, tracker, stop: CancellationToken::new(), gone, alone: None })
     }
@@ -183,7 +182,8 @@ impl System {
         Ok(Workers { running, slots })
     }
 
-    fn worker(
+    /// A worker for the runs of a cell.
+    pub(crate) fn worker(
         &self,
         cell: &Cell,
         process: ProcessId,
@@ -246,18 +246,7 @@ impl System {
             spans: self.loaded.instruments.spans.clone(),
             trial: if self.alone.is_some() { Trial::Possible } else { Trial::None },
         })
-        .map_err(|error| Failure::Usage(error.into()))
-    }
-
-    /// A worker for a single run of this cell.
-    pub(crate) fn lone_worker(
-        &self,
-        cell: &Cell,
-        registry: &Registry,
-        models: &Models,
-    ) -> Result<Worker, Failure> {
-        let slots = self.loaded.settings.orchestrator.worker.slots();
-        self.worker(cell, self.ids.next::<WorkerId>().process(), &slots, registry, models)
+        .map_err(Failure::usage)
     }
 
     /// Sends to webhooks.
@@ -267,7 +256,7 @@ impl System {
     }
 
     /// The state of the API for a cell.
-    fn api_state(&self, cell: &Cell, explainer: &Arc<Explainer>) -> houston_api::State {
+    pub(crate) fn api_state(&self, cell: &Cell, explainer: &Arc<Explainer>) -> houston_api::State {
         houston_api::State {
             config: self.loaded.settings.server.clone(),
             store: cell.store.api(),
@@ -292,17 +281,6 @@ impl System {
             budget: self.loaded.settings.orchestrator.budget,
             draining: self.stop.clone(),
         }
-    }
-
-    /// The API within this process, for a command that `actor` runs.
-    pub(crate) fn local_api(
-        &self,
-        explainer: &Arc<Explainer>,
-        actor: &str,
-        principal: Principal,
-    ) -> houston_api::Local {
-        let states = self.cells.map(|cell| self.api_state(cell, explainer));
-        houston_api::Local::new(&states, actor, principal)
     }
 
     /// Closes what is left within 2.5 s: with the drain (20 s) and the lease (2 s) shutdown takes less than 25 s.
@@ -343,14 +321,6 @@ impl System {
         }
     }
 
-    /// Copies tenants, keys, agents and teams to all cells until it has succeeded once.
-    async fn copy_until_done(&self) {
-        while let Err(error) = self.copies.copy_all().await {
-            tracing::warn!(%error, "agents and keys were not copied to all cells; trying again");
-            tokio::time::sleep(Duration::from_secs(5)).await;
-        }
-    }
-
     /// The console, if it is switched on.
     pub(crate) fn console(&self) -> Option<Console> {
         let config = self.loaded.settings.console.clone();
@@ -374,7 +344,10 @@ impl System {
         let is_alone = own.is_some();
         let listeners = std::iter::once(api).chain(own).collect();
         let copied = async {
-            self.copy_until_done().await;
+            while let Err(error) = self.copies.copy_all().await {
+                tracing::warn!(%error, "agents and keys were not copied to all cells; trying again");
+                tokio::time::sleep(Duration::from_secs(5)).await;
+            }
             std::future::pending::<()>().await;
         };
         let drain = Duration::from_secs(self.loaded.settings.orchestrator.worker.drain_s);

@@ -87,20 +87,8 @@ impl AzureTokens {
 
     /// `None` when there is no such program, no login, it takes too long, or its output cannot be parsed.
     async fn run(&self) -> Option<Answer> {
-        let mut command = Command::new(&self.program);
-        command.args(["account", "get-access-token", "--output", "json", "--resource", RESOURCE]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-        // Spawning a process blocks.
-        let mut child = tokio::task::spawn_blocking(move || command.spawn()).await.ok()?.ok()?;
-        let mut stdout = child.stdout.take()?.take(LONGEST_ANSWER);
-        let read = async {
-            let mut bytes = Vec::new();
-            stdout.read_to_end(&mut bytes).await.ok()?;
-            drop(stdout);
-            child.wait().await.ok().filter(std::process::ExitStatus::success)?;
-            Some(bytes)
-        };
-        let bytes = tokio::time::timeout(self.timeout, read).await.ok()??;
+        let arguments = ["account", "get-access-token", "--output", "json", "--resource", RESOURCE];
+        let bytes = output_of(&self.program, &arguments, self.timeout).await?;
         serde_json::from_slice::<Answer>(&bytes).ok().filter(|answer| !answer.access_token.is_empty())
     }
 }
@@ -117,12 +105,27 @@ pub(crate) async fn github_token() -> Option<Secret> {
 }
 
 async fn token_of(program: &OsStr, timeout: Duration) -> Option<Secret> {
-    let mut command = Command::new(program);
-    command.args(["auth", "token", "--hostname", "github.com"]);
-    command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(timeout, command.output()).await.ok()?.ok()?;
-    let token = Secret::new(std::str::from_utf8(&output.stdout).ok().filter(|_| output.status.success())?);
+    let output = output_of(program, &["auth", "token", "--hostname", "github.com"], timeout).await?;
+    let token = Secret::new(std::str::from_utf8(&output).ok()?);
     (!token.is_empty()).then_some(token)
+}
+
+/// What a program prints; `None` when there is none, it fails, or it takes too long.
+async fn output_of(program: &OsStr, arguments: &[&str], timeout: Duration) -> Option<Vec<u8>> {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    // Spawning a process blocks.
+    let mut child = tokio::task::spawn_blocking(move || command.spawn()).await.ok()?.ok()?;
+    let mut stdout = child.stdout.take()?.take(LONGEST_ANSWER);
+    let read = async {
+        let mut bytes = Vec::new();
+        stdout.read_to_end(&mut bytes).await.ok()?;
+        drop(stdout);
+        child.wait().await.ok().filter(std::process::ExitStatus::success)?;
+        Some(bytes)
+    };
+    tokio::time::timeout(timeout, read).await.ok()?
 }
 
 #[cfg(test)]

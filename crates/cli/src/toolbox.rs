@@ -90,7 +90,8 @@ pub(crate) fn built_in() -> Vec<String> {
 /// must try whether its machine can build the sandbox; without trying, it counts as one that can.
 pub(crate) fn outside(settings: &Settings, drives_runs: bool) -> Outside {
     let sandbox = Sandbox::new(Program::this(), settings.sandbox.children);
-    let lacks = if drives_runs { lacks(&sandbox) } else { None };
+    // The check starts one child, which takes some three milliseconds.
+    let lacks = if drives_runs { blocking(sandbox.check()).err() } else { None };
     if let Some(reason) = &lacks {
         tracing::warn!(reason, "the tools that need the sandbox are not offered: see `houston doctor`");
     }
@@ -128,11 +129,6 @@ pub(crate) fn outside_without_sandbox(settings: &Settings) -> Outside {
         keeps_files: settings.workspaces.is_set(),
         ..Outside::default()
     }
-}
-
-/// Why the sandbox cannot be used here. Starts one child, which takes some three milliseconds.
-fn lacks(sandbox: &Sandbox) -> Option<String> {
-    blocking(sandbox.check()).err()
 }
 
 /// Waits for a check.

@@ -174,12 +174,15 @@ pub(crate) async fn drive(
         system.stop.clone(),
         Duration::from_secs(system.loaded.settings.orchestrator.worker.drain_s),
     );
-    die_first();
+    // If the machine runs out of memory, it is this process that ends, and not its parent. Where that cannot be said, the
+    // kernel chooses.
+    let _ = std::fs::write(Path::new("/proc/self/oom_score_adj"), "1000");
     let cell = system.cells.with(shard(agentable));
-    let worker = system.lone_worker(cell, registry, models)?;
+    let slots = system.loaded.settings.orchestrator.worker.slots();
+    let worker = system.worker(cell, system.ids.next::<WorkerId>().process(), &slots, registry, models)?;
     let begins = |worker: WorkerId| print(&format!("{BEGINS}{}", worker.0));
     let driven = worker.drive_alone(agentable, &system.tracker, system.stop.clone(), begins).await;
-    match driven.map_err(anyhow::Error::from)? {
+    match driven? {
         Ok(DriveOutcome::Panicked) => Ok(ExitCode::from(BROKE_DOWN)),
         Ok(outcome) => {
             tracing::debug!(%agentable, ?outcome, "the run was tried alone");
@@ -202,12 +205,6 @@ fn stop_with_parent(stop: CancellationToken, drain: Duration) {
         std::thread::sleep(drain + SPARE);
         std::process::exit(130);
     });
-}
-
-/// If the machine runs out of memory, it is this process that ends, and not its parent. Where that cannot be said, the kernel
-/// chooses.
-fn die_first() {
-    let _ = std::fs::write(Path::new("/proc/self/oom_score_adj"), "1000");
 }
 
 #[cfg(test)]

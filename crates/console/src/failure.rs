@@ -28,19 +28,15 @@ struct Message<'a> {
     prefix: &'a str,
     assets: &'a Assets,
     title: &'a str,
-    detail: &'a str,
-    code: &'a str,
-    request: &'a str,
+    refused: &'a Refused,
     forward: &'a str,
 }
 
 /// Makes the page of what was refused.
 pub(crate) async fn pages(State(site): State<Site>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    let Some(Refused { status, code, detail, request_id }) = response.extensions_mut().remove() else {
-        return response;
-    };
-    let title = match status.as_u16() {
+    let Some(refused) = response.extensions_mut().remove::<Refused>() else { return response };
+    let title = match refused.status.as_u16() {
         401 => "Signed out",
         403 => "Not allowed",
         404 => "Not found",
@@ -52,12 +48,10 @@ pub(crate) async fn pages(State(site): State<Site>, request: Request, next: Next
         prefix: &site.console.0.config.path,
         assets: site.console.assets(),
         title,
-        detail: &detail,
-        code: &code,
-        request: &request_id,
+        refused: &refused,
         forward: "",
     };
-    (status, html(&message)).into_response()
+    (refused.status, html(&message)).into_response()
 }
 
 /// The page of a template.

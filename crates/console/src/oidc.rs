@@ -34,7 +34,7 @@ use sha2::{Digest as _, Sha256};
 use self::person::Person;
 use self::provider::{Problem, Provider};
 use crate::query::Query;
-use crate::session::cookie_of;
+use crate::session::{cookie, cookie_of};
 use crate::sign_in::Wanted;
 use crate::{Config, Console, Site};
 
@@ -167,7 +167,8 @@ pub(crate) async fn back(
         Err(problem) => (site.refused(&problem), None),
     };
     // What was begun is over, whatever became of it.
-    for cookie in site.console.no_flow().into_iter().chain(session) {
+    let no_flow = cookie(&format!("{COOKIE}="), &site.console.flow_path(), 0, ("Lax", false));
+    for cookie in no_flow.into_iter().chain(session) {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
     response
@@ -213,18 +214,8 @@ impl Console {
         let text = serde_json::to_string(flow).ok()?;
         let value = self.sealed(PURPOSE, self.now() + VALID_FOR, &text)?;
         let max_age = VALID_FOR.num_seconds().unsigned_abs();
-        let more = if self.0.config.oidc.is_secure() { "SameSite=Lax; Secure" } else { "SameSite=Lax" };
-        HeaderValue::from_str(&format!(
-            "{COOKIE}={value}; Path={}; Max-Age={max_age}; HttpOnly; {more}",
-            self.flow_path()
-        ))
-        .ok()
-    }
-
-    /// The cookie that ends it.
-    fn no_flow(&self) -> Option<HeaderValue> {
-        let path = self.flow_path();
-        HeaderValue::from_str(&format!("{COOKIE}=; Path={path}; Max-Age=0; HttpOnly; SameSite=Lax")).ok()
+        let same_site = ("Lax", self.0.config.oidc.is_secure());
+        cookie(&format!("{COOKIE}={value}"), &self.flow_path(), max_age, same_site)
     }
 
     /// The sign-in that this browser has begun, unless it took too long.

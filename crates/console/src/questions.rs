@@ -80,7 +80,7 @@ pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
 
 fn page<'q>(viewer: &Viewer, question: &'q QuestionResponse, problem: &str) -> Question<'q> {
     let call = question.approval.as_ref();
-    let has_plain = fields_asked(question).plain_answer(true, None).is_some();
+    let has_plain = NewQuestion::from(question.clone()).plain_answer(true, None).is_some();
     let (yes, no) = match (call.is_some(), question.kind) {
         _ if !has_plain => ("", "Give no answer"),
         (true, _) => ("Approve", "Reject"),
@@ -164,14 +164,10 @@ struct Field {
     required: bool,
 }
 
-/// The question as the rules of questions know it.
-fn fields_asked(question: &QuestionResponse) -> NewQuestion {
-    question.clone().into()
-}
-
 /// The fields that a form of the question has: those of an object with plain values.
 fn fields(question: &QuestionResponse) -> Vec<Field> {
-    let Some(schema) = question.schema.as_ref().filter(|_| fields_asked(question).is_input()) else {
+    let Some(schema) = question.schema.as_ref().filter(|_| NewQuestion::from(question.clone()).is_input())
+    else {
         return Vec::new();
     };
     let content = content_of(schema);
@@ -207,7 +203,7 @@ fn of_form(question: &QuestionResponse, form: &HashMap<String, String>) -> Resul
     };
     let plain = |yes: bool| {
         let message = text("message").map(str::to_owned);
-        let answer = fields_asked(question).plain_answer(yes, message);
+        let answer = NewQuestion::from(question.clone()).plain_answer(yes, message);
         answer.ok_or_else(|| "This question needs another answer than yes or no.".to_owned())
     };
     match text("decision") {
@@ -215,25 +211,21 @@ fn of_form(question: &QuestionResponse, form: &HashMap<String, String>) -> Resul
         Some("no") => plain(false),
         Some("edit") => Ok(json!({"decision": "edit", "input": parsed("input")?})),
         Some("json") => parsed("answer"),
-        Some("fields") => Ok(json!({"action": "accept", "content": content(question, form)?})),
+        Some("fields") => Ok(json!({"action": "accept", "content": content(question, text)?})),
         _ => Err("The form does not say what was decided.".to_owned()),
     }
 }
 
 /// The fields of a form, each with the type that the schema says. Empty ones are left out.
-fn content(
+fn content<'f>(
     question: &QuestionResponse,
-    form: &HashMap<String, String>,
+    text: impl Fn(&str) -> Option<&'f str>,
 ) -> Result<Map<String, Value>, String> {
     let none = Value::Null;
     let schema = content_of(question.schema.as_ref().unwrap_or(&none));
     let mut content = Map::new();
     for Field { name, .. } in fields(question) {
-        let Some(text) =
-            form.get(&format!("field.{name}")).map(|text| text.trim()).filter(|text| !text.is_empty())
-        else {
-            continue;
-        };
+        let Some(text) = text(&format!("field.{name}")) else { continue };
         let value = match schema[&name]["type"].as_str() {
             Some(kind @ ("number" | "integer" | "boolean")) => {
                 serde_json::from_str(text).map_err(|_| format!("`{name}` must be of the type {kind}"))?

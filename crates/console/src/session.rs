@@ -42,20 +42,13 @@ impl Console {
     /// The cookie of a new session with this key. `None`: the installation has no key to seal it with.
     pub(crate) fn session(&self, key: &str, secure: bool) -> Option<HeaderValue> {
         let sealed = self.sealed(PURPOSE, self.session_end(), key)?;
-        self.cookie(&sealed, u64::from(self.0.config.session_hours) * 3600, secure)
+        let max_age = u64::from(self.0.config.session_hours) * 3600;
+        cookie(&format!("{COOKIE}={sealed}"), &self.path(""), max_age, ("Strict", secure))
     }
 
     /// The cookie that ends a session.
     pub(crate) fn no_session(&self) -> Option<HeaderValue> {
-        self.cookie("", 0, false)
-    }
-
-    fn cookie(&self, value: &str, max_age: u64, secure: bool) -> Option<HeaderValue> {
-        let path = &self.0.config.path;
-        let secure = if secure { "; Secure" } else { "" };
-        let cookie =
-            format!("{COOKIE}={value}; Path={path}; Max-Age={max_age}; HttpOnly; SameSite=Strict{secure}");
-        HeaderValue::from_str(&cookie).ok()
+        cookie(&format!("{COOKIE}="), &self.path(""), 0, ("Strict", false))
     }
 
     /// The key of the session that a request belongs to.
@@ -66,6 +59,18 @@ impl Console {
 
 fn purpose(what: &'static str) -> Purpose<'static> {
     Purpose { tenant: TenantId(Uuid::nil()), what }
+}
+
+/// A cookie that scripts do not read, for seconds; with 0, it is removed.
+pub(crate) fn cookie(
+    pair: &str,
+    path: &str,
+    max_age: u64,
+    (same_site, secure): (&str, bool),
+) -> Option<HeaderValue> {
+    let secure = if secure { "; Secure" } else { "" };
+    let text = format!("{pair}; Path={path}; Max-Age={max_age}; HttpOnly; SameSite={same_site}{secure}");
+    HeaderValue::from_str(&text).ok()
 }
 
 /// The value of a cookie.

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::api::MissingCells;
 use crate::assets::Assets;
-use crate::show::{self, When};
+use crate::show::{self, Choice, Status, When};
 use crate::viewer::Viewer;
 
 /// A section of the console.
@@ -73,9 +73,12 @@ pub(crate) struct Shell {
     pub(crate) prefix: String,
     pub(crate) badge: String,
     pub(crate) assets: Assets,
-    pub(crate) viewer: Who,
+    /// A word for what the viewer may do, and the scopes.
+    pub(crate) role: &'static str,
+    pub(crate) scopes: String,
     pub(crate) groups: Vec<Group>,
-    pub(crate) notes: Vec<Note>,
+    /// Sentences at the beginning of the page: what was done, or what is missing.
+    pub(crate) notes: Vec<Status>,
     pub(crate) missing: MissingCells,
     pub(crate) now: DateTime<Utc>,
     pub(crate) live: bool,
@@ -83,31 +86,11 @@ pub(crate) struct Shell {
     pub(crate) every_s: u32,
 }
 
-#[derive(Debug)]
-pub(crate) struct Who {
-    pub(crate) role: &'static str,
-    pub(crate) scopes: String,
-}
-
 /// Links under one heading.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) name: &'static str,
-    pub(crate) links: Vec<Link>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Link {
-    pub(crate) name: &'static str,
-    pub(crate) href: String,
-    pub(crate) current: bool,
-}
-
-/// A sentence at the beginning of a page: what was done, or what is missing.
-#[derive(Debug)]
-pub(crate) struct Note {
-    pub(crate) tone: &'static str,
-    pub(crate) text: String,
+    pub(crate) links: Vec<Choice>,
 }
 
 impl Viewer {
@@ -115,17 +98,19 @@ impl Viewer {
     pub(crate) fn shell(&self, section: Section, title: impl Into<String>) -> Shell {
         let config = &self.console.0.config;
         let links = |entries: &[Entry]| {
-            let allowed = entries.iter().filter(|(_, _, _, scope)| self.may(*scope));
-            allowed
-                .map(|(of, name, path, _)| Link { name, href: self.path(path), current: *of == section })
-                .collect()
+            let link = |(of, name, path, _): &Entry| {
+                let (name, current) = ((*name).to_owned(), *of == section);
+                Choice { href: self.path(path), name, current }
+            };
+            entries.iter().filter(|(_, _, _, scope)| self.may(*scope)).map(link).collect()
         };
         Shell {
             title: title.into(),
             prefix: config.path.clone(),
             badge: config.badge.clone(),
             assets: self.console.assets().clone(),
-            viewer: Who { role: self.role(), scopes: self.scopes() },
+            role: self.role(),
+            scopes: self.scopes(),
             groups: vec![
                 Group { name: "", links: links(WORK) },
                 Group { name: "Installation", links: links(INSTALLATION) },
@@ -173,7 +158,7 @@ impl Shell {
 
     /// The page begins with a sentence, if there is one.
     pub(crate) fn noting(mut self, tone: &'static str, text: Option<&str>) -> Self {
-        self.notes.extend(text.map(|text| Note { tone, text: text.to_owned() }));
+        self.notes.extend(text.map(|text| Status { tone, text: text.to_owned() }));
         self
     }
 }

@@ -199,11 +199,8 @@ pub(crate) fn severity(status: HealthStatus) -> Status {
 
 /// Yes or no.
 pub(crate) fn switch(on: bool, yes: &str, no: &str) -> Status {
-    if on {
-        Status { text: yes.to_owned(), tone: "good" }
-    } else {
-        Status { text: no.to_owned(), tone: "off" }
-    }
+    let (text, tone) = if on { (yes, "good") } else { (no, "off") };
+    Status { text: text.to_owned(), tone }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Signing in with an API key, or with a link that works once; with an identity provider: [`crate::oidc`]. The links live in the
 //! memory of the process that prints them.
 
-use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 
 use askama::Template;
@@ -203,10 +202,7 @@ impl Links {
     pub(crate) fn make(&self, ids: &Ids, key: &str) -> String {
         let mut random = [0; 32];
         ids.fill(&mut random);
-        let token = random.iter().fold(String::new(), |mut token, byte| {
-            let _ = write!(token, "{byte:02x}");
-            token
-        });
+        let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let expires = ids.clock().now() + VALID_FOR;
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if links.len() >= MAX_LINKS {

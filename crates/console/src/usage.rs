@@ -2,7 +2,7 @@
 
 use askama::Template;
 use houston_domain::scope::Scope;
-use houston_protocol::usage::{Budgets, Spent, UsageResponse, UserSpent};
+use houston_protocol::usage::{Budgets, Spent, UsageResponse};
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive as _;
 use serde::Deserialize;
@@ -118,19 +118,13 @@ fn of_today(today: Option<Decimal>, limit: Option<Decimal>) -> (String, &'static
 fn groups<'u>(viewer: &Viewer, usage: &'u UsageResponse) -> Vec<Group<'u>> {
     let runs = |term: String| with_query(&viewer.path("/runs"), &[("q", &term)]);
     let all = &usage.total;
-    let user = |of: &'u UserSpent| {
+    let may = viewer.may(Scope::Operate);
+    let users = usage.users.iter().map(|of| {
         let (budget, tone) = of_today(of.today, usage.budgets.per_user_day);
         let name = if of.name.is_empty() { of.user_id.to_string() } else { show::line(&of.name, 80) };
-        Row { budget, tone, ..row(name, &of.spent, all) }
-    };
-    let users = usage.users.iter().map(|of| Row {
-        href: viewer.path(&format!("/users/{}", of.user_id)),
-        runs_href: if viewer.may(Scope::Operate) {
-            runs(format!("user:{}", of.user_id))
-        } else {
-            String::new()
-        },
-        ..user(of)
+        let href = viewer.path(&format!("/users/{}", of.user_id));
+        let runs_href = if may { runs(format!("user:{}", of.user_id)) } else { String::new() };
+        Row { budget, tone, href, runs_href, ..row(name, &of.spent, all) }
     });
     let agents = usage.agents.iter().map(|of| {
         let name = of.name.as_deref().filter(|_| of.agent_id.is_some());
@@ -138,10 +132,7 @@ fn groups<'u>(viewer: &Viewer, usage: &'u UsageResponse) -> Vec<Group<'u>> {
         let term = of.agent_id.map_or_else(|| format!("kind:{}", of.kind), |agent| format!("agent:{agent}"));
         Row { runs_href: runs(term), ..row(name, &of.spent, all) }
     });
-    let models = usage.models.iter().map(|of| {
-        let name = of.model.clone();
-        row(name, &of.spent, all)
-    });
+    let models = usage.models.iter().map(|of| row(of.model.clone(), &of.spent, all));
     let order = "the most expensive first";
     vec![
         Group { title: "Users", of: "User", order, rows: users.collect() },

@@ -2,7 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use houston_domain::id::ApiKeyId;
 use houston_domain::scope::{Scope, Scopes};
@@ -99,7 +99,8 @@ fn sign_in_first(site: &Site, parts: &Parts) -> Response {
     let next: String = byte_serialize(page_of(parts).as_bytes()).collect();
     let to = site.console.path(&format!("/sign-in?next={next}"));
     // A page that refreshes itself must leave, and not show the sign-in in its middle.
-    if let (true, Ok(to)) = (is_refresh(&parts.headers), HeaderValue::from_str(&to)) {
+    let is_refresh = parts.headers.contains_key("hx-request");
+    if let (true, Ok(to)) = (is_refresh, HeaderValue::from_str(&to)) {
         return (StatusCode::UNAUTHORIZED, [(HeaderName::from_static("hx-redirect"), to)]).into_response();
     }
     Redirect::to(&to).into_response()
@@ -113,8 +114,4 @@ fn page_of(parts: &Parts) -> String {
     }
     let from = parts.headers.get(header::REFERER).and_then(|from| from.to_str().ok());
     from.and_then(|from| from.parse::<Uri>().ok()).map(|from| path(&from)).unwrap_or_default()
-}
-
-fn is_refresh(headers: &HeaderMap) -> bool {
-    headers.contains_key("hx-request")
 }

@@ -86,7 +86,7 @@ pub(crate) struct Beginning {
 }
 
 impl Beginning {
-    fn new(step: usize, nth: usize, text: Text) -> Self {
+    fn new(step: usize, nth: usize, text: Fact) -> Self {
         let end = text.value.char_indices().nth(MAX_TEXT).map(|(end, _)| end);
         let (value, whole) = match end {
             Some(end) => (format!("{} …", &text.value[..end]), format!("{step}/{nth}")),
@@ -94,13 +94,6 @@ impl Beginning {
         };
         Self { name: text.name, value, whole }
     }
-}
-
-/// What a model wrote, or a tool was given.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Text {
-    pub(crate) name: &'static str,
-    pub(crate) value: String,
 }
 
 impl Waterfall {
@@ -199,17 +192,16 @@ impl Axis {
         (0..=self.ms / each)
             .map(|nth| Tick {
                 x: format!("{:.2}%", (nth * each) as f64 * 100.0 / self.ms as f64),
-                text: if nth == 0 { "0".to_owned() } else { axis_time(nth * each) },
+                // `2 s` in the place of `2.0 s`.
+                text: match nth {
+                    0 => "0".to_owned(),
+                    _ => show::took(TimeDelta::milliseconds(nth * each)).replace(".0 s", " s"),
+                },
             })
             // A label at the very end would be cut off.
             .filter(|tick| tick.text == "0" || !tick.x.starts_with("100"))
             .collect()
     }
-}
-
-/// `2 s` in the place of `2.0 s`.
-fn axis_time(ms: i64) -> String {
-    show::took(TimeDelta::milliseconds(ms)).replace(".0 s", " s")
 }
 
 #[cfg(test)]
@@ -303,7 +295,7 @@ mod tests {
     fn pages_of_a_long_run_have_each_text_once() {
         let lines = recorded("compression");
         let lines: Vec<Line> = std::iter::repeat_n(lines, 20).flatten().collect();
-        let all: Vec<Text> = spans::of(&lines, false).into_iter().flat_map(|span| span.texts).collect();
+        let all: Vec<Fact> = spans::of(&lines, false).into_iter().flat_map(|span| span.texts).collect();
         let (mut from, mut pages, mut found) = (Some(1), 0, Vec::new());
         while let Some(first) = from {
             let part = Part { contents: true, from: first };

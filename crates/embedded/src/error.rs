@@ -1,6 +1,6 @@
 //! Errors, with texts that tell users what to do.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -12,18 +12,6 @@ use crate::server::{Server, Version};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file or folder could not be used.
-    #[error("cannot {action} {}", path.display())]
-    File {
-        /// What was being done, as a verb: "create", "read".
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// The error of the operating system.
-        #[source]
-        source: io::Error,
-    },
-
     /// No program that is new enough was found, and no installer was configured.
     #[error(
         "{} is not installed{}; install {}, or set {}",
@@ -34,17 +22,6 @@ pub enum Error {
         server: Server,
         /// Programs that were found but are too old.
         rejected: Vec<Program>,
-    },
-
-    /// Every installer failed.
-    #[error("cannot install {}: {}; install {} yourself, or set {}",
-        list(missing, |s| s.to_string()), list(tried, ToString::to_string),
-        list(missing, |s| s.needed().to_owned()), list(missing, |s| s.setting().to_owned()))]
-    Install {
-        /// The servers that are still missing.
-        missing: Vec<Server>,
-        /// The installers that were tried, and why each failed.
-        tried: Vec<Attempt>,
     },
 
     /// The cluster was created by a major version that is not installed.
@@ -59,31 +36,6 @@ pub enum Error {
         found: Vec<Program>,
     },
 
-    /// The thread that starts the servers could not be started.
-    #[error("cannot start a thread")]
-    Thread(#[source] io::Error),
-
-    /// A program could not be started.
-    #[error("cannot run {}", program.display())]
-    Run {
-        /// The program.
-        program: PathBuf,
-        /// The error of the operating system.
-        #[source]
-        source: io::Error,
-    },
-
-    /// `initdb` failed.
-    #[error("cannot create a database cluster in {}: initdb ended with {status}:\n{output}", folder.display())]
-    Init {
-        /// The folder of the new cluster.
-        folder: PathBuf,
-        /// Its exit status.
-        status: ExitStatus,
-        /// The last lines of its output.
-        output: Tail,
-    },
-
     /// A server ended while it was starting.
     #[error("{server} ended with {status} while starting; its log {} ends with:\n{tail}", log.display())]
     Exited {
@@ -94,31 +46,7 @@ pub enum Error {
         /// The path of its log.
         log: PathBuf,
         /// The last lines of its log.
-        tail: Tail,
-    },
-
-    /// A server is running but does not answer.
-    #[error("{server} did not answer on {} within {seconds} s; see {}", socket.display(), log.display())]
-    Silent {
-        /// The server.
-        server: Server,
-        /// Its socket.
-        socket: PathBuf,
-        /// Seconds until it was given up.
-        seconds: u64,
-        /// The path of its log.
-        log: PathBuf,
-    },
-
-    /// Postgres refused a connection or statement.
-    #[error("PostgreSQL on {} refused user and database `houston`: {message} (SQLSTATE {sqlstate})", socket.display())]
-    Refused {
-        /// Its socket.
-        socket: PathBuf,
-        /// The SQLSTATE, five characters.
-        sqlstate: String,
-        /// The message of Postgres.
-        message: String,
+        tail: String,
     },
 
     /// Another process owns the folder and does not run this server.
@@ -144,27 +72,18 @@ pub enum Error {
         mode: u32,
     },
 
-    /// Postgres does not run as root, and there is no other user that could run it: none can reach this path.
-    #[error("PostgreSQL does not run as root, and neither `postgres` nor `nobody` can reach {}; \
-        choose a folder they can reach, or run as another user", .0.display())]
-    NoUser(PathBuf),
-
-    /// A server of an earlier run is still running and cannot be stopped.
-    #[error("{server} of an earlier run is still alive as process {pid} and does not stop; end it by hand")]
-    Unstoppable {
-        /// The server.
-        server: Server,
-        /// Its process id.
-        pid: u32,
-    },
-
     /// Only the process that owns the servers of this folder may restart them.
     #[error("the servers in {} are run by another process; restart them there", .0.display())]
     NotOwner(PathBuf),
 
-    /// The [`Config`](crate::Config) does not contain this server.
-    #[error("{0} is not among the servers started here")]
-    NotStarted(Server),
+    /// Anything else, as its text says.
+    #[error("{text}")]
+    Other {
+        /// What could not be done, and what to do.
+        text: String,
+        /// The error of the operating system.
+        source: Option<io::Error>,
+    },
 }
 
 /// An installed program and its version.
@@ -183,38 +102,38 @@ impl fmt::Display for Program {
 }
 
 /// The last lines of a log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tail(String);
-
-impl Tail {
-    const LINES: usize = 15;
-
-    pub(crate) fn of(text: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(text);
-        let lines: Vec<&str> = text.lines().collect();
-        Self(lines[lines.len().saturating_sub(Self::LINES)..].join("\n"))
-    }
-
-    /// The last lines of a file. Empty if the file cannot be read: the error names the file anyway.
-    pub(crate) fn of_file(path: &Path) -> Self {
-        Self::of(&std::fs::read(path).unwrap_or_default())
-    }
-
-    pub(crate) fn contains(&self, words: &str) -> bool {
-        self.0.contains(words)
-    }
+pub(crate) fn tail(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(15)..].join("\n")
 }
 
-impl fmt::Display for Tail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+impl Error {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self::Other { text: text.into(), source: None }
+    }
+
+    /// Every installer failed. `tried`: why each did.
+    pub(crate) fn install(missing: &[Server], tried: &[(Installer, Self)]) -> Self {
+        let needed = list(missing, |server| server.needed().to_owned());
+        let settings = list(missing, |server| server.setting().to_owned());
+        let missing = list(missing, Server::to_string);
+        let tried = list(tried, |(installer, obstacle)| format!("{installer} ({obstacle})"));
+        Self::new(format!("cannot install {missing}: {tried}; install {needed} yourself, or set {settings}"))
+    }
+
+    /// A server of an earlier run is still running and cannot be stopped.
+    pub(crate) fn unstoppable(server: Server, pid: u32) -> Self {
+        Self::new(format!(
+            "{server} of an earlier run is still alive as process {pid} and does not stop; end it by hand"
+        ))
     }
 }
 
 /// For `map_err`: `fs::read(path).map_err(file("read", path))`.
 pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::File { action, path, source }
+    let text = format!("cannot {action} {}", path.display());
+    move |source| Error::Other { text, source: Some(source) }
 }
 
 fn list<T>(items: &[T], name: impl Fn(&T) -> String) -> String {
@@ -222,79 +141,8 @@ fn list<T>(items: &[T], name: impl Fn(&T) -> String) -> String {
 }
 
 fn too_old(rejected: &[Program]) -> String {
-    let mut text = String::new();
-    if !rejected.is_empty() {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, " (too old: {})", list(rejected, ToString::to_string));
-    }
-    text
-}
-
-/// A failed attempt to install.
-#[derive(Debug)]
-pub struct Attempt {
-    /// The installer.
-    pub installer: Installer,
-    /// Why it failed.
-    pub obstacle: Obstacle,
-}
-
-impl fmt::Display for Attempt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.installer, self.obstacle)
-    }
-}
-
-/// Why an installer failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Obstacle {
-    /// A program it needs is not in `PATH`.
-    #[error("`{0}` is not in PATH")]
-    Absent(&'static str),
-    /// It needs root, and `sudo` would ask for a password.
-    #[error("it needs root")]
-    NeedsRoot,
-    /// It refuses to run as root.
-    #[error("it does not run as root")]
-    RefusesRoot,
-    /// The distribution's package is missing or too old.
-    #[error("the package `{package}` is {}", candidate.map_or("not offered".to_owned(), |c| format!("too old: {c}")))]
-    Outdated {
-        /// The package.
-        package: &'static str,
-        /// The version it has, if any.
-        candidate: Option<Version>,
-    },
-    /// A command could not be run.
-    #[error("cannot run {}: {source}", program.display())]
-    Run {
-        /// The program.
-        program: PathBuf,
-        /// The error of the operating system.
-        #[source]
-        source: io::Error,
-    },
-    /// A command failed.
-    #[error("{} ended with {status}: {tail}", program.display())]
-    Failed {
-        /// The program.
-        program: PathBuf,
-        /// Its exit status.
-        status: ExitStatus,
-        /// The last lines of its output.
-        tail: Tail,
-    },
-    /// A file could not be written.
-    #[error(transparent)]
-    File(Box<Error>),
-    /// It succeeded, but no server was found afterwards.
-    #[error("it ran, but no server was found afterwards")]
-    NoEffect,
-}
-
-impl From<Error> for Obstacle {
-    fn from(error: Error) -> Self {
-        Self::File(Box::new(error))
+    match rejected {
+        [] => String::new(),
+        rejected => format!(" (too old: {})", list(rejected, ToString::to_string)),
     }
 }

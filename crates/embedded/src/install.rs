@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::config::Installer;
-use crate::error::{Attempt, Error, Obstacle, Program};
-use crate::find::{InstallContext, Search};
+use crate::error::{Error, Program};
+use crate::find::Search;
 use crate::privilege;
 use crate::server::{Server, Version};
 use crate::wheels;
@@ -18,9 +18,10 @@ const APT_SCRIPT: &str = include_str!("apt.sh");
 /// The program of each of `servers`, in their order. Missing ones are installed by the first of `installers` that succeeds.
 ///
 /// # Errors
-/// [`Error::Missing`] without installers, [`Error::Install`] when all of them failed.
+/// [`Error::Missing`] without installers, another when all of them failed, [`Error::OtherMajor`] when the cluster needs
+/// another major version: only the user can decide what to do then.
 pub(crate) fn find_or_install(
-    context: &InstallContext<'_>,
+    search: &Search,
     installers: &[Installer],
     servers: &[Server],
     progress: &mut dyn FnMut(&str),
@@ -28,70 +29,42 @@ pub(crate) fn find_or_install(
     let mut tried = Vec::new();
     let mut installers = installers.iter();
     loop {
-        let (found, mut errors) = search(context.search, servers)?;
-        if errors.is_empty() {
-            return Ok(found);
-        }
-        let missing: Vec<Server> = errors.iter().map(|missing| missing.server).collect();
-        match installers.next() {
-            Some(installer) => {
-                let outcome = run(*installer, context, &missing, progress);
-                let obstacle = outcome.err().unwrap_or(Obstacle::NoEffect);
-                tried.push(Attempt { installer: *installer, obstacle });
+        let (mut found, mut missing, mut first) = (Vec::new(), Vec::new(), None);
+        for server in servers {
+            match search.server(*server) {
+                Ok(program) => found.push(program),
+                Err(error @ Error::Missing { .. }) => {
+                    missing.push(*server);
+                    first.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
             }
-            None if tried.is_empty() => return Err(errors.swap_remove(0).error),
-            None => return Err(Error::Install { missing, tried }),
         }
+        let Some(error) = first else { return Ok(found) };
+        let Some(installer) = installers.next() else {
+            return Err(if tried.is_empty() { error } else { Error::install(&missing, &tried) });
+        };
+        let outcome = match installer {
+            Installer::Apt => apt(search, &missing, progress),
+            Installer::Brew => brew(search, &missing, progress),
+            Installer::Wheels => wheels::install(search, &missing, progress),
+        };
+        let no_effect = || Error::new("it ran, but no server was found afterwards");
+        tried.push((*installer, outcome.err().unwrap_or_else(no_effect)));
     }
 }
 
-/// A server that was not found, with its error.
-struct Missing {
-    server: Server,
-    error: Error,
-}
-
-/// Searches the programs. Returns those found and those missing; fails if the cluster needs another major version, because
-/// only the user can decide what to do then.
-fn search(search: &Search, servers: &[Server]) -> Result<(Vec<Program>, Vec<Missing>), Error> {
-    let (mut found, mut missing) = (Vec::new(), Vec::new());
-    for server in servers {
-        match search.server(*server) {
-            Ok(program) => found.push(program),
-            Err(error @ Error::Missing { .. }) => missing.push(Missing { server: *server, error }),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok((found, missing))
-}
-
-fn run(
-    installer: Installer,
-    context: &InstallContext<'_>,
-    missing: &[Server],
-    progress: &mut dyn FnMut(&str),
-) -> Result<(), Obstacle> {
-    match installer {
-        Installer::Apt => apt(context, missing, progress),
-        Installer::Brew => brew(context, missing, progress),
-        Installer::Wheels => wheels::install(context, missing, progress),
-    }
-}
-
-fn apt(
-    context: &InstallContext<'_>,
-    missing: &[Server],
-    progress: &mut dyn FnMut(&str),
-) -> Result<(), Obstacle> {
-    let apt = context.program("apt-get")?;
-    let cache = context.program("apt-cache")?;
-    let shell = context.program("sh")?;
-    let root = |program: PathBuf| -> Result<Command, Obstacle> {
+fn apt(search: &Search, missing: &[Server], progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    let apt = search.program("apt-get")?;
+    let cache = search.program("apt-cache")?;
+    let shell = search.program("sh")?;
+    let root = |program: PathBuf| -> Result<Command, Error> {
         if privilege::caller() == 0 {
             return Ok(Command::new(program));
         }
-        let sudo = context.program("sudo").map_err(|_| Obstacle::NeedsRoot)?;
-        context.run(Command::new(&sudo).args(["-n", "true"])).map_err(|_| Obstacle::NeedsRoot)?;
+        let needs_root = |_| Error::new("it needs root");
+        let sudo = search.program("sudo").map_err(needs_root)?;
+        search.run(Command::new(&sudo).args(["-n", "true"])).map_err(needs_root)?;
         let mut command = Command::new(sudo);
         command.arg("-n").arg(program);
         Ok(command)
@@ -104,38 +77,36 @@ fn apt(
         packages.join(" and ")
     ));
     // A single broken package source is common, and the packages may come from another.
-    let _ = context.run(update.args(["update", "-q"]));
+    let _ = search.run(update.args(["update", "-q"]));
     for server in missing {
-        let (package, oldest) = (package(*server), if *server == Server::Postgres { 15 } else { 7 });
-        let policy = context.run(Command::new(&cache).args(["policy", package]).env("LC_ALL", "C"))?;
+        let (package, oldest) = (package(*server), server.of(15, 7));
+        let policy = search.run(Command::new(&cache).args(["policy", package]).env("LC_ALL", "C"))?;
         let candidate = candidate(&policy);
         if candidate.is_none_or(|version| version.major < oldest) {
-            return Err(Obstacle::Outdated { package, candidate });
+            return Err(outdated(package, candidate));
         }
     }
-    context.run(root(shell)?.args(["-eu", "-c", APT_SCRIPT, "apt.sh", ""]).args(packages)).map(drop)
+    search.run(root(shell)?.args(["-eu", "-c", APT_SCRIPT, "apt.sh", ""]).args(packages)).map(drop)
 }
 
-fn brew(
-    context: &InstallContext<'_>,
-    missing: &[Server],
-    progress: &mut dyn FnMut(&str),
-) -> Result<(), Obstacle> {
-    let brew = context.program("brew")?;
+/// The distribution's package is missing or too old.
+fn outdated(package: &str, candidate: Option<Version>) -> Error {
+    let state = candidate.map_or("not offered".to_owned(), |version| format!("too old: {version}"));
+    Error::new(format!("the package `{package}` is {state}"))
+}
+
+fn brew(search: &Search, missing: &[Server], progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    let brew = search.program("brew")?;
     if privilege::caller() == 0 {
-        return Err(Obstacle::RefusesRoot);
+        return Err(Error::new("it does not run as root"));
     }
-    let formula = |server: &Server| if *server == Server::Postgres { "postgresql@17" } else { "redis" };
-    let formulas: Vec<&str> = missing.iter().map(formula).collect();
+    let formulas: Vec<&str> = missing.iter().map(|server| server.of("postgresql@17", "redis")).collect();
     progress(&format!("installing {} with brew (this happens once)", formulas.join(" and ")));
-    context.run(Command::new(brew).args(["install", "-q"]).args(formulas)).map(drop)
+    search.run(Command::new(brew).args(["install", "-q"]).args(formulas)).map(drop)
 }
 
 fn package(server: Server) -> &'static str {
-    match server {
-        Server::Postgres => "postgresql",
-        Server::Redis => "redis-server",
-    }
+    server.of("postgresql", "redis-server")
 }
 
 /// The version that apt-get would install, from the output of `apt-cache policy`: `15+248`, or `5:7.0.15-1` with an epoch.

@@ -1,6 +1,5 @@
 //! Paths inside the folder, and the URLs of the servers.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -47,10 +46,7 @@ impl Layout {
 
     /// Folder with the data of a server.
     pub(crate) fn data(&self, server: Server) -> PathBuf {
-        self.folder.join(match server {
-            Server::Postgres => "pg",
-            Server::Redis => "redis",
-        })
+        self.folder.join(server.of("pg", "redis"))
     }
 
     pub(crate) fn log(&self, server: Server) -> PathBuf {
@@ -58,22 +54,11 @@ impl Layout {
     }
 
     pub(crate) fn socket(&self, server: Server) -> PathBuf {
-        self.sockets.join(match server {
-            Server::Postgres => POSTGRES_SOCKET,
-            Server::Redis => "redis.sock",
-        })
+        self.sockets.join(server.of(POSTGRES_SOCKET, "redis.sock"))
     }
 
     pub(crate) fn pid_file(&self, server: Server) -> PathBuf {
-        self.data(server).join(match server {
-            Server::Postgres => "postmaster.pid",
-            Server::Redis => "redis.pid",
-        })
-    }
-
-    /// Folder in which a cluster is created before it is renamed.
-    pub(crate) fn postgres_draft(&self) -> PathBuf {
-        self.folder.join("pg.init")
+        self.data(server).join(server.of("postmaster.pid", "redis.pid"))
     }
 
     pub(crate) fn wheels(&self) -> PathBuf {
@@ -146,12 +131,9 @@ fn fits(sockets: &Path) -> bool {
 
 /// A short path in `/tmp` that every process derives from the folder's path alone.
 fn outside(folder: &Path) -> PathBuf {
-    let mut name = "houston-".to_owned();
-    for byte in &Sha256::digest(folder.as_os_str().as_bytes())[..8] {
-        // Writing to a `String` cannot fail.
-        let _ = write!(name, "{byte:02x}");
-    }
-    Path::new("/tmp").join(name)
+    let hash = Sha256::digest(folder.as_os_str().as_bytes());
+    let digits: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    Path::new("/tmp").join(format!("houston-{digits}"))
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@
 //!
 //! # Recipe: another installer
 //!
-//! Add a variant to [`Installer`] and to [`Installer::ALL`], a function `fn(&InstallContext, &[Server], progress)` beside
+//! Add a variant to [`Installer`] and to [`Installer::ALL`], a function `fn(&Search, &[Server], progress)` beside
 //! `brew` in `install.rs`, and its arm in `run`. If it cannot work, it returns the reason; whether it worked is decided by
 //! searching again.
 
@@ -74,6 +74,6 @@ mod wheels;
 mod wire;
 
 pub use config::{Config, Installer};
-pub use error::{Attempt, Error, Obstacle, Program, Tail};
+pub use error::{Error, Program};
 pub use server::{Server, Version};
 pub use servers::Servers;

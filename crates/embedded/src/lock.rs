@@ -31,9 +31,7 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => Ok(Some(Self { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(source)) => {
-                Err(Error::File { action: "lock", path: path.to_owned(), source })
-            }
+            Err(TryLockError::Error(error)) => Err(self::file("lock", path)(error)),
         }
     }
 

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use crate::config::Config;
 use crate::error::{Error, Program};
-use crate::find::InstallContext;
 use crate::find::Search;
 use crate::install::find_or_install;
 use crate::layout::Layout;
@@ -44,15 +43,19 @@ impl OwnedServers {
         let mut note = Note { pid: std::process::id(), servers: servers.clone(), uid: None };
         lock.write(&note);
         let search = Search::new(config, &layout);
-        let context = InstallContext { search: &search, wheels: layout.wheels() };
-        let programs = find_or_install(&context, &config.installers, &servers, progress)?;
-        let identity = choose_identity(&layout, &programs)?;
+        let programs = find_or_install(&search, &config.installers, &servers, progress)?;
+        let data = [layout.data(Server::Postgres), layout.data(Server::Redis)];
+        let paths: Vec<&Path> = programs.iter().map(|program| program.path.as_path()).collect();
+        let identity = Identity::choose(&data, &[&data[0], layout.sockets()], &paths)?;
         layout.make_sockets_folder(identity)?;
 
         let names: Vec<_> =
             servers.iter().zip(&programs).map(|(server, program)| name(*server, program)).collect();
         progress(&format!("starting {} in {}", names.join(" and "), layout.folder().display()));
-        let spawner = Spawner::new().map_err(Error::Thread)?;
+        let spawner = Spawner::new().map_err(|error| Error::Other {
+            text: "cannot start a thread".to_owned(),
+            source: Some(error),
+        })?;
         let mut owned = Self { children: Vec::new(), spawner, layout, lock };
         let program =
             |wanted| servers.iter().position(|server| *server == wanted).map(|at| programs[at].path.clone());
@@ -65,7 +68,7 @@ impl OwnedServers {
             let (layout, max_connections) = (owned.layout.clone(), config.max_connections);
             let (fsync, more_settings) = (config.fsync, config.postgres_settings.clone());
             let postgres = Postgres { program, layout, identity, fsync, max_connections, more_settings };
-            if !postgres.has_cluster() {
+            if !postgres.layout.data(Server::Postgres).join("PG_VERSION").exists() {
                 progress("creating a database cluster (this happens once)");
                 postgres.create_cluster(&owned.spawner)?;
             }
@@ -98,7 +101,8 @@ impl OwnedServers {
     /// Stops `server` if it still runs, starts it again and waits until it is ready.
     pub(crate) fn restart(&mut self, server: Server) -> Result<(), Error> {
         let child = self.children.iter_mut().find(|child| child.server == server);
-        let Child { program, process, .. } = child.ok_or(Error::NotStarted(server))?;
+        let Child { program, process, .. } =
+            child.ok_or_else(|| Error::new(format!("{server} is not among the servers started here")))?;
         process.stop()?;
         *process = program.spawn(&self.spawner)?;
         program.wait(process, &self.spawner)
@@ -119,12 +123,6 @@ impl Drop for OwnedServers {
         // The error cannot be reported here; the next owner stops what remains.
         let _ = self.stop();
     }
-}
-
-fn choose_identity(layout: &Layout, programs: &[Program]) -> Result<Identity, Error> {
-    let data = [layout.data(Server::Postgres), layout.data(Server::Redis)];
-    let programs: Vec<&Path> = programs.iter().map(|program| program.path.as_path()).collect();
-    Identity::choose(&data, &[&data[0], layout.sockets()], &programs)
 }
 
 /// Name and version of a server, such as "PostgreSQL 15.18" or "Valkey 9.1".

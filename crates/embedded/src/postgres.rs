@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Tail, file};
+use crate::error::{Error, file, tail};
 use crate::layout::Layout;
 use crate::privilege::Identity;
 use crate::process::{Answer, POLL, Process, Supervised, stop_leftover};
@@ -37,13 +37,9 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    pub(crate) fn has_cluster(&self) -> bool {
-        self.layout.data(Server::Postgres).join("PG_VERSION").exists()
-    }
-
     /// Creates the cluster under another name and then renames it, so that an interrupted `initdb` leaves no partial cluster.
     pub(crate) fn create_cluster(&self, spawner: &Spawner) -> Result<(), Error> {
-        let (data, draft) = (self.layout.data(Server::Postgres), self.layout.postgres_draft());
+        let (data, draft) = (self.layout.data(Server::Postgres), self.layout.folder().join("pg.init"));
         remove_draft(&draft)?;
         fs::DirBuilder::new().mode(0o700).create(&draft).map_err(file("create", &draft))?;
         self.identity.change_owner(&draft)?;
@@ -65,11 +61,13 @@ impl Postgres {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir("/");
         self.identity.apply(&mut command, libc::SIGKILL);
         let child = spawner.spawn(command);
-        let output =
-            child.and_then(Child::wait_with_output).map_err(|source| Error::Run { program, source })?;
+        let output = child.and_then(Child::wait_with_output).map_err(file("run", &program))?;
         if !output.status.success() {
-            let output_tail = Tail::of(&[output.stdout, output.stderr].concat());
-            return Err(Error::Init { folder: draft, status: output.status, output: output_tail });
+            let (folder, status) = (draft.display(), output.status);
+            let output = tail(&[output.stdout, output.stderr].concat());
+            return Err(Error::new(format!(
+                "cannot create a database cluster in {folder}: initdb ended with {status}:\n{output}"
+            )));
         }
         fs::rename(&draft, &data).map_err(file("rename", &draft))?;
         let folder = self.layout.folder();
@@ -124,14 +122,7 @@ impl Supervised for Postgres {
         for setting in self.settings() {
             command.arg("-c").arg(setting);
         }
-        Process::spawn(
-            Server::Postgres,
-            command,
-            self.identity,
-            libc::SIGINT,
-            &self.layout.log(Server::Postgres),
-            spawner,
-        )
+        Process::spawn(Server::Postgres, command, self.identity, libc::SIGINT, &self.layout, spawner)
     }
 
     /// Waits until the database `houston` accepts connections, and creates it if it does not exist. Starts Postgres again as
@@ -140,10 +131,7 @@ impl Supervised for Postgres {
         let socket = self.layout.socket(Server::Postgres);
         let began = Instant::now();
         loop {
-            let answer = process.wait(&socket, || match ask(&socket)? {
-                Reply::NoDatabase => create_database(&socket),
-                Reply::Answer(answer) => Ok(answer),
-            });
+            let answer = process.wait(&socket, || ask(&socket)?.map_or_else(|| create_database(&socket), Ok));
             match answer {
                 Err(Error::Exited { tail, .. })
                     if tail.contains("pre-existing shared memory block") && began.elapsed() < LINGER =>
@@ -183,25 +171,18 @@ pub(crate) fn made_by(data: &Path) -> Result<Option<u32>, Error> {
 /// Whether the Postgres of another process is ready.
 pub(crate) fn ask_other(socket: &Path) -> Result<Answer, Error> {
     // Without the database: its owner is about to create it.
-    Ok(match ask(socket)? {
-        Reply::NoDatabase => Answer::Loading,
-        Reply::Answer(answer) => answer,
-    })
+    Ok(ask(socket)?.unwrap_or(Answer::Loading))
 }
 
-enum Reply {
-    Answer(Answer),
-    NoDatabase,
-}
-
-fn ask(socket: &Path) -> Result<Reply, Error> {
+/// Whether the Postgres at the socket is ready; `None`: it is, but does not have the database.
+fn ask(socket: &Path) -> Result<Option<Answer>, Error> {
     Ok(match Connection::open(socket, "houston").map_err(file("connect to", socket))? {
-        Greeting::Open(_) => Reply::Answer(Answer::Ready),
-        Greeting::Silent => Reply::Answer(Answer::Silent),
+        Greeting::Open(_) => Some(Answer::Ready),
+        Greeting::Silent => Some(Answer::Silent),
         Greeting::Refused(refusal) => match refusal.sqlstate.as_str() {
-            STARTING => Reply::Answer(Answer::Loading),
-            FULL => Reply::Answer(Answer::Ready),
-            NO_DATABASE => Reply::NoDatabase,
+            STARTING => Some(Answer::Loading),
+            FULL => Some(Answer::Ready),
+            NO_DATABASE => None,
             _ => return Err(refused(socket, refusal)),
         },
     })
@@ -217,5 +198,8 @@ fn create_database(socket: &Path) -> Result<Answer, Error> {
 }
 
 fn refused(socket: &Path, refusal: Refusal) -> Error {
-    Error::Refused { socket: socket.to_owned(), sqlstate: refusal.sqlstate, message: refusal.message }
+    let (socket, Refusal { message, sqlstate, .. }) = (socket.display(), refusal);
+    Error::new(format!(
+        "PostgreSQL on {socket} refused user and database `houston`: {message} (SQLSTATE {sqlstate})"
+    ))
 }

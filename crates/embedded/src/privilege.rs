@@ -30,7 +30,7 @@ impl Identity {
     /// Chooses the user for `programs`, which store data in `data` and must reach `folders`.
     ///
     /// # Errors
-    /// [`Error::NoUser`] when the caller is root and no other user can reach all paths.
+    /// When the caller is root and no other user can reach all paths.
     pub(crate) fn choose(data: &[PathBuf], folders: &[&Path], programs: &[&Path]) -> Result<Self, Error> {
         if caller() != 0 {
             return Ok(Self::Caller);
@@ -51,7 +51,11 @@ impl Identity {
         if programs.iter().all(|program| runs_in_namespace(program)) {
             return Ok(Self::Namespace);
         }
-        Err(Error::NoUser(unreachable.unwrap_or(Path::new("/")).to_owned()))
+        Err(Error::new(format!(
+            "PostgreSQL does not run as root, and neither `postgres` nor `nobody` can reach {}; choose a folder they can \
+             reach, or run as another user",
+            unreachable.unwrap_or(Path::new("/")).display()
+        )))
     }
 
     /// The uid of the servers' files, and of their processes outside of a namespace.

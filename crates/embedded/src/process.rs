@@ -8,7 +8,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Tail, file};
+use crate::error::{Error, file, tail};
+use crate::layout::Layout;
 use crate::privilege::{self, Identity};
 use crate::server::Server;
 use crate::spawner::Spawner;
@@ -42,22 +43,23 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Spawns `command` as `identity`, with its output appended to `log`. `stop_signal` makes it end in an orderly way; the
+    /// Spawns `command` as `identity`, with its output appended to its log. `stop_signal` makes it end in an orderly way; the
     /// kernel sends it as well when the owner dies.
     pub(crate) fn spawn(
         server: Server,
         mut command: Command,
         identity: Identity,
         stop_signal: i32,
-        log: &Path,
+        layout: &Layout,
         spawner: &Spawner,
     ) -> Result<Self, Error> {
-        let (out, err) = open_log(log)?;
+        let log = layout.log(server);
+        let (out, err) = open_log(&log)?;
         command.stdin(Stdio::null()).stdout(out).stderr(err).current_dir("/");
         identity.apply(&mut command, stop_signal);
         let program = PathBuf::from(command.get_program());
-        let child = spawner.spawn(command).map_err(|source| Error::Run { program, source })?;
-        Ok(Self { server, child, stop_signal, log: log.to_owned(), stopped: false })
+        let child = spawner.spawn(command).map_err(file("run", &program))?;
+        Ok(Self { server, child, stop_signal, log, stopped: false })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -79,22 +81,15 @@ impl Process {
         let mut last_answer = Instant::now();
         loop {
             if let Some(status) = self.ended() {
-                let tail = Tail::of_file(&self.log);
+                // Empty if it cannot be read: the error names the file anyway.
+                let tail = tail(&fs::read(&self.log).unwrap_or_default());
                 return Err(Error::Exited { server: self.server, status, log: self.log.clone(), tail });
             }
             match ask()? {
                 Answer::Ready => return Ok(()),
                 Answer::Loading => last_answer = Instant::now(),
                 Answer::Silent if last_answer.elapsed() < SILENCE => {}
-                Answer::Silent => {
-                    let (socket, log) = (socket.to_owned(), self.log.clone());
-                    return Err(Error::Silent {
-                        server: self.server,
-                        socket,
-                        seconds: SILENCE.as_secs(),
-                        log,
-                    });
-                }
+                Answer::Silent => return Err(no_answer(self.server, socket, &self.log)),
             }
             sleep(POLL);
         }
@@ -114,7 +109,7 @@ impl Process {
             self.ask_to_stop();
             self.stopped = true;
         }
-        let unstoppable = Error::Unstoppable { server: self.server, pid: self.pid() };
+        let unstoppable = Error::unstoppable(self.server, self.pid());
         let asked = Instant::now();
         loop {
             let ended = if asked.elapsed() < PATIENCE {
@@ -147,6 +142,12 @@ pub(crate) trait Supervised: std::fmt::Debug + Send + Sync {
     fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error>;
 }
 
+/// The error of a server that runs but does not answer.
+pub(crate) fn no_answer(server: Server, socket: &Path, log: &Path) -> Error {
+    let (socket, seconds, log) = (socket.display(), SILENCE.as_secs(), log.display());
+    Error::new(format!("{server} did not answer on {socket} within {seconds} s; see {log}"))
+}
+
 /// Stops a server that a killed owner left running, by its `pid_file`. The caller holds the folder's lock, so the process
 /// has no living owner.
 ///
@@ -171,7 +172,7 @@ pub(crate) fn stop_leftover(
         let sent = privilege::signal(pid, signal);
         let refused = sent.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
         if refused || waited > PATIENCE * 2 {
-            return Err(Error::Unstoppable { server, pid });
+            return Err(Error::unstoppable(server, pid));
         }
         sleep(POLL * 10);
     }

@@ -45,14 +45,7 @@ impl Supervised for Redis {
         command.args(["--maxmemory-policy", "noeviction", "--save", ""]);
         // Keeps the arguments visible: the next owner recognises a server left running by them.
         command.args(["--set-proc-title", "no"]);
-        Process::spawn(
-            Server::Redis,
-            command,
-            self.identity,
-            libc::SIGTERM,
-            &self.layout.log(Server::Redis),
-            spawner,
-        )
+        Process::spawn(Server::Redis, command, self.identity, libc::SIGTERM, &self.layout, spawner)
     }
 
     /// Waits until it is ready. If it ends because its data cannot be loaded, as after a crash of the machine, the data are set

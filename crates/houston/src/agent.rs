@@ -40,8 +40,6 @@ Write in the language of the user. Be brief.";
 #[must_use = "an agent is started by `build`"]
 pub struct AgentBuilder {
     name: Option<String>,
-    tenant: Option<String>,
-    model: Option<AgentModel>,
     instructions: String,
     guidelines: Option<String>,
     tools: Vec<AgentTool>,
@@ -51,15 +49,10 @@ pub struct AgentBuilder {
     model_policy: ModelPolicy,
     limits: LimitChanges,
     output: Option<Output>,
-    hooks: Vec<Arc<dyn RunHook>>,
-    observers: Vec<Arc<dyn Observer>>,
     wanted: Vec<Wanted>,
     decide: Option<Arc<Decide>>,
-    folder: Option<PathBuf>,
-    jobs: Option<PathBuf>,
-    database_url: Option<String>,
-    redis_url: Option<String>,
-    migrates: bool,
+    /// What else the process needs.
+    plan: Plan,
 }
 
 impl AgentBuilder {
@@ -72,7 +65,7 @@ impl AgentBuilder {
 
     /// Names the tenant to which users and conversations belong. Default: `default`.
     pub fn tenant(mut self, tenant: impl Into<String>) -> Self {
-        self.tenant = Some(tenant.into());
+        self.plan.tenant = Some(tenant.into());
         self
     }
 
@@ -80,7 +73,7 @@ impl AgentBuilder {
     /// `"simulated"`; or a [`Model`] of the program in an [`Arc`]. Default: `HOUSTON_MODEL`, else the first provider whose key
     /// is set (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, …), else a local Ollama, else the simulated model.
     pub fn model(mut self, model: impl Into<AgentModel>) -> Self {
-        self.model = Some(model.into());
+        self.plan.model = model.into().0;
         self
     }
 
@@ -166,14 +159,14 @@ impl AgentBuilder {
     /// Adds a hook that changes model, tools or prompt of a run before its first model call. Hooks are called in the order in
     /// which they were added.
     pub fn before_run(mut self, hook: impl RunHook + 'static) -> Self {
-        self.hooks.push(Arc::new(hook));
+        self.plan.hooks.push(Arc::new(hook));
         self
     }
 
     /// Adds an observer: it is called before and after calls of models and tools, and at the end of a run, with the `tracing`
     /// span of the call.
     pub fn on_event(mut self, observer: impl Observer + 'static) -> Self {
-        self.observers.push(Arc::new(observer));
+        self.plan.observers.push(Arc::new(observer));
         self
     }
 
@@ -205,33 +198,33 @@ impl AgentBuilder {
 
     /// Sets the folder for the data of embedded servers. Default: `.houston` in the current folder.
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.folder = Some(folder.into());
+        self.plan.folder = Some(folder.into());
         self
     }
 
     /// Sets a folder with files that override those of `jobs/`: limits, retries, guards, MCP servers, … Default: none. The
     /// environment (`HOUSTON_…`) overrides both.
     pub fn jobs(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.jobs = Some(folder.into());
+        self.plan.jobs = Some(folder.into());
         self
     }
 
     /// Sets the URL of Postgres. Its schema must be that of this version: see [`AgentBuilder::migrate`]. Default:
     /// `DATABASE_URL`, else an embedded Postgres.
     pub fn database(mut self, url: impl Into<String>) -> Self {
-        self.database_url = Some(url.into());
+        self.plan.database_url = Some(url.into());
         self
     }
 
     /// Sets the URL of Redis. Default: `HOUSTON_REDIS_URL`, else an embedded Redis.
     pub fn redis(mut self, url: impl Into<String>) -> Self {
-        self.redis_url = Some(url.into());
+        self.plan.redis_url = Some(url.into());
         self
     }
 
     /// Migrates the schema of a Postgres that is not embedded when the agent is started, as `houston migrate` does.
     pub fn migrate(mut self) -> Self {
-        self.migrates = true;
+        self.plan.migrates = true;
         self
     }
 
@@ -243,7 +236,8 @@ impl AgentBuilder {
     pub async fn build(mut self) -> Result<Agent, Error> {
         let decide = self.decide.clone();
         let followers = Followers::new(std::mem::take(&mut self.wanted))?;
-        let process = Box::pin(Process::start(self.plan()?)).await?;
+        let (plan, agent) = self.parts()?;
+        let process = Box::pin(Process::start(plan, agent)).await?;
         if !followers.is_empty() {
             let kind = process.agent().kind.clone();
             process.follow(move |agentable, event| followers.hear(&kind, agentable, event));
@@ -251,8 +245,24 @@ impl AgentBuilder {
         Ok(Agent::new(Running { process, decide }))
     }
 
-    fn plan(self) -> Result<Plan, Error> {
-        let (own, names) = sorted(self.tools)?;
+    /// What the process runs, and the kind of the agent.
+    fn parts(mut self) -> Result<(Plan, AgentType), Error> {
+        let mut names = Vec::new();
+        for AgentTool(tool) in self.tools {
+            let tool: SharedTool = match tool {
+                AnyTool::Named(name) => {
+                    names.push(name);
+                    continue;
+                }
+                AnyTool::Function(function) => {
+                    function.check()?;
+                    Arc::new(function)
+                }
+                AnyTool::Own(tool) => tool,
+            };
+            names.push(tool.definition().name.clone());
+            self.plan.tools.push(tool);
+        }
         let agent = json!({
             "kind": self.name.as_deref().unwrap_or("assistant"),
             "conversational": true,
@@ -273,19 +283,7 @@ impl AgentBuilder {
         let agent: AgentType =
             serde_json::from_value(agent).map_err(|error| ProcessError::Settings(error.into()))?;
         let guards = self.guards.map(AgentGuards::checked).transpose()?;
-        Ok(Plan {
-            folder: self.folder.unwrap_or_else(|| PathBuf::from(".houston")),
-            jobs: self.jobs,
-            database_url: self.database_url,
-            redis_url: self.redis_url,
-            migrates: self.migrates,
-            model: self.model.map_or(PlannedModel::Settings, |model| model.0),
-            tools: own,
-            agent: AgentType { guards, ..agent },
-            tenant: self.tenant.unwrap_or_else(|| "default".to_owned()),
-            hooks: self.hooks,
-            observers: self.observers,
-        })
+        Ok((self.plan, AgentType { guards, ..agent }))
     }
 }
 
@@ -293,27 +291,6 @@ impl std::fmt::Debug for AgentBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AgentBuilder").field("name", &self.name).finish_non_exhaustive()
     }
-}
-
-/// The tools of the program, and the names of all tools of the agent.
-fn sorted(tools: Vec<AgentTool>) -> Result<(Vec<SharedTool>, Vec<String>), Error> {
-    let (mut own, mut names): (Vec<SharedTool>, Vec<String>) = (Vec::new(), Vec::new());
-    for AgentTool(tool) in tools {
-        let tool: SharedTool = match tool {
-            AnyTool::Named(name) => {
-                names.push(name);
-                continue;
-            }
-            AnyTool::Function(function) => {
-                function.check()?;
-                Arc::new(function)
-            }
-            AnyTool::Own(tool) => tool,
-        };
-        names.push(tool.definition().name.clone());
-        own.push(tool);
-    }
-    Ok((own, names))
 }
 
 /// The model of an agent: a name, or a model of the program.

@@ -51,7 +51,7 @@ pub enum Error {
     #[error("the run waits for an answer to: {}", .0.text)]
     Question(Box<Question>),
     /// The answer does not fit the question.
-    #[error("the answer does not fit the question: {}{}", .0.pointer, separated(&.0.reason))]
+    #[error("the answer does not fit the question: {} {}", .0.pointer, .0.reason)]
     Answer(Mismatch),
     /// The answer cannot be read as the type.
     #[error("the answer is no value of the type: {0}")]
@@ -75,8 +75,4 @@ pub enum Error {
     /// again.
     #[error("the agent was shut down; open runs go on when it is started again")]
     Stopped,
-}
-
-fn separated(reason: &str) -> String {
-    format!(" {reason}")
 }

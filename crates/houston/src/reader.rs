@@ -51,11 +51,6 @@ impl Reader {
         self.events.pop_front()
     }
 
-    /// Whether `event` is the next one; if not, those before it must be read first.
-    pub(crate) fn is_next(&self, event: &Committed) -> bool {
-        event.seq == self.seq + 1
-    }
-
     /// Takes a delta.
     pub(crate) fn delta(&mut self, delta: &Delta) {
         if delta.part != Part::Message || self.open != Some(delta.message_id) || self.is_over {

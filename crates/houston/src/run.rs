@@ -6,19 +6,16 @@ use std::time::Duration;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
-use houston_cli::process::Process;
+use houston_cli::process::{Process, new_agentable, new_user};
 use houston_domain::event::{Live, LiveItem};
 use houston_domain::id::{AgentableId, RunId, Shard, UserId, shard};
 use houston_domain::message::MAX_MESSAGE_BYTES;
 use houston_domain::question::QuestionState;
 use houston_queue::{Hint, Lane, Received, Subscription};
 use houston_store::TenantStore;
-use houston_store::agentable::NewAgentable;
 use houston_store::answer::Answered;
-use houston_store::cost::Cost;
 use houston_store::idempotency::Created;
 use houston_store::message::{NewPost, Posted};
-use houston_store::user::User;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -152,7 +149,8 @@ impl Run {
                 Live::Delta(delta) => self.reader.delta(delta),
                 Live::Committed(events) => {
                     for event in events {
-                        if self.reader.is_next(event) {
+                        // If it is not the next one, those before it must be read first.
+                        if event.seq == self.reader.seq + 1 {
                             self.reader.durable(event.clone());
                         } else if event.seq > self.reader.seq {
                             self.is_behind = true;
@@ -221,15 +219,7 @@ impl Running {
             if let Some(found) = store.user_by_external_id(name, self.kind()).await? {
                 return Ok(found);
             }
-            let ids = self.process.ids();
-            let user = User {
-                id: ids.next_in(shard),
-                external_id: Some(name.to_owned()),
-                name: name.to_owned(),
-                time_zone: "UTC".to_owned(),
-                cost: Cost::NOTHING,
-                created_at: ids.clock().now(),
-            };
+            let user = new_user(self.process.ids(), shard, name, name);
             match store.create_user(&user, &[], (None, &Value::Null)).await {
                 Ok(_) => return Ok((user.id, None)),
                 // Another process has created it at the same moment.
@@ -241,17 +231,7 @@ impl Running {
 
     /// Creates a conversation for a user.
     pub(crate) async fn create(&self, user: UserId) -> Result<AgentableId, Error> {
-        let ids = self.process.ids();
-        let new = NewAgentable {
-            id: ids.beside(user),
-            user,
-            kind: self.kind(),
-            title: "",
-            description: "",
-            status: self.process.agent().initial_status(),
-            tools: None,
-            created_at: ids.clock().now(),
-        };
+        let new = new_agentable(self.process.ids(), user, self.process.agent(), "", "");
         self.process.store(shard(user)).create_agentable(&new, (None, &Value::Null)).await?;
         Ok(new.id)
     }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use houston_domain::agentable::Lane;
 use houston_domain::health::HealthStatus;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{Atomic, Gauge};
 use prometheus_client::registry::Registry;
 
 use crate::labels::{Named, metric};
@@ -18,35 +18,14 @@ use crate::labels::{Named, metric};
 /// The check that says whether there is a health monitor at all: what a monitor that is gone had found is no longer true.
 pub const MONITOR: &str = "monitor";
 
-/// What agentables of a queue do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// They wait for a worker.
-    Ready,
-    /// They wait for the time of their next attempt.
-    Retrying,
-    /// A worker drives their run.
-    Running,
-}
-
-impl State {
-    /// All states.
-    pub const ALL: [Self; 3] = [Self::Ready, Self::Retrying, Self::Running];
-
-    /// The value of the label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Retrying => "retrying",
-            Self::Running => "running",
-        }
-    }
-}
+/// The values of the label `state`: agentables wait for a worker, or for the time of their next attempt, or a worker drives their
+/// run.
+const STATES: [&str; 3] = ["ready", "retrying", "running"];
 
 /// A queue as the database has it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct QueueSample {
-    /// Agentables in each state, in the order of [`State::ALL`].
+    /// Agentables that are ready, retried and running.
     pub depth: [u64; 3],
     /// Seconds for which the oldest one has been ready.
     pub oldest_s: f64,
@@ -110,39 +89,22 @@ impl Cells {
         for (nth, queue) in Lane::ALL.into_iter().enumerate() {
             self.set_queue(cell, queue, sample.map(|sample| sample.queues[nth]));
         }
-        match sample {
-            Some(PostgresSample { bytes: Some(bytes), .. }) => {
-                self.bytes.get_or_create(&of(cell)).set(*bytes);
-            }
-            Some(_) => {}
-            None => {
-                self.bytes.remove(&of(cell));
-            }
+        if sample.is_none_or(|sample| sample.bytes.is_some()) {
+            put(&self.bytes, &of(cell), sample.and_then(|sample| sample.bytes));
         }
         self.set_checks(cell, sample);
     }
 
     fn set_queue(&self, cell: &str, queue: Lane, sample: Option<QueueSample>) {
         let two = with(cell, ("queue", queue.as_str()));
-        for (nth, state) in State::ALL.into_iter().enumerate() {
+        for (nth, state) in STATES.into_iter().enumerate() {
             let [cell, queue] = two.clone();
-            let three: Named<3> = [cell, queue, ("state", state.as_str().to_owned())];
-            match sample {
-                Some(QueueSample { depth, .. }) => {
-                    self.depth.get_or_create(&three).set(i64::try_from(depth[nth]).unwrap_or(i64::MAX));
-                }
-                None => {
-                    self.depth.remove(&three);
-                }
-            }
+            let three: Named<3> = [cell, queue, ("state", state.to_owned())];
+            let depth = sample.map(|sample| i64::try_from(sample.depth[nth]).unwrap_or(i64::MAX));
+            put(&self.depth, &three, depth);
         }
-        if let Some(QueueSample { oldest_s, paused, .. }) = sample {
-            self.oldest.get_or_create(&two).set(oldest_s);
-            self.paused.get_or_create(&two).set(i64::from(paused));
-        } else {
-            self.oldest.remove(&two);
-            self.paused.remove(&two);
-        }
+        put(&self.oldest, &two, sample.map(|sample| sample.oldest_s));
+        put(&self.paused, &two, sample.map(|sample| i64::from(sample.paused)));
     }
 
     fn set_checks(&self, cell: &str, sample: Option<&PostgresSample>) {
@@ -165,6 +127,22 @@ impl Cells {
                 HealthStatus::Red => 2,
             };
             self.checks.get_or_create(&with(cell, ("check", id))).set(number);
+        }
+    }
+}
+
+/// Sets a series; without a value, removes it.
+fn put<const LABELS: usize, N, A: Atomic<N> + Default>(
+    family: &Family<Named<LABELS>, Gauge<N, A>>,
+    labels: &Named<LABELS>,
+    value: Option<N>,
+) {
+    match value {
+        Some(value) => {
+            family.get_or_create(labels).set(value);
+        }
+        None => {
+            family.remove(labels);
         }
     }
 }

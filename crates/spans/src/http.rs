@@ -2,7 +2,7 @@
 
 use crate::parent::TraceParent;
 use crate::record::{SpanKind, attribute, count};
-use crate::span::{Begun, Follows, Span, Spans};
+use crate::span::{Begun, Span, Spans};
 
 /// A method by its name. Clients may send any: those that HTTP does not have are one.
 fn standard(method: &str) -> &'static str {
@@ -24,13 +24,12 @@ fn error_type(status: u16) -> &'static str {
 impl Spans {
     /// A request has come; it is a part of what its client sends as `parent`.
     pub fn request(&self, method: &str, parent: Option<&TraceParent>) -> Span {
-        let from = parent.map_or(Follows::Nothing, Follows::Parent);
         let make = || {
             let method = standard(method);
             let attributes = vec![attribute("http.request.method", method)];
             Begun { name: method.into(), kind: SpanKind::Server, attributes }
         };
-        self.begin(make, from)
+        self.begin(make, parent, None)
     }
 }
 

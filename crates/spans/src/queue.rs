@@ -6,7 +6,7 @@ use houston_domain::id::{MessageId, RunId};
 
 use crate::parent::TraceParent;
 use crate::record::{KeyValue, SpanKind, attribute};
-use crate::span::{Begun, Follows, Span, Spans};
+use crate::span::{Begun, Span, Spans};
 
 /// An attempt that begins later than so long after its message has a trace of its own, which refers to that of the message:
 /// traces of hours are of no use. One of a trace that is not sampled stays in it, or it would be sampled.
@@ -65,12 +65,10 @@ impl Span {
 impl Spans {
     /// An attempt begins. `parent` is stored with the run.
     pub fn attempt(&self, attempt: AttemptInfo, parent: Option<&TraceParent>) -> Span {
-        let from = match parent {
-            None => Follows::Nothing,
-            Some(parent) if attempt.waited <= LONGEST_TRACE || !parent.0.is_sampled => {
-                Follows::Parent(parent)
-            }
-            Some(parent) => Follows::Link(parent),
+        let is_of_trace = |of: &TraceParent| attempt.waited <= LONGEST_TRACE || !of.0.is_sampled;
+        let (parent, link) = match parent {
+            Some(link) if !is_of_trace(link) => (None, Some(link)),
+            parent => (parent, None),
         };
         let AttemptInfo { queue, run, number, .. } = attempt;
         let make = || {
@@ -79,6 +77,6 @@ impl Spans {
             attributes.push(attribute("houston.attempt", i64::from(number)));
             Begun { name: format!("process {queue}").into(), kind: SpanKind::Consumer, attributes }
         };
-        self.begin(make, from)
+        self.begin(make, parent, link)
     }
 }

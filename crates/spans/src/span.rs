@@ -76,23 +76,16 @@ impl Spans {
         self.0.is_some()
     }
 
-    /// A span whose parent is in another process, or that has none.
-    pub(crate) fn begin(&self, make: impl FnOnce() -> Begun, from: Follows<'_>) -> Span {
+    /// A span whose parent is in another process, or that has none. `link`: what it follows that is not a part of the same trace.
+    pub(crate) fn begin(
+        &self,
+        make: impl FnOnce() -> Begun,
+        parent: Option<&TraceParent>,
+        link: Option<&TraceParent>,
+    ) -> Span {
         let Some(tracer) = &self.0 else { return Span::default() };
-        match from {
-            Follows::Nothing => Span::start(tracer, make(), None, None),
-            Follows::Parent(TraceParent(parent)) => Span::start(tracer, make(), Some(*parent), None),
-            Follows::Link(TraceParent(linked)) => Span::start(tracer, make(), None, Some(*linked)),
-        }
+        Span::start(tracer, make(), parent.map(|parent| parent.0), link.map(|link| link.0))
     }
-}
-
-/// What a span follows that was begun in another process.
-pub(crate) enum Follows<'p> {
-    Nothing,
-    Parent(&'p TraceParent),
-    /// It is not a part of the same trace.
-    Link(&'p TraceParent),
 }
 
 impl Span {

@@ -1,6 +1,7 @@
 //! Parses a line typed at the prompt, and reads the images that it posts with a message: they are checked before anything is
 //! sent.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use houston_domain::id::{ImageId, UserId};
@@ -85,11 +86,12 @@ fn image(line: &str) -> Option<Command> {
 /// The image in a file, and the id that it has when `user` posts it.
 ///
 /// # Errors
-/// [`ChatError::Image`]: the file cannot be read, or is no image that is accepted.
+/// [`ChatError`]: the file cannot be read, or is no image that is accepted.
 pub(crate) fn read_image(path: &Path, user: UserId) -> Result<(MessageImage, ImageId), ChatError> {
-    let wrong = |why: String| ChatError::Image { path: path.to_owned(), why };
-    let bytes = bytes(path).map_err(|error| wrong(error.to_string()))?;
-    ImageHeader::read(&bytes).map_err(wrong)?;
+    let wrong =
+        |why: &dyn Display| ChatError::usage(format!("the image {} is not sent: {why}", path.display()));
+    let bytes = bytes(path).map_err(|error| wrong(&error))?;
+    ImageHeader::read(&bytes).map_err(|error| wrong(&error))?;
     let image = MessageImage { data: Some(to_base64(&bytes)), url: None };
     Ok((image, ImageId::of(user, &bytes)))
 }

@@ -71,11 +71,11 @@ impl Reader {
                 Ok(None) => return self.send(StreamEvent::Ended).await,
                 Ok(Some(response)) => match self.read(response).await {
                     // A clean end in the middle of a run comes from a proxy, not from the server.
-                    Disconnect::Clean if self.ended && !self.path.contains("follow=true") => {
+                    Ok(()) if self.ended && !self.path.contains("follow=true") => {
                         return self.send(StreamEvent::Ended).await;
                     }
-                    Disconnect::Clean => "the connection was closed".to_owned(),
-                    Disconnect::Error(reason) => reason,
+                    Ok(()) => "the connection was closed".to_owned(),
+                    Err(reason) => reason,
                 },
                 Err(ChatError::Unreachable { reason, .. }) => reason,
                 Err(error) if error.is_transient() => error.to_string(),
@@ -90,23 +90,20 @@ impl Reader {
         }
     }
 
-    async fn read(&mut self, mut response: Response) -> Disconnect {
+    /// Reads until the connection ends; the error is why it ended.
+    async fn read(&mut self, mut response: Response) -> Result<(), String> {
         let mut decoder = SseDecoder::default();
         loop {
             let bytes = match tokio::time::timeout(IDLE_TIMEOUT, response.chunk()).await {
                 Ok(Ok(Some(bytes))) => bytes,
-                Ok(Ok(None)) => return Disconnect::Clean,
-                Ok(Err(error)) => return Disconnect::Error(error.to_string()),
-                Err(_) => return Disconnect::Error(format!("no data for {} s", IDLE_TIMEOUT.as_secs())),
+                Ok(Ok(None)) => return Ok(()),
+                Ok(Err(error)) => return Err(error.to_string()),
+                Err(_) => return Err(format!("no data for {} s", IDLE_TIMEOUT.as_secs())),
             };
             if std::mem::take(&mut self.failures) >= REPORT_AFTER_FAILURES {
                 self.send(StreamEvent::Reconnected).await;
             }
-            let complete = match decoder.push(&bytes) {
-                Ok(complete) => complete,
-                Err(error) => return Disconnect::Error(error.to_string()),
-            };
-            for frame in complete {
+            for frame in decoder.push(&bytes).map_err(|error| error.to_string())? {
                 if let Some(ms) = frame.retry_ms {
                     self.ceiling = Duration::from_millis(ms);
                 }
@@ -122,12 +119,6 @@ impl Reader {
     async fn send(&self, event: StreamEvent) {
         let _ = self.events.send(event).await;
     }
-}
-
-/// How a connection ended.
-enum Disconnect {
-    Clean,
-    Error(String),
 }
 
 /// The delay after this many failures in a row: doubled each time up to `ceiling`, of which the upper half is random

@@ -88,14 +88,10 @@ pub(crate) fn address(url: &str) -> String {
 }
 
 /// The last goal for each server.
-#[derive(Debug)]
-pub(crate) struct SavedGoals {
-    file: PathBuf,
-    contents: ChatFile,
-}
-
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct ChatFile {
+pub(crate) struct SavedGoals {
+    #[serde(skip)]
+    file: PathBuf,
     /// Goal ids by the server's address.
     #[serde(default)]
     last_goals: BTreeMap<String, String>,
@@ -105,11 +101,11 @@ impl SavedGoals {
     pub(crate) fn read(folder: &Path) -> Self {
         let file = folder.join("chat.json");
         let text = std::fs::read_to_string(&file).unwrap_or_default();
-        Self { contents: serde_json::from_str(&text).unwrap_or_default(), file }
+        Self { file, ..serde_json::from_str(&text).unwrap_or_default() }
     }
 
     fn last_goal(&self, url: &str) -> Option<&str> {
-        self.contents.last_goals.get(url).map(String::as_str)
+        self.last_goals.get(url).map(String::as_str)
     }
 
     /// Saves a goal, in a file that only its owner can read.
@@ -120,7 +116,7 @@ impl SavedGoals {
         if self.last_goal(url) == Some(goal) {
             return Ok(());
         }
-        self.contents.last_goals.insert(url.to_owned(), goal.to_owned());
+        self.last_goals.insert(url.to_owned(), goal.to_owned());
         if let Some(folder) = self.file.parent() {
             std::fs::create_dir_all(folder)?;
         }
@@ -128,7 +124,7 @@ impl SavedGoals {
         let fresh = self.file.with_extension(format!("json.{}", std::process::id()));
         let mut file =
             std::fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
-        writeln!(file, "{}", serde_json::to_string_pretty(&self.contents)?)?;
+        writeln!(file, "{}", serde_json::to_string_pretty(self)?)?;
         std::fs::rename(fresh, &self.file)
     }
 }

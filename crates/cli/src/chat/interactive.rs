@@ -50,10 +50,8 @@ enum Next {
 pub(super) async fn run(context: ChatContext) -> Result<ExitCode, ChatError> {
     let tasks = TaskTracker::new();
     let (requests, mut responses) = request::start(context.server.clone(), context.ids.clone(), &tasks);
-    let mut interrupts =
-        signal(SignalKind::interrupt()).map_err(|error| ChatError::Signals(error.to_string()))?;
-    let mut terminated =
-        signal(SignalKind::terminate()).map_err(|error| ChatError::Signals(error.to_string()))?;
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(ChatError::signals)?;
+    let mut terminated = signal(SignalKind::terminate()).map_err(ChatError::signals)?;
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     let screen = Screen::new(context.style);
     let mut chat = InteractiveChat {
@@ -71,9 +69,8 @@ pub(super) async fn run(context: ChatContext) -> Result<ExitCode, ChatError> {
     chat.prompt();
     loop {
         let next = tokio::select! {
-            line = lines.recv() => match line {
-                Some(Input::Line(line)) => chat.on_line(&line).await,
-                Some(Input::Interrupted) => chat.on_interrupted_line(),
+            typed = lines.recv() => match typed {
+                Some(typed) => chat.on_typed(typed).await,
                 None => Next::Exit,
             },
             event = next_event(&mut chat.stream) => match chat.on_stream_event(event) {
@@ -125,16 +122,25 @@ impl InteractiveChat {
         if self.context.style.edited
             && let Ok((editor, typed)) = Editor::start(&self.context.folder.join("chat_history"))
         {
-            self.context.terminal.edited_by(editor);
+            self.context.terminal.editor = Some(editor);
             return typed;
         }
         editor::input_lines()
     }
 
-    async fn on_line(&mut self, line: &str) -> Next {
-        self.context.terminal.entered(line);
-        self.context.show(self.screen.entered(line));
-        let next = self.execute(line).await;
+    /// The terminal's editor goes on with the next line afterwards.
+    async fn on_typed(&mut self, typed: Input) -> Next {
+        let next = match typed {
+            Input::Line(line) => {
+                self.context.terminal.entered(&line);
+                self.context.show(self.screen.entered(&line));
+                self.execute(&line).await
+            }
+            Input::Interrupted => {
+                self.context.terminal.entered("");
+                self.on_interrupt()
+            }
+        };
         if matches!(next, Next::Continue) {
             self.context.terminal.resume();
         }
@@ -142,38 +148,29 @@ impl InteractiveChat {
     }
 
     async fn execute(&mut self, line: &str) -> Next {
-        match self.approvals.read(line) {
-            Typed::Decision(question, answer) => {
-                self.send(Request::Answer { question, answer });
-                self.prompt();
-                return Next::Continue;
-            }
-            Typed::Wrong(why) => {
-                self.info(&why);
-                self.prompt();
-                return Next::Continue;
-            }
-            Typed::Other => {}
-        }
         let goal = self.context.goal.id.clone();
-        match Command::read(line) {
-            Command::Post(text) => {
-                self.screen.posted(&text);
-                self.send(Request::Post { goal, text, images: Vec::new() });
-            }
-            Command::Image { path, text } => self.post_image(goal, &path, text),
-            Command::Empty => {}
-            Command::Help => self.info(HELP),
-            Command::History(limit) => self.send(Request::History { goal, limit }),
-            Command::Cancel if self.screen.is_busy() => self.cancel(),
-            Command::Cancel => self.info("no run is open"),
-            Command::New => self.start_new_goal().await,
-            Command::Quit => return Next::Exit,
-            Command::Unknown(word) => {
-                self.info(&format!(
-                    "there is no command {word}: /help lists them; begin with a space to send it"
-                ));
-            }
+        match self.approvals.read(line) {
+            Typed::Decision(question, answer) => self.send(Request::Answer(question, answer)),
+            Typed::Wrong(why) => self.info(&why),
+            Typed::Other => match Command::read(line) {
+                Command::Post(text) => {
+                    self.screen.posted(&text);
+                    self.send(Request::Post { goal, text, images: Vec::new() });
+                }
+                Command::Image { path, text } => self.post_image(goal, &path, text),
+                Command::Empty => {}
+                Command::Help => self.info(HELP),
+                Command::History(limit) => self.send(Request::History { goal, limit }),
+                Command::Cancel if self.screen.is_busy() => self.cancel(),
+                Command::Cancel => self.info("no run is open"),
+                Command::New => self.start_new_goal().await,
+                Command::Quit => return Next::Exit,
+                Command::Unknown(word) => {
+                    self.info(&format!(
+                        "there is no command {word}: /help lists them; begin with a space to send it"
+                    ));
+                }
+            },
         }
         self.prompt();
         Next::Continue
@@ -190,7 +187,7 @@ impl InteractiveChat {
                 }
                 self.context.show_event(self.screen.event(&event, self.context.now()), &json);
                 for plan in self.screen.take_asking() {
-                    self.send(Request::Questions { plan });
+                    self.send(Request::Questions(plan));
                 }
                 if event.ends_run() {
                     self.cancelling = false;
@@ -228,7 +225,7 @@ impl InteractiveChat {
                 }
             }
             // The user has switched to another goal.
-            Response::Posted { .. } | Response::Cancelled | Response::Answered => {}
+            Response::Posted { .. } | Response::Done => {}
             Response::PostFailed { text, error } => {
                 self.screen.refused(&text);
                 self.error(&format!("not sent: {error}"));
@@ -248,23 +245,11 @@ impl InteractiveChat {
                     );
                 }
             }
-            Response::History(messages) => {
-                self.context.show(self.screen.thread(&messages));
-            }
+            Response::History(messages) => self.context.show(self.screen.thread(&messages)),
             Response::Failed(error) => self.error(&error.to_string()),
         }
         self.prompt();
         Next::Continue
-    }
-
-    /// Ctrl-C in the editor, which drops the line.
-    fn on_interrupted_line(&mut self) -> Next {
-        self.context.terminal.entered("");
-        let next = self.on_interrupt();
-        if matches!(next, Next::Continue) {
-            self.context.terminal.resume();
-        }
-        next
     }
 
     fn post_image(&mut self, goal: String, path: &str, text: String) {
@@ -292,14 +277,15 @@ impl InteractiveChat {
     fn cancel(&mut self) {
         self.cancelling = true;
         if let Some(run) = self.run {
-            self.send(Request::Cancel { run });
+            self.send(Request::Cancel(run));
         }
     }
 
     async fn start_new_goal(&mut self) {
         match self.context.server.create_goal(self.context.goal.user_id, super::TITLE).await {
             Ok(goal) => {
-                self.context.switch_to(goal);
+                self.context.goal = goal;
+                self.context.save_goal();
                 self.stream = None;
                 self.run = None;
                 self.cancelling = false;

@@ -178,11 +178,6 @@ impl ChatContext {
         }
     }
 
-    fn switch_to(&mut self, goal: AgentableResponse) {
-        self.goal = goal;
-        self.save_goal();
-    }
-
     /// Saves the goal for the next start. A failure is logged: the next start then creates a new goal.
     fn save_goal(&mut self) {
         if let Err(error) = self.saved_goals.save(&self.server.url, &self.goal.id) {

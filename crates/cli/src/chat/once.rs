@@ -73,7 +73,7 @@ pub(super) async fn run(
         Some(Outcome::Failed) => Ok(ExitCode::FAILURE),
         Some(Outcome::Waits) => Ok(ExitCode::from(WAITS)),
         Some(Outcome::Interrupted) => Ok(ExitCode::from(INTERRUPTED)),
-        None => Err(ChatError::NoMessage),
+        None => Err(ChatError::usage("no message: give one as an argument, or lines on stdin")),
     }
 }
 
@@ -88,8 +88,7 @@ struct ScriptedChat {
 
 impl ScriptedChat {
     fn new(context: ChatContext) -> Result<Self, ChatError> {
-        let interrupts =
-            signal(SignalKind::interrupt()).map_err(|error| ChatError::Signals(error.to_string()))?;
+        let interrupts = signal(SignalKind::interrupt()).map_err(ChatError::signals)?;
         let screen = Screen::new(context.style);
         Ok(Self { context, screen, tasks: TaskTracker::new(), interrupts, interrupted: false })
     }
@@ -167,7 +166,12 @@ impl ScriptedChat {
                     deadline = Some((tokio::time::Instant::now() + RECONNECT_TIMEOUT, reason));
                 }
                 StreamEvent::Reconnected => deadline = None,
-                StreamEvent::Ended => return self.final_outcome(&accepted.message).await,
+                // The stream has ended without the end of the run: another run may have answered the message.
+                StreamEvent::Ended => {
+                    let status = self.context.server.status(accepted.message.id).await?;
+                    let is_answered = status == Some(MessageStatus::Answered);
+                    return Ok(if is_answered { Outcome::Answered } else { Outcome::Failed });
+                }
                 StreamEvent::Failed(error) => return Err(error),
             }
         }
@@ -180,12 +184,6 @@ impl ScriptedChat {
             Some(run) => self.context.server.cancel(run).await,
             None => Ok(()),
         }
-    }
-
-    /// The outcome of a message whose stream has ended without the end of its run: another run may have answered it.
-    async fn final_outcome(&self, message: &Message) -> Result<Outcome, ChatError> {
-        let status = self.context.server.status(message.id).await?;
-        Ok(if status == Some(MessageStatus::Answered) { Outcome::Answered } else { Outcome::Failed })
     }
 }
 

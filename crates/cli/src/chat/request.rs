@@ -32,31 +32,33 @@ pub(crate) enum Request {
         text: String,
         images: Vec<MessageImage>,
     },
-    Cancel {
-        run: RunId,
-    },
-    Answer {
-        question: QuestionId,
-        answer: Value,
-    },
+    Cancel(RunId),
+    Answer(QuestionId, Value),
     History {
         goal: String,
         limit: u8,
     },
-    /// What the steps of a plan ask.
-    Questions {
-        plan: String,
-    },
+    /// What the steps of this plan ask.
+    Questions(String),
 }
 
 /// The result of a [`Request`].
 #[derive(Debug)]
 pub(crate) enum Response {
-    Posted { goal: String, accepted: Box<AcceptedMessageResponse> },
-    PostFailed { text: String, error: ChatError },
-    Cancelled,
-    Answered,
-    AnswerFailed { question: QuestionId, error: ChatError },
+    Posted {
+        goal: String,
+        accepted: Box<AcceptedMessageResponse>,
+    },
+    PostFailed {
+        text: String,
+        error: ChatError,
+    },
+    /// What became of it, the stream says.
+    Done,
+    AnswerFailed {
+        question: QuestionId,
+        error: ChatError,
+    },
     History(Vec<Message>),
     Questions(Vec<QuestionResponse>),
     Failed(ChatError),
@@ -87,16 +89,13 @@ async fn run(server: &Server, ids: &Ids, request: Request) -> Response {
                 Err(error) => Response::PostFailed { text, error },
             };
         }
-        Request::Answer { question, answer } => {
-            return match server.answer_question(question, &answer).await {
-                Ok(()) => Response::Answered,
-                Err(error) => Response::AnswerFailed { question, error },
-            };
+        Request::Answer(question, answer) => {
+            let answered = server.answer_question(question, &answer).await;
+            return answered
+                .map_or_else(|error| Response::AnswerFailed { question, error }, |()| Response::Done);
         }
-        Request::Cancel { run } => server.cancel(run).await.map(|()| Response::Cancelled),
-        Request::Questions { plan } => {
-            server.plan(&plan).await.map(|plan| Response::Questions(plan.questions))
-        }
+        Request::Cancel(run) => server.cancel(run).await.map(|()| Response::Done),
+        Request::Questions(plan) => server.plan(&plan).await.map(|plan| Response::Questions(plan.questions)),
         Request::History { goal, limit } => server.messages(&goal, limit).await.map(Response::History),
     };
     response.unwrap_or_else(Response::Failed)

@@ -116,7 +116,8 @@ impl Screen {
                 self.set_status(THINKING);
             }
             Event::ReasoningMessageContent { delta, .. } => self.append_reasoning(delta),
-            Event::ReasoningMessageEnd { .. } => self.complete_reasoning(),
+            // A terminal keeps it until the next event.
+            Event::ReasoningMessageEnd { .. } if self.style.thoughts && !self.style.live => self.clear(),
             Event::ToolCallStart { tool_call_id, tool_call_name, .. } => {
                 self.end_reasoning("");
                 self.start_tool_call(*tool_call_id, tool_call_name);
@@ -267,13 +268,6 @@ impl Screen {
             }
             self.out.push(Channel::Info, Paint::Dim, delta);
             self.line = if delta.ends_with('\n') { Line::Start } else { Line::Text(Channel::Info) };
-        }
-    }
-
-    /// The reasoning is complete. A terminal keeps it until the next event.
-    fn complete_reasoning(&mut self) {
-        if self.style.thoughts && !self.style.live {
-            self.clear();
         }
     }
 

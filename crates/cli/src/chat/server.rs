@@ -40,12 +40,14 @@ impl Server {
     /// A client of the server at `url`. Sends nothing yet.
     ///
     /// # Errors
-    /// [`ChatError::BadUrl`] when `url` is no HTTP address, [`ChatError::Client`] when the HTTP client cannot be built.
+    /// [`ChatError`] when `url` is no HTTP address, or the HTTP client cannot be built.
     pub(crate) fn new(url: String, key: Key) -> Result<Self, ChatError> {
         let parsed =
             reqwest::Url::parse(&url).ok().filter(|parsed| matches!(parsed.scheme(), "http" | "https"));
         let Some(host) = parsed.as_ref().and_then(reqwest::Url::host_str) else {
-            return Err(ChatError::BadUrl { url });
+            return Err(ChatError::usage(format!(
+                "`{url}` is not the address of a server: --url takes one like http://127.0.0.1:8080"
+            )));
         };
         let local = matches!(host, "localhost" | "[::1]") || host.starts_with("127.");
         let mut builder = Client::builder()
@@ -59,7 +61,7 @@ impl Server {
         if local {
             builder = builder.no_proxy();
         }
-        let http = builder.build().map_err(|error| ChatError::Client(error.to_string()))?;
+        let http = builder.build().map_err(ChatError::client)?;
         Ok(Self { http, url, key })
     }
 
@@ -112,7 +114,8 @@ impl Server {
 
     /// A plan.
     pub(crate) async fn plan(&self, id: &str) -> Result<PlanResponse, ChatError> {
-        let Some(path) = path_of(id) else { return Err(ChatError::NoPlan { plan: id.to_owned() }) };
+        let wrong = || ChatError::usage(format!("`{id}` is not the id of a plan, as in plan_0190…"));
+        let path = path_of(id).ok_or_else(wrong)?;
         self.answer(self.request(Method::GET, &path)).await
     }
 
@@ -186,7 +189,7 @@ impl Server {
     }
 
     fn post_json(&self, path: &str, body: &impl Serialize) -> Result<RequestBuilder, ChatError> {
-        let body = serde_json::to_vec(body).map_err(|error| ChatError::Client(error.to_string()))?;
+        let body = serde_json::to_vec(body).map_err(ChatError::client)?;
         Ok(self.request(Method::POST, path).header(header::CONTENT_TYPE, "application/json").body(body))
     }
 
@@ -199,13 +202,9 @@ impl Server {
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
-        let (status, content) = (response.status().as_u16(), content_type(&response));
+        let not_houston = self.not_houston(&response);
         let bytes = response.bytes().await.map_err(|error| self.unreachable(&error))?;
-        serde_json::from_slice(&bytes).map_err(|_| ChatError::NotHouston {
-            url: self.url.clone(),
-            status,
-            content,
-        })
+        serde_json::from_slice(&bytes).map_err(|_| not_houston)
     }
 
     /// Sends a request and waits for the head of the response.
@@ -222,12 +221,16 @@ impl Server {
 
     /// The error that a response other than success stands for.
     async fn refusal(&self, response: Response) -> ChatError {
-        let (url, status, content) = (self.url.clone(), response.status(), content_type(&response));
+        let (url, status, not_houston) = (self.url.clone(), response.status(), self.not_houston(&response));
         let body = tokio::time::timeout(REQUEST_TIMEOUT, response.bytes()).await;
         let problem = body.ok().and_then(Result::ok).and_then(|body| serde_json::from_slice(&body).ok());
         match problem {
             Some(Problem { code: ProblemCode::Unauthorized, .. }) => {
-                ChatError::KeyRefused { url, origin: self.key.origin.clone() }
+                let origin = &self.key.origin;
+                let text = format!(
+                    "{url} rejects the API key from {origin}: give a valid one with --key or HOUSTON_API_KEY"
+                );
+                ChatError::Other { text, exit: 4 }
             }
             Some(Problem { code, detail, errors, .. }) => {
                 let errors = errors.iter().map(|error| {
@@ -242,8 +245,17 @@ impl Server {
                 let reason = format!("status {status}");
                 ChatError::Unreachable { url, reason }
             }
-            _ => ChatError::NotHouston { url, status: status.as_u16(), content },
+            _ => not_houston,
         }
+    }
+
+    /// The error of an answer that is not Houston's.
+    fn not_houston(&self, response: &Response) -> ChatError {
+        let (url, status, content) = (&self.url, response.status().as_u16(), content_type(response));
+        let text = format!(
+            "the server at {url} is not Houston (status {status}, {content}): name another server with --url"
+        );
+        ChatError::Other { text, exit: 3 }
     }
 
     /// The answer to a request about a goal; `request` gets the goal's path.
@@ -286,7 +298,7 @@ pub(crate) fn tls() -> Result<ClientConfig, ChatError> {
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| ChatError::Client(error.to_string()))?;
+        .map_err(ChatError::client)?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
@@ -307,7 +319,7 @@ impl Key {
     /// The first key that is set.
     ///
     /// # Errors
-    /// [`ChatError::NoKey`] when none is set.
+    /// [`ChatError`] when none is set.
     pub(crate) fn find(
         given: Option<String>,
         environment: impl Fn(&str) -> Option<String>,
@@ -321,7 +333,14 @@ impl Key {
             .or_else(|| saved().map(|secret| (secret, file.display().to_string())))
             .map(|(secret, origin)| Self { secret: secret.trim().to_owned(), origin })
             .filter(|key| !key.secret.is_empty())
-            .ok_or(ChatError::NoKey { file })
+            .ok_or_else(|| ChatError::Other {
+                text: format!(
+                    "no API key: there is none in --key, in HOUSTON_API_KEY or in {}; `houston dev` writes it there, \
+                     `houston key create` makes one",
+                    file.display()
+                ),
+                exit: 4,
+            })
     }
 }
 

@@ -22,18 +22,14 @@ pub(crate) struct Terminal {
     colour: bool,
     /// Set when the output is a terminal whose rows can be rewritten.
     rows: Option<Rows>,
-    editor: Option<Editor>,
+    /// What shows the input line.
+    pub(super) editor: Option<Editor>,
 }
 
 impl Terminal {
     pub(crate) fn new(style: &Style, info_to_stderr: bool) -> Self {
         let rows = style.live.then(|| Rows::new(style.colour));
         Self { info_to_stderr, colour: style.colour, rows, editor: None }
-    }
-
-    /// Sets the editor that shows the input line.
-    pub(crate) fn edited_by(&mut self, editor: Editor) {
-        self.editor = Some(editor);
     }
 
     /// Writes the output. A reader that has closed the stream is no error.

@@ -4,10 +4,9 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use std::process::{ExitCode, Termination};
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::Args;
 use houston_api::Local;
@@ -46,10 +45,10 @@ pub(crate) struct AgentArg {
 
 impl Context {
     /// Opens the databases of all cells (that of DATABASE_URL, else that of `houston dev` in the folder) and runs `work` with them.
-    pub(crate) fn with_stores(
+    pub(crate) fn with_stores<T>(
         self,
-        work: impl AsyncFnOnce(Self, Cells<Store>) -> Result<ExitCode, Failure>,
-    ) -> Result<ExitCode, Failure> {
+        work: impl AsyncFnOnce(Self, Cells<Store>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         self.with_databases(async |stores, _| {
             connect::check_schemas(stores).await?;
             connect::follow_moves(stores).await;
@@ -58,10 +57,10 @@ impl Context {
     }
 
     /// As [`Self::with_stores`], whatever the schemas of the databases are.
-    pub(crate) fn with_databases(
+    pub(crate) fn with_databases<T>(
         &self,
-        work: impl AsyncFnOnce(&Cells<Store>, &Addresses) -> Result<ExitCode, Failure>,
-    ) -> Result<ExitCode, Failure> {
+        work: impl AsyncFnOnce(&Cells<Store>, &Addresses) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let addresses = connect::database(&self.loaded.settings, &self.folder)?;
         runtime()?.block_on(async {
             let stores = connect::reach_all(&self.loaded.settings, &addresses).await?;
@@ -72,10 +71,7 @@ impl Context {
     }
 
     /// As [`Self::with_stores`]; `work` gets the API.
-    pub(crate) fn with_api<T: Termination>(
-        self,
-        work: impl AsyncFnOnce(Api) -> Result<T, Failure>,
-    ) -> Result<ExitCode, Failure> {
+    pub(crate) fn with_api<T>(self, work: impl AsyncFnOnce(Api) -> Result<T, Failure>) -> Result<T, Failure> {
         self.with_stores(async |mut context, stores| {
             // The limits on clients are not for the operator, who waits, and sends what no other does.
             let server = &mut context.loaded.settings.server;
@@ -84,10 +80,11 @@ impl Context {
             let explainer = Arc::new(Explainer::new(context.loaded.clone(), context.registry));
             let system = System::new(context.loaded, &stores, &stores.map(|_| CellAddresses::default()))?;
             let principal = stores.home().operator().principal(Uuid::nil().into());
-            let local = system.local_api(&explainer, &audit::actor(), principal);
+            let states = system.cells.map(|cell| system.api_state(cell, &explainer));
+            let local = Local::new(&states, &audit::actor(), principal);
             let done = work(Api { stores, local }).await;
             system.close_quickly().await;
-            done.map(T::report)
+            done
         })
     }
 }
@@ -154,7 +151,7 @@ impl AgentArg {
         self,
         context: Context,
         work: impl AsyncFnOnce(Local, &str) -> Result<(), Failure>,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<(), Failure> {
         let (kind, id) = parse(&context.loaded, &self.id).map_err(Failure::Usage)?;
         context.with_api(async |api| {
             let path = format!("/v1/{kind}s/{}", id.public_id(&kind));
@@ -287,7 +284,7 @@ impl OfUser {
         self,
         context: Context,
         work: impl AsyncFnOnce(Local, &str, bool) -> Result<(), Failure>,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<(), Failure> {
         let Self { user, json } = self;
         context
             .with_api(async |api| work(api.of(user, USERS).await?, &format!("/v1/users/{user}"), json).await)
@@ -299,7 +296,7 @@ impl OfUser {
         context: Context,
         what: &str,
         show: impl FnOnce(&[T], bool),
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<(), Failure> {
         self.with_api(context, async |api, path, json| {
             show(&api.list(&format!("{path}/{what}"), usize::MAX).await?.data, json);
             Ok(())
@@ -319,6 +316,11 @@ pub(crate) fn open(file: &Path, most: u64) -> io::Result<io::Take<Box<dyn Read>>
         _ => Box::new(File::open(file)?),
     };
     Ok(source.take(most))
+}
+
+/// Writes a file, in the place of what it had.
+pub(crate) fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    std::fs::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))
 }
 
 /// The text on one line, cut to `most` characters.

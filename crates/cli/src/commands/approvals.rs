@@ -2,7 +2,6 @@
 //! budgets that are reached.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
@@ -165,7 +164,7 @@ impl Decision {
 }
 
 impl Approvals {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let Self { decision, limit, json } = self;
         let decision = decision.map(Decision::read).transpose()?;
         match decision {
@@ -178,7 +177,7 @@ impl Approvals {
     }
 }
 
-async fn list(stores: &Cells<Store>, limit: i64, json: bool) -> Result<ExitCode, Failure> {
+async fn list(stores: &Cells<Store>, limit: i64, json: bool) -> Result<(), Failure> {
     let mut open = Vec::new();
     for store in stores.iter() {
         open.extend(store.operator().open_approvals(limit).await?);
@@ -214,7 +213,7 @@ async fn list(stores: &Cells<Store>, limit: i64, json: bool) -> Result<ExitCode,
         print("");
         print("Decide one with `houston approvals approve ID`, `edit`, `raise`, `reject` or `respond`.");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What a question without a tool call is about.

@@ -53,7 +53,7 @@ impl Ask {
             ..Request::default()
         };
         runtime()?.block_on(async {
-            let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
+            let models = models::build(&context.loaded).await?;
             let known = || models.by_use_case.keys().cloned().collect::<Vec<_>>().join(", ");
             let model = models.by_use_case.get(&self.use_case).ok_or_else(|| {
                 Failure::Usage(anyhow!("there is no use case `{}`; there are: {}", self.use_case, known()))

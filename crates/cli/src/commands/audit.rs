@@ -1,6 +1,5 @@
 //! `houston audit`: who changed what, through the API and by commands.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::anyhow;
@@ -44,7 +43,7 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let filters = [("operation", self.operation), ("target", self.target)];
         let filters = filters.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let path = filters.fold("/v1/audit?".to_owned(), |path, (name, value)| {

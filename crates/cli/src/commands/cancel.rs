@@ -1,9 +1,6 @@
 //! `houston cancel`: cancels runs.
 
-use std::process::ExitCode;
-
 use clap::Args;
-use houston_api::Local;
 use houston_domain::id::RunId;
 use houston_protocol::problem::ProblemCode;
 use houston_protocol::run::{CancelledRunsResponse, RunResponse};
@@ -25,22 +22,27 @@ pub(crate) struct Cancel {
 }
 
 impl Cancel {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let run: Option<RunId> = self.id.parse().ok();
-        let agentable = match run {
-            Some(_) => None,
-            None => Some(parse(&context.loaded, &self.id).map_err(Failure::Usage)?),
+        let (id, path) = match run {
+            Some(run) => (run.0, format!("/v1/runs/{run}/cancel")),
+            None => {
+                let (kind, id) = parse(&context.loaded, &self.id).map_err(Failure::Usage)?;
+                (id.0, format!("/v1/{kind}s/{}/cancel", self.id))
+            }
         };
         context.with_api(async |api| {
-            let cancelled = match (run, agentable) {
-                (Some(run), _) => cancel_run(&api.of_named(run, &self.id).await?, run).await?,
-                (None, Some((kind, id))) => {
-                    let path = format!("/v1/{kind}s/{}/cancel", self.id);
-                    let done = api.of_named(id, &self.id).await?.post::<CancelledRunsResponse>(&path).await;
+            let api = api.of_named(id, &self.id).await?;
+            let cancelled: Vec<RunId> = match run {
+                Some(_) => match api.post::<RunResponse>(&path).await {
+                    Err(error) if error.is(ProblemCode::InvalidState) => Vec::new(),
+                    cancelled => vec![cancelled?.id],
+                },
+                None => {
+                    let done = api.post::<CancelledRunsResponse>(&path).await;
                     let done = done.map_err(|error| Failure::from(error).or_missing(|| missing(&self.id)))?;
                     done.data.into_iter().map(|one| one.run_id).collect()
                 }
-                (None, None) => Vec::new(),
             };
             if self.json {
                 print_json(&json!({"id": self.id, "cancelled_runs": cancelled}));
@@ -51,14 +53,5 @@ impl Cancel {
             }
             Ok(())
         })
-    }
-}
-
-/// Cancels a run. Returns none if it has ended before.
-async fn cancel_run(api: &Local, run: RunId) -> Result<Vec<RunId>, Failure> {
-    match api.post::<RunResponse>(&format!("/v1/runs/{run}/cancel")).await {
-        Ok(cancelled) => Ok(vec![cancelled.id]),
-        Err(error) if error.is(ProblemCode::InvalidState) => Ok(Vec::new()),
-        Err(error) => Err(error.into()),
     }
 }

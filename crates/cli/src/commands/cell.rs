@@ -28,14 +28,8 @@ const USERS: usize = 32;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Show the cells of the installation (`jobs/cells.toml`), add one, or move users between them.
-#[derive(Debug, Args)]
-pub(crate) struct Cell {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Cell {
     /// List the cells with the shards that each has now, and whether it answers; exits 1 when one does not
     List {
         /// Print one JSON object
@@ -69,10 +63,10 @@ struct Listed {
 
 impl Cell {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let json = match self.action {
-            Action::List { json } => json,
-            Action::Add(command) => return command.run(&context),
-            Action::Move(command) => return command.run(&context),
+        let json = match self {
+            Self::List { json } => json,
+            Self::Add(command) => return command.run(&context),
+            Self::Move(command) => return command.run(&context),
         };
         let addresses = connect::database(&context.loaded.settings, &context.folder)?;
         let cells = runtime()?.block_on(async {
@@ -145,7 +139,7 @@ fn show(cells: &[Listed]) {
 
 /// Prepare a cell that was added to cells.toml.
 #[derive(Debug, Args)]
-struct Add {
+pub(crate) struct Add {
     /// Its name in cells.toml
     name: CellName,
     /// Print one JSON object
@@ -278,7 +272,7 @@ fn missing(name: &CellName, has_cells: bool) -> anyhow::Error {
 
 /// Move users to another cell.
 #[derive(Debug, Args)]
-struct Move {
+pub(crate) struct Move {
     /// Their shards: `9000-9fff`
     shards: ShardRange,
     /// The cell that gets them, by its name or its shards in cells.toml

@@ -1,22 +1,14 @@
 //! `houston config show`: prints the settings.
 
-use std::process::ExitCode;
-
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use super::{Context, Failure};
 use crate::config::Entry;
 use crate::output::{print, print_json};
 
 /// Show the settings and their origins.
-#[derive(Debug, Args)]
-pub(crate) struct Config {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Config {
     /// Print all settings
     Show {
         /// Also print the file or variable of each
@@ -29,8 +21,8 @@ enum Action {
 }
 
 impl Config {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let Action::Show { origin, json } = self.action;
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+        let Self::Show { origin, json } = self;
         let entries = context.loaded.entries();
         if json {
             let object: serde_json::Map<String, serde_json::Value> = entries
@@ -41,11 +33,11 @@ impl Config {
                 })
                 .collect();
             print_json(&object);
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         for Entry { key, value, origin: from } in entries {
             print(&if origin { format!("{key} = {value}  # {from}") } else { format!("{key} = {value}") });
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }

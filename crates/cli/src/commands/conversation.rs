@@ -3,7 +3,6 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
@@ -17,7 +16,7 @@ use houston_protocol::problem::FieldError;
 use reqwest::Method;
 use serde_json::json;
 
-use super::agentable::{AgentArg, agent_type, open};
+use super::agentable::{AgentArg, agent_type, open, write_file};
 use super::{Context, Failure};
 use crate::output::{print, print_either, print_json, print_json_text, print_stderr};
 
@@ -36,7 +35,7 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         self.agent.with_api(context, async |api, path| {
             let conversation: Conversation = api.get(&format!("{path}/export")).await?;
             let written = if self.json {
@@ -48,8 +47,7 @@ impl Export {
             match &self.output {
                 None => print_json_text(&text),
                 Some(path) => {
-                    std::fs::write(path, text + "\n")
-                        .with_context(|| format!("{} cannot be written", path.display()))?;
+                    write_file(path, text + "\n")?;
                     let (entries, messages) = (conversation.history.len(), conversation.messages.len());
                     print_stderr(&format!(
                         "{entries} entries and {messages} messages written to {}",
@@ -80,7 +78,7 @@ pub(crate) struct Import {
 }
 
 impl Import {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let user: UserId = self.user.parse().map_err(|error| Failure::Usage(anyhow!("{error}")))?;
         let max_bytes = context.loaded.settings.server.conversation.max_bytes;
         let conversation = read(&self.file, max_bytes).map_err(Failure::Usage)?;
@@ -157,7 +155,7 @@ pub(crate) struct Fork {
 }
 
 impl Fork {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         self.agent.with_api(context, async |api, path| {
             let wanted = ForkConversation {
                 position: self.position,

@@ -1,18 +1,14 @@
 //! `houston dev`: runs everything on this machine with one command.
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use houston_domain::agentable::AgentType;
 use houston_domain::id::{AgentableId, Ids, Shard, TenantId, UserId, parse_prefixed};
 use houston_domain::scope::Scope;
 use houston_store::Store;
-use houston_store::agentable::NewAgentable;
 use houston_store::api_key::{self, ApiKey};
-use houston_store::user::User;
 
 use super::{Context, DEFAULT_FOLDER, Failure, runtime};
 use crate::config::Loaded;
@@ -20,8 +16,9 @@ use crate::connect::{self, ServerSupervisor};
 use crate::environment::environment;
 use crate::explain::Explainer;
 use crate::keys::{KeyLimits, create};
-use crate::metrics_listener::{MetricsListener, Roles};
+use crate::metrics_listener::MetricsListener;
 use crate::output::{self, print, print_stderr};
+use crate::process::{new_agentable, new_user};
 use crate::system::{Listeners, System};
 use crate::{lifecycle, models, trial};
 
@@ -44,17 +41,12 @@ struct Demo {
     user: UserId,
     /// The kind of `agentable`, e.g. `goal`.
     kind: String,
-    agentable: AgentableId,
-}
-
-impl Demo {
-    fn id(&self) -> String {
-        self.agentable.public_id(&self.kind)
-    }
+    /// The public id of its conversation.
+    id: String,
 }
 
 impl Dev {
-    pub(crate) fn run(self, mut context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, mut context: Context) -> Result<(), Failure> {
         output::keep_redirected_files_private();
         if let Some(address) = self.address {
             context.loaded.settings.server.address = address;
@@ -69,26 +61,21 @@ impl Dev {
             None => "external Postgres and Redis".to_owned(),
         };
         let supervisor = addresses.supervise(print_stderr);
-        let code = runtime()
+        let developed = runtime()
             .map_err(Failure::from)
             .and_then(|runtime| runtime.block_on(Box::pin(develop(context, &addresses, &own))));
         let stopped = supervisor.map_or(Ok(()), ServerSupervisor::stop);
-        let code = code?;
-        stopped?;
-        Ok(code)
+        developed?;
+        Ok(stopped?)
     }
 }
 
-async fn develop(
-    mut context: Context,
-    addresses: &connect::Addresses,
-    own: &str,
-) -> Result<ExitCode, Failure> {
+async fn develop(mut context: Context, addresses: &connect::Addresses, own: &str) -> Result<(), Failure> {
     let folder = context.folder.clone();
     let (stores, export) = context.reach(addresses, true).await?;
     // After the servers were reached: a command that fails leaves no folder.
     context.use_key_of_folder()?;
-    let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
+    let models = models::build(&context.loaded).await?;
     let listeners = Listeners::open(&context.loaded).await?;
     let explainer = Explainer::new(context.loaded.clone(), context.registry.clone()).with_models(&models)?;
     let explainer = Arc::new(explainer);
@@ -99,7 +86,7 @@ async fn develop(
     let signals = lifecycle::on_signals(system.stop.clone())?;
     let metrics = MetricsListener::bind(&system.loaded.settings).await?;
     let running = system.start_workers(&context.registry, &models)?;
-    metrics.serve(&system, Roles { has_api: true, worker: Some(&running.slots) });
+    metrics.serve(&system, true, Some(&running.slots));
     // Before it waits for Postgres, so that a signal stops it then, too.
     tokio_util::task::TaskTracker::new().spawn(signals);
     running.registered().await;
@@ -109,12 +96,12 @@ async fn develop(
         None => "switched off (console.enabled)".to_owned(),
     };
     // `houston chat` reads the demo's goal from this file.
-    crate::chat::Demo { url: url.clone(), goal: demo.id() }.write(&folder)?;
-    welcome((&url, &link), &demo, &models.summary, own, &ShellSnippet::new(&folder, &key_file));
+    crate::chat::Demo { url: url.clone(), goal: demo.id.clone() }.write(&folder)?;
+    welcome((&url, &link), &demo, &models.summary, own, (&folder, &key_file));
     let ((), worked) = tokio::join!(system.serve(listeners, console, &explainer), running.ended());
     worked.context("the worker stopped unexpectedly")?;
     tokio::join!(system.close_quickly(), export.stop());
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Finds or creates the demo's key, user and agentable.
@@ -132,17 +119,19 @@ async fn demo(system: &System, folder: &Path) -> Result<Demo, Failure> {
     let store = &cells.with(Shard::of_external_id(tenant, DEMO)).store;
     let kind = first.kind.clone();
     let saved = saved_demo(store, tenant, folder, &kind).await?;
-    let (user, agentable) = match store.tenant(tenant).user_by_external_id(DEMO, &kind).await? {
-        Some((user, newest)) => match saved.filter(|(of, _)| *of == user).map(|(_, id)| id).or(newest) {
-            Some(agentable) => (user, agentable),
-            None => (user, demo_agentable(store, ids, tenant, user, first).await?),
-        },
+    let (user, newest) = match store.tenant(tenant).user_by_external_id(DEMO, &kind).await? {
+        Some(found) => found,
+        None => (demo_user(store, ids, tenant, loaded).await?, None),
+    };
+    let agentable = match saved.filter(|(of, _)| *of == user).map(|(_, id)| id).or(newest) {
+        Some(agentable) => agentable,
         None => {
-            let user = demo_user(store, ids, tenant, loaded).await?;
-            (user, demo_agentable(store, ids, tenant, user, first).await?)
+            let new = new_agentable(ids, user, first, "Get to know Houston", "Try it out.");
+            store.tenant(tenant).create_agentable(&new, (None, &serde_json::Value::Null)).await?;
+            new.id
         }
     };
-    Ok(Demo { user, kind, agentable })
+    Ok(Demo { user, id: agentable.public_id(&kind), kind })
 }
 
 /// The user and the agentable that the last `dev` of this folder saved. Newer agentables were created by others.
@@ -163,53 +152,12 @@ async fn saved_demo(
 }
 
 async fn demo_user(store: &Store, ids: &Ids, tenant: TenantId, loaded: &Loaded) -> Result<UserId, Failure> {
-    let user = User {
-        id: ids.next_in(Shard::of_external_id(tenant, DEMO)),
-        external_id: Some(DEMO.to_owned()),
-        name: "Demo".to_owned(),
-        time_zone: "UTC".to_owned(),
-        cost: houston_store::cost::Cost::NOTHING,
-        created_at: ids.clock().now(),
-    };
+    let user = new_user(ids, Shard::of_external_id(tenant, DEMO), DEMO, "Demo");
     let types = loaded.agent_types();
-    let own: Vec<NewAgentable<'_>> = types
-        .values()
-        .filter(|kind| kind.made_with_user)
-        .map(|kind| new(ids, user.id, kind, "Demo", ""))
-        .collect();
+    let own = types.values().filter(|kind| kind.made_with_user);
+    let own: Vec<_> = own.map(|kind| new_agentable(ids, user.id, kind, "Demo", "")).collect();
     store.tenant(tenant).create_user(&user, &own, (None, &serde_json::Value::Null)).await?;
     Ok(user.id)
-}
-
-async fn demo_agentable(
-    store: &Store,
-    ids: &Ids,
-    tenant: TenantId,
-    user: UserId,
-    kind: &AgentType,
-) -> Result<AgentableId, Failure> {
-    let new = new(ids, user, kind, "Get to know Houston", "Try it out.");
-    store.tenant(tenant).create_agentable(&new, (None, &serde_json::Value::Null)).await?;
-    Ok(new.id)
-}
-
-fn new<'a>(
-    ids: &Ids,
-    user: UserId,
-    kind: &'a AgentType,
-    title: &'a str,
-    description: &'a str,
-) -> NewAgentable<'a> {
-    NewAgentable {
-        id: ids.beside(user),
-        user,
-        kind: &kind.kind,
-        title,
-        description,
-        status: kind.initial_status(),
-        tools: None,
-        created_at: ids.clock().now(),
-    }
 }
 
 /// Keeps the key in its file if it is valid, else creates a new one. Only the owner can read the file.
@@ -240,28 +188,19 @@ fn write_key(file: &Path, key: &str) -> std::io::Result<()> {
     writeln!(file, "{key}")
 }
 
-/// Parts of the printed shell commands.
-struct ShellSnippet {
-    /// The command that starts this program, with `--folder` unless it is the default one.
-    program: String,
-    key_file: String,
-}
-
-impl ShellSnippet {
-    fn new(folder: &Path, key_file: &Path) -> Self {
-        let mut program = of_this_program(environment);
-        if folder != Path::new(DEFAULT_FOLDER) && environment("HOUSTON_FOLDER").is_none() {
-            program.push_str(" --folder ");
-            program.push_str(&quoted(&folder.display().to_string()));
-        }
-        Self { program, key_file: quoted(&key_file.display().to_string()) }
+fn welcome(
+    (url, console): (&str, &str),
+    demo: &Demo,
+    models: &[String],
+    own: &str,
+    (folder, key_file): (&Path, &Path),
+) {
+    let Demo { user, kind, id } = demo;
+    let mut program = this_program();
+    if folder != Path::new(DEFAULT_FOLDER) && environment("HOUSTON_FOLDER").is_none() {
+        program.push_str(&format!(" --folder {}", quoted(&folder.display().to_string())));
     }
-}
-
-fn welcome((url, console): (&str, &str), demo: &Demo, models: &[String], own: &str, snippet: &ShellSnippet) {
-    let Demo { kind, .. } = demo;
-    let id = demo.id();
-    let ShellSnippet { program, key_file } = snippet;
+    let key_file = quoted(&key_file.display().to_string());
     print(&format!("Houston is up at {url}  (development; {own})"));
     if cfg!(debug_assertions) {
         print("  build  debug: compiled in minutes; for load and measurements, add --release");
@@ -269,7 +208,7 @@ fn welcome((url, console): (&str, &str), demo: &Demo, models: &[String], own: &s
     for model in models {
         print(&format!("  model  {model}"));
     }
-    print(&format!("  user   {}", demo.user));
+    print(&format!("  user   {user}"));
     print(&format!("  {kind:<6} {id}"));
     print(&format!("  key    in {key_file}"));
     print(&format!("  console  {console}  (signs in once, within ten minutes)"));
@@ -286,7 +225,7 @@ fn welcome((url, console): (&str, &str), demo: &Demo, models: &[String], own: &s
 }
 
 /// The command that starts this program again: its name, its path, or `cargo run … --`.
-fn of_this_program(environment: impl Fn(&str) -> Option<String>) -> String {
+fn this_program() -> String {
     let started_as = std::env::args().next().unwrap_or_default();
     let by_cargo = environment("CARGO_MANIFEST_DIR").is_some() && environment("CARGO").is_some();
     called(&started_as, by_cargo)

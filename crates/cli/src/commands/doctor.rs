@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use houston_domain::cell::CellName;
+use houston_domain::health::HealthStatus as Status;
 use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelError, ModelErrorCode};
 use houston_embedded::Servers;
@@ -108,13 +109,9 @@ impl Doctor {
 }
 
 fn show(findings: &[Finding], worst: Status) {
-    let word = |status: Status| match status {
-        Status::Ok => "ok",
-        Status::Warn => "warn",
-        Status::Red => "red",
+    let row = |finding: &Finding| {
+        [finding.status.as_str().to_owned(), finding.id.to_owned(), finding.detail.clone()]
     };
-    let row =
-        |finding: &Finding| [word(finding.status).to_owned(), finding.id.to_owned(), finding.detail.clone()];
     print_table(["STATUS", "CHECK", "DETAIL"], findings.iter().map(row));
     let todo: Vec<&Finding> = findings.iter().filter(|finding| !finding.todo.is_empty()).collect();
     if !todo.is_empty() {
@@ -198,14 +195,6 @@ async fn attachments(context: &Context) -> Option<Finding> {
         },
         Err(error) => red("attachments", error.to_string(), ACTION),
     })
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Status {
-    Ok,
-    Warn,
-    Red,
 }
 
 /// The result of one check.

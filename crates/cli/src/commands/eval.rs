@@ -17,6 +17,7 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::agentable::write_file;
 use super::junit::{Case as JunitCase, junit};
 use super::replay::{Agent, PromptFiles, Tools, With, live};
 use super::{Context, Failure, replay, runtime};
@@ -117,7 +118,7 @@ impl Eval {
             Ok::<_, Failure>(outcomes)
         })?;
         if let Some(path) = &self.write_baseline {
-            replay::write_file(path, &Baseline::of(&outcomes).to_text())?;
+            write_file(path, &Baseline::of(&outcomes).to_text())?;
         }
         if let Some(baseline) = &baseline {
             baseline.compare(&mut outcomes);
@@ -128,7 +129,7 @@ impl Eval {
     fn show(&self, outcomes: &[Outcome]) -> Result<ExitCode, Failure> {
         if let Some(path) = &self.junit {
             let cases: Vec<JunitCase> = outcomes.iter().map(junit_case).collect();
-            replay::write_file(path, &junit("houston eval", &cases))?;
+            write_file(path, &junit("houston eval", &cases))?;
         }
         let failed = outcomes.iter().filter(|outcome| outcome.has_failed()).count();
         if self.json {
@@ -224,10 +225,11 @@ fn lines(outcome: &Outcome) -> Vec<String> {
 
 fn junit_case(outcome: &Outcome) -> JunitCase {
     let Outcome { name, unmet, excused, .. } = outcome;
-    match (unmet.is_empty(), excused) {
-        (true, _) => JunitCase::passed(name.clone()),
-        (false, true) => JunitCase::skipped(name.clone(), unmet),
-        (false, false) => JunitCase::failed(name.clone(), unmet),
+    JunitCase {
+        name: name.clone(),
+        failure: outcome.has_failed().then(|| unmet.join("\n")),
+        skipped: (*excused && !unmet.is_empty()).then(|| unmet.join("; ")),
+        output: None,
     }
 }
 

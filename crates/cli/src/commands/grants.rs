@@ -1,8 +1,6 @@
 //! `houston grants`: lists what people have allowed for good, and revokes it.
 
-use std::process::ExitCode;
-
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use houston_domain::guard::GivenGrant;
 use houston_domain::id::GrantId;
 use serde_json::json;
@@ -12,14 +10,8 @@ use super::{Context, Failure};
 use crate::output::print;
 
 /// List the tools that a user allowed for good (`houston approvals approve --remember`), or revoke one.
-#[derive(Debug, Args)]
-pub(crate) struct Grants {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Grants {
     /// Print the grants of a user
     List(OfUser),
     /// Revoke a grant: calls that it covered are asked about again
@@ -30,10 +22,10 @@ enum Action {
 }
 
 impl Grants {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        match self.action {
-            Action::List(of) => of.list(context, "grants", show),
-            Action::Revoke { id } => context.with_api(async |api| {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+        match self {
+            Self::List(of) => of.list(context, "grants", show),
+            Self::Revoke { id } => context.with_api(async |api| {
                 let api = api.of(id, "`houston grants list USER` prints those of a user").await?;
                 api.delete(&format!("/v1/grants/{id}")).await?;
                 print(&format!("{id}: revoked"));

@@ -2,7 +2,6 @@
 //! and agentables.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
@@ -22,14 +21,8 @@ use crate::output::{print, print_json};
 
 /// Explain what agents may do with their tools (jobs/guards.toml), or restrict it for a tenant, a user, an agent or a
 /// conversation.
-#[derive(Debug, Args)]
-pub(crate) struct Guard {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Guard {
     /// Print which rule of which layer would decide about a tool call, and each step before it
     Explain {
         #[command(flatten)]
@@ -83,19 +76,19 @@ enum Action {
 
 /// Whose guards a command is about.
 #[derive(Debug, Args)]
-struct OwnerArg {
+pub(crate) struct OwnerArg {
     /// `tenant_…`, `user_…`, `agent_…`, or the id of a conversation: `goal_…`, `user_agent_…`
     owner: String,
 }
 
 impl Guard {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        match self.action {
-            Action::Explain { agent, tool, input, json } => explain(context, agent, tool, &input, json),
-            Action::Show { owner, json } => {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+        match self {
+            Self::Explain { agent, tool, input, json } => explain(context, agent, tool, &input, json),
+            Self::Show { owner, json } => {
                 owner.with(context, async |guards| print_guards(&guards.read().await?, json))
             }
-            Action::Set { owner, file } => {
+            Self::Set { owner, file } => {
                 let text = read_file(&file).map_err(Failure::Usage)?;
                 owner.with(context, async |guards| {
                     let wrong = |error| Failure::Usage(anyhow!("{}: {error}", file.display()));
@@ -104,14 +97,14 @@ impl Guard {
                     guards.write(&settings).await
                 })
             }
-            Action::Off { owner, tools } => owner.with(context, async |guards| {
+            Self::Off { owner, tools } => owner.with(context, async |guards| {
                 let mut settings = guards.read().await?;
                 let denied = settings.denied.get_or_insert_default();
                 denied.extend(tools.into_iter().filter(|tool| !denied.contains(tool)).collect::<Vec<_>>());
-                settings.check(guards.layer).map_err(|error| Failure::Usage(error.into()))?;
+                settings.check(guards.layer).map_err(Failure::usage)?;
                 guards.write(&settings).await
             }),
-            Action::On { owner, tools } => owner.with(context, async |guards| {
+            Self::On { owner, tools } => owner.with(context, async |guards| {
                 let mut settings = guards.read().await?;
                 let denied = settings.denied.take().unwrap_or_default();
                 if let Some(other) = tools.iter().find(|tool| !denied.contains(tool)) {
@@ -124,7 +117,7 @@ impl Guard {
                 settings.denied = (!left.is_empty()).then_some(left);
                 guards.write(&settings).await
             }),
-            Action::Clear { owner } => {
+            Self::Clear { owner } => {
                 owner.with(context, async |guards| guards.write(&GuardSettings::default()).await)
             }
         }
@@ -144,7 +137,7 @@ impl OwnerArg {
         self,
         context: Context,
         work: impl AsyncFnOnce(Guards) -> Result<(), Failure>,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<(), Failure> {
         let Self { owner } = self;
         let (id, path, layer) = found(&context.loaded, &owner).map_err(Failure::Usage)?;
         context.with_api(async |api| {
@@ -200,13 +193,7 @@ fn print_guards(guards: &GuardSettings, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn explain(
-    context: Context,
-    agent: AgentArg,
-    tool: String,
-    input: &str,
-    json: bool,
-) -> Result<ExitCode, Failure> {
+fn explain(context: Context, agent: AgentArg, tool: String, input: &str, json: bool) -> Result<(), Failure> {
     let input: serde_json::Map<String, Value> = serde_json::from_str(input)
         .context("the arguments must be a JSON object, for example '{\"path\": \"notes.md\"}'")
         .map_err(Failure::Usage)?;

@@ -2,7 +2,6 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -40,7 +39,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         if self.worker {
             return worker(&context);
         }
@@ -55,7 +54,7 @@ impl Health {
             return Err(Failure::Other(anyhow!("the API at {address} is not ready: {}", body.trim())));
         }
         print("ready");
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -84,7 +83,7 @@ fn ask(address: SocketAddr) -> std::io::Result<String> {
 }
 
 /// Whether a worker of this host is alive in every cell.
-fn worker(context: &Context) -> Result<ExitCode, Failure> {
+fn worker(context: &Context) -> Result<(), Failure> {
     context.with_databases(async |stores, _| {
         for store in stores.iter() {
             if !store.runs().worker_is_alive_on(&host()).await? {
@@ -92,12 +91,12 @@ fn worker(context: &Context) -> Result<ExitCode, Failure> {
             }
         }
         print("ready");
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     })
 }
 
 /// Prints the latest changes of all cells, the newest first.
-fn history(context: &Context, is_json: bool) -> Result<ExitCode, Failure> {
+fn history(context: &Context, is_json: bool) -> Result<(), Failure> {
     context.with_databases(async |stores, _| {
         let mut changes = Vec::new();
         for (cell, store) in stores.named() {
@@ -115,7 +114,7 @@ fn history(context: &Context, is_json: bool) -> Result<ExitCode, Failure> {
         } else {
             print_table(["AT", "STATUS", "CHECK", "FOUND"], changes.into_iter().map(row));
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     })
 }
 

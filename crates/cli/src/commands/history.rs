@@ -1,7 +1,5 @@
 //! `houston history`: prints the history of an agent, entry by entry.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use houston_domain::history::{Block, Entry, Role, complete};
 use houston_domain::inner_call::inner_call;
@@ -33,7 +31,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let Self { agent, after, limit, json } = self;
         agent.with_api(context, async |api, path| {
             let RuntimeStateView { state, .. } = api.get(&format!("{path}/state")).await?;

@@ -1,6 +1,5 @@
 //! `houston key`: manages API keys.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::anyhow;
@@ -22,14 +21,8 @@ use crate::keys::{KeyLimits, MadeKey, create};
 use crate::output::{print, print_either, print_json, print_stderr};
 
 /// Create, list and revoke API keys.
-#[derive(Debug, Args)]
-pub(crate) struct Key {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Key {
     /// Create a key and print it; it cannot be printed again
     Create(Box<Create>),
     /// List the keys (never their secrets)
@@ -49,17 +42,17 @@ enum Action {
 }
 
 impl Key {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let settings = &context.loaded.settings;
         let addresses = connect::database(settings, &context.folder)?;
         runtime()?.block_on(async {
             let stores = connect::stores(settings, &addresses).await?;
             connect::check_schemas(&stores).await?;
             let (store, copies) = (stores.home(), Copies::new(&stores.map(Store::api)));
-            match self.action {
-                Action::Create(create) => create.run(store, &copies).await?,
-                Action::List { json } => list(&store.operator().list_api_keys().await?, json),
-                Action::Revoke { id, json } => {
+            match self {
+                Self::Create(create) => create.run(store, &copies).await?,
+                Self::List { json } => list(&store.operator().list_api_keys().await?, json),
+                Self::Revoke { id, json } => {
                     let id: ApiKeyId = id.parse().map_err(|error| Failure::Usage(anyhow!("{error}")))?;
                     let tenant = store.operator().revoke_api_key(id).await.map_err(|error| match error {
                         Error::NotFound { .. } => Failure::Other(anyhow!("there is no active key {id}")),
@@ -72,7 +65,7 @@ impl Key {
                 }
             }
             connect::close(&stores).await;
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }
@@ -117,7 +110,7 @@ fn list(keys: &[ApiKey], json: bool) {
 
 /// What a new key is for.
 #[derive(Debug, Args)]
-struct Create {
+pub(crate) struct Create {
     /// Tenant whose data the key gives access to; created if it does not exist
     #[arg(long, default_value = "default")]
     tenant: String,

@@ -1,7 +1,5 @@
 //! `houston list`: lists agents, users, runs and teams with the ids that other commands take.
 
-use std::process::ExitCode;
-
 use anyhow::anyhow;
 use chrono::SecondsFormat;
 use clap::Args;
@@ -152,7 +150,7 @@ impl What {
 }
 
 impl List {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let what = What::read(self.what.as_deref(), &context.loaded).map_err(Failure::Usage)?;
         let user = self.user.as_deref().map(str::parse::<UserId>).transpose();
         let user = user.map_err(|error| Failure::Usage(anyhow!("--user: {error}")))?;
@@ -170,7 +168,7 @@ impl List {
             if self.json {
                 let data: Vec<Value> = rows.iter().map(|row| what.json(row)).collect();
                 print_json(&json!({"data": data, "has_more": more}));
-                return Ok(ExitCode::SUCCESS);
+                return Ok(());
             }
             show(&what, &rows);
             if rows.is_empty() {
@@ -178,7 +176,7 @@ impl List {
             } else if more {
                 print_stderr(&format!("more rows exist: use --limit {}", u32::from(self.limit) * 2));
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }

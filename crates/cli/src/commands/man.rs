@@ -1,7 +1,6 @@
 //! `houston man` and `houston completions`: what a shell wants to know of the commands.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
@@ -21,11 +20,11 @@ pub(crate) struct Man {
 const MAN_HELP: &str = "houston man ~/.local/share/man/man1 && man houston-dev";
 
 impl Man {
-    pub(crate) fn run(self, _: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, _: Context) -> Result<(), Failure> {
         std::fs::create_dir_all(&self.pages)?;
         clap_mangen::generate_to(Arguments::command(), &self.pages)?;
         print(&self.pages.join("houston.1").display().to_string());
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -43,10 +42,10 @@ zsh:   houston completions zsh > \"${fpath[1]}/_houston\"
 fish:  houston completions fish > ~/.config/fish/completions/houston.fish";
 
 impl Completions {
-    pub(crate) fn run(self, _: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, _: Context) -> Result<(), Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Arguments::command(), "houston", &mut script);
         print(String::from_utf8_lossy(&script).trim_end());
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use houston_mcp::pins::{self, Standing};
 use houston_mcp::server::Look;
 use houston_mcp::{Catalogue, Listed, McpSettings, Pins, ServerSettings, trust};
@@ -25,14 +25,8 @@ use crate::output::{print, print_json, print_stderr};
 const FIRST_START_S: u64 = 300;
 
 /// Add MCP servers, whose tools agents may call, and check and approve what they offer (jobs/mcp.toml).
-#[derive(Debug, Args)]
-pub(crate) struct Mcp {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Mcp {
     /// Add a server to mcp.toml, start it, and approve the tools it lists
     Add(add::Add),
     /// List the servers, or those of the catalogue
@@ -60,22 +54,21 @@ enum Action {
         tools: Vec<String>,
     },
     /// The servers that tenants and users brought over the API, and the approval of their tools
-    Own {
-        #[command(subcommand)]
-        action: own::Action,
-    },
+    #[command(subcommand)]
+    Own(own::Action),
 }
 
 impl Mcp {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        match self.action {
-            Action::Own { action } => action.run(context),
-            Action::Add(command) => command.run(&context),
-            Action::List { catalogue: true, json } => catalogue(json),
-            Action::List { catalogue: false, json } => Ok(servers(&context, json)),
-            Action::Doctor { name, json } => doctor(&context, name.as_deref(), json),
-            Action::Approve { name, tools } => approve(&context, &context.loaded.settings.mcp, &name, &tools),
+        match self {
+            Self::Own(action) => action.run(context)?,
+            Self::Add(command) => command.run(&context)?,
+            Self::List { catalogue: true, json } => catalogue(json)?,
+            Self::List { catalogue: false, json } => servers(&context, json),
+            Self::Doctor { name, json } => return doctor(&context, name.as_deref(), json),
+            Self::Approve { name, tools } => approve(&context, &context.loaded.settings.mcp, &name, &tools)?,
         }
+        Ok(ExitCode::SUCCESS)
     }
 }
 
@@ -108,17 +101,17 @@ fn look(context: &Context, settings: &McpSettings, name: &str) -> Result<Look, F
     })
 }
 
-fn catalogue(json: bool) -> Result<ExitCode, Failure> {
+fn catalogue(json: bool) -> Result<(), Failure> {
     let catalogue = Catalogue::built_in().context("jobs/catalogue.toml cannot be read")?;
     if json {
         print_json(&catalogue);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let rows = catalogue.servers.iter().map(|(name, entry)| {
         [name.clone(), entry.categories.join(", "), entry.server.env.join(", "), entry.about.clone()]
     });
     print_table(["SERVER", "FOR", "NEEDS", "ABOUT"], rows);
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// A line of `houston mcp list`.
@@ -133,7 +126,7 @@ struct Row<'r> {
     tools: Vec<String>,
 }
 
-fn servers(context: &Context, json: bool) -> ExitCode {
+fn servers(context: &Context, json: bool) {
     let (settings, pins) = (&context.loaded.settings.mcp, &context.loaded.mcp.pins);
     let mut names = houston_mcp::pool::names_of_servers(settings, pins);
     let rows: Vec<Row<'_>> = settings
@@ -148,7 +141,7 @@ fn servers(context: &Context, json: bool) -> ExitCode {
         .collect();
     if json {
         print_json(&serde_json::json!({"data": rows}));
-        return ExitCode::SUCCESS;
+        return;
     }
     let lines = rows.iter().map(|row| {
         let count = row.tools.len().to_string();
@@ -158,7 +151,6 @@ fn servers(context: &Context, json: bool) -> ExitCode {
     if rows.is_empty() {
         print_stderr("there are no MCP servers; `houston mcp list --catalogue` shows some to add");
     }
-    ExitCode::SUCCESS
 }
 
 /// What `houston mcp doctor` says of a server.
@@ -228,12 +220,7 @@ fn finding(context: &Context, name: &str, look: Look) -> Finding {
     }
 }
 
-fn approve(
-    context: &Context,
-    settings: &McpSettings,
-    name: &str,
-    only: &[String],
-) -> Result<ExitCode, Failure> {
+fn approve(context: &Context, settings: &McpSettings, name: &str, only: &[String]) -> Result<(), Failure> {
     print_stderr(&format!("starting {name}; the first start may install it"));
     let Look { tools, printed } = look(context, settings, name)?;
     let tools = match tools {
@@ -245,11 +232,7 @@ fn approve(
     };
     let unknown = only.iter().find(|wanted| tools.iter().all(|tool| tool.name != **wanted));
     if let Some(unknown) = unknown {
-        let existing: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-        return Err(Failure::Usage(anyhow!(
-            "{name} has no tool `{unknown}`; it has: {}",
-            existing.join(", ")
-        )));
+        return Err(no_tool(name, unknown, tools.iter().map(|tool| tool.name.as_str())));
     }
     let mut all = context.loaded.mcp.pins.clone();
     let before = all.compare(name, &tools);
@@ -262,7 +245,12 @@ fn approve(
     if server.kinds.is_empty() {
         print_stderr(&format!("agents may call them once an agent type lists \"mcp:{name}\" under tools"));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+fn no_tool<'t>(server: &str, unknown: &str, tools: impl Iterator<Item = &'t str>) -> Failure {
+    let existing = tools.collect::<Vec<_>>().join(", ");
+    Failure::Usage(anyhow!("{server} has no tool `{unknown}`; it has: {existing}"))
 }
 
 /// Writes the pins of a server beside those that the file has of others. A file that cannot be read is kept beside it.

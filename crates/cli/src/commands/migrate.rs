@@ -1,7 +1,5 @@
 //! `houston migrate`: migrates the database schema.
 
-use std::process::ExitCode;
-
 use clap::Args;
 
 use super::{Context, Failure, runtime};
@@ -20,7 +18,7 @@ pub(crate) struct Migrate {
 }
 
 impl Migrate {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let settings = &context.loaded.settings;
         let addresses = match settings.cells().iter().all(|cell| cell.database_url.is_some()) {
             true => connect::database(settings, &context.folder)?,
@@ -38,7 +36,7 @@ impl Migrate {
             }
             let done = serde_json::json!({"schema": "up_to_date"});
             print_either(self.json, &done, "the schema is up to date");
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }

@@ -44,7 +44,7 @@ mod work;
 mod workers;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination as _};
 
 use clap::{Parser, Subcommand};
 
@@ -101,7 +101,7 @@ macro_rules! commands {
         impl Command {
             pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
                 match self {
-                    $(Self::$name(command) => command.run(context),)*
+                    $(Self::$name(command) => command.run(context).map(|done| done.report()),)*
                 }
             }
         }
@@ -118,6 +118,7 @@ commands! {
     /// Check what Houston needs on this machine, and say what to do
     Doctor(doctor::Doctor),
     /// Try a real model for what Houston's table says about it
+    #[command(subcommand)]
     Models(models::Models),
     /// List goals, users, runs, agents, …, with their ids
     List(list::List),
@@ -134,16 +135,22 @@ commands! {
     /// Show statistics of a conversation
     Stats(stats::Stats),
     /// List the tools that a user allowed for good, or revoke one
+    #[command(subcommand)]
     Grants(grants::Grants),
     /// Explain what agents may do with their tools
+    #[command(subcommand)]
     Guard(guard::Guard),
     /// List the code that agents keep for a user, or delete it
+    #[command(subcommand)]
     Snippets(snippets::Snippets),
     /// List the custom tables of a user, export and import their records as CSV, or add fields
+    #[command(subcommand)]
     Tables(tables::Tables),
     /// Check, show, list and run plans
+    #[command(subcommand)]
     Plan(plan::Plan),
     /// List, add, pause and delete the triggers of a user
+    #[command(subcommand)]
     Triggers(triggers::Triggers),
     /// Write what a run was given, what it did and what was answered, for `replay`
     Trace(trace::Trace),
@@ -152,8 +159,10 @@ commands! {
     /// Check recorded runs against what is expected of them
     Eval(eval::Eval),
     /// Import, list and remove skills
+    #[command(subcommand)]
     Skills(skills::Skills),
     /// Add MCP servers, and check and approve the tools they offer
+    #[command(subcommand)]
     Mcp(mcp::Mcp),
     /// List the tool calls that wait for a person, or decide one
     Approvals(approvals::Approvals),
@@ -180,12 +189,15 @@ commands! {
     /// List the workers, or ask one to drain
     Workers(workers::Workers),
     /// List the cells, add one, or move users between them
+    #[command(subcommand)]
     Cell(cell::Cell),
     /// Show who changed what
     Audit(audit::Audit),
     /// Create, list and revoke API keys
+    #[command(subcommand)]
     Key(key::Key),
     /// Show the settings and their origins
+    #[command(subcommand)]
     Config(config::Config),
     /// Print the completion script of a shell
     Completions(man::Completions),

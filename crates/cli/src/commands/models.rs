@@ -4,7 +4,7 @@ use std::io::{BufRead as _, stdin};
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use houston_domain::clock::{Clock as _, SystemClock};
 use houston_llm::Price;
 use houston_llm::doctor::{Finding, MOST_REQUESTS, Report, examine, most_usage};
@@ -17,14 +17,8 @@ use crate::models::{Reached, reach};
 use crate::output::{print, print_json, print_stderr};
 
 /// Try a real model for what Houston's table says about it.
-#[derive(Debug, Args)]
-pub(crate) struct Models {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Models {
     /// Send a model a short request for each field of its profile, and print what it accepts beside what the table says
     ///
     /// It costs a few cents, and asks first. Where the table is wrong, the lines for jobs/models.toml are printed, and it exits 1.
@@ -42,11 +36,10 @@ enum Action {
 
 impl Models {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let Action::Doctor { model, yes, json } = self.action;
+        let Self::Doctor { model, yes, json } = self;
         runtime()?.block_on(async {
             let reached = reach(&context.loaded, model.as_deref());
-            let Reached { choice, http, tokens } =
-                reached.await.map_err(|error| Failure::Usage(error.into()))?;
+            let Reached { choice, http, tokens } = reached.await.map_err(Failure::usage)?;
             let described = choice.description();
             if described.simulated {
                 let help = "name a real one, as in `houston models doctor openai/gpt-5-mini`";

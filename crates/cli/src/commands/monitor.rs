@@ -51,15 +51,15 @@ impl Monitor {
             let (mut checks, mut earlier) = (Vec::new(), Vec::new());
             for ((name, cell), store) in addresses.cells.named().zip(stores.iter()) {
                 let redis_url = Some(cell.redis_url.as_str()).filter(|url| !url.is_empty());
-                let result = check(&context.loaded, store.clone(), redis_url, passes).await?;
+                let (last, others) = check(&context.loaded, store.clone(), redis_url, passes).await?;
                 let of_cell = |mut check: Check| {
                     if stores.count() > 1 {
                         check.detail = format!("cell {name}: {}", check.detail);
                     }
                     check
                 };
-                checks.extend(result.checks.into_iter().map(of_cell));
-                earlier.extend(result.earlier.into_iter().map(of_cell));
+                checks.extend(last.into_iter().map(of_cell));
+                earlier.extend(others.into_iter().map(of_cell));
             }
             if self.now {
                 audit::record(stores.home(), None, "monitor_now", "installation".to_owned()).await;
@@ -79,18 +79,19 @@ impl Monitor {
     }
 }
 
-/// Runs the checks, and waits until their hints are sent.
+/// Runs the checks, and waits until their hints are sent. Returns the results of the last pass, and those of earlier passes that
+/// differ.
 async fn check(
     loaded: &Loaded,
     store: Store,
     redis_url: Option<&str>,
     passes: u32,
-) -> Result<MonitorResult, Failure> {
+) -> Result<(Vec<Check>, Vec<Check>), Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let redis = redis_url
         .map(|url| Redis::open(url, DEFAULT_PREFIX, Arc::clone(&clock)))
         .transpose()
-        .map_err(|error| Failure::Usage(error.into()))?;
+        .map_err(Failure::usage)?;
     let (tracker, gone) = (TaskTracker::new(), CancellationToken::new());
     let ids = Ids::new(Arc::clone(&clock));
     let orchestrator = &loaded.settings.orchestrator;
@@ -120,15 +121,9 @@ async fn check(
     }
 }
 
-/// The results of the last pass, and those of earlier passes that differ.
-struct MonitorResult {
-    checks: Vec<Check>,
-    earlier: Vec<Check>,
-}
-
 /// Repeats the checks until two passes agree, at most `passes` times: workers pick up what one pass repaired, and the
 /// next pass sees the result.
-async fn run_passes(monitor: &HealthMonitor, passes: u32) -> houston_store::Result<MonitorResult> {
+async fn run_passes(monitor: &HealthMonitor, passes: u32) -> houston_store::Result<(Vec<Check>, Vec<Check>)> {
     let mut checks = monitor.run_checks().await?;
     let mut earlier = Vec::new();
     for _ in 1..passes {
@@ -149,7 +144,7 @@ async fn run_passes(monitor: &HealthMonitor, passes: u32) -> houston_store::Resu
             .any(|last| (&last.id, last.status, &last.detail) == (&found.id, found.status, &found.detail))
     };
     earlier.retain(|found| !is_last(found));
-    Ok(MonitorResult { checks, earlier })
+    Ok((checks, earlier))
 }
 
 /// Like the body of `GET /v1/health`, with the details, which only operators may see.

@@ -1,7 +1,5 @@
 //! The argument of commands about what a tenant or a user has.
 
-use std::process::ExitCode;
-
 use anyhow::anyhow;
 use clap::Args;
 use houston_api::Local;
@@ -27,7 +25,7 @@ impl OwnerArg {
         self,
         context: Context,
         work: impl AsyncFnOnce(Local, &str) -> Result<(), Failure>,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<(), Failure> {
         let Self { user, tenant } = self;
         context.with_api(async |api| match user {
             Some(user) => work(api.of(user, USERS).await?, &format!("/v1/users/{user}")).await,

@@ -17,14 +17,8 @@ use crate::chat::{self, ChatError, ServerArg};
 use crate::output::{print, print_json};
 
 /// Check, show, list and run plans.
-#[derive(Debug, Args)]
-pub(crate) struct Plan {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Plan {
     /// Check a document without a server: one problem a line, each with its place. Exits 1 if there is one
     Check(Check),
     /// Show a plan: its steps, what it asks, its output
@@ -55,13 +49,13 @@ enum Action {
 impl Plan {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let at = |server| (server, context.folder.as_path());
-        let done = match self.action {
-            Action::Check(check) => return check.run(&context),
-            Action::Show { id, json, server } => runtime()?.block_on(chat::show_plan(at(&server), &id, json)),
-            Action::List { goal, json, server } => {
+        let done = match self {
+            Self::Check(check) => return check.run(&context),
+            Self::Show { id, json, server } => runtime()?.block_on(chat::show_plan(at(&server), &id, json)),
+            Self::List { goal, json, server } => {
                 runtime()?.block_on(chat::list_plans(at(&server), &goal, json))
             }
-            Action::Run(run) => {
+            Self::Run(run) => {
                 let plan = run.plan().map_err(Failure::Usage)?;
                 let ran = chat::run_plan(at(&run.server), (&run.goal, &plan), run.json);
                 runtime()?.block_on(Box::pin(ran))
@@ -135,7 +129,7 @@ fn report(file: &str, problems: &[Problem], json: bool) {
 }
 
 #[derive(Debug, Args)]
-struct Run {
+pub(crate) struct Run {
     /// A JSON file with the document
     #[arg(required_unless_present = "template")]
     file: Option<PathBuf>,

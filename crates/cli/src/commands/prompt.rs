@@ -1,7 +1,5 @@
 //! `houston prompt`: prints the exact prompt of an agent.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use houston_engine::prompt::preview::{Preview, SectionPreview, SettingPreview};
 use houston_protocol::run::RunResponse;
@@ -27,7 +25,7 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let Self { agent, tools, json } = self;
         agent.with_api(context, async |api, path| {
             // The settings of this shell may differ from the server's: also report the model of the last run.

@@ -22,7 +22,7 @@ use houston_domain::trace::{MAX_BYTES, Trace, plan};
 use houston_protocol::problem::ProblemCode;
 use serde_json::{Value, json};
 
-use super::agentable::{agent_type, one_line, table};
+use super::agentable::{agent_type, one_line, table, write_file};
 use super::junit::{Case, junit};
 use super::{Context, Failure, runtime, trace};
 use crate::output::{print, print_json};
@@ -86,32 +86,29 @@ impl With<'_> {
 
 impl Replay {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let run: Option<RunId> = self.trace.parse().ok();
         let id: Option<AgentId> = self.agent.as_deref().and_then(|agent| agent.parse().ok());
         let prompt = self.prompt.as_deref().map(PromptFiles::read).transpose()?;
-        let given = match run {
-            Some(_) => None,
-            None => Some(read_trace(Path::new(&self.trace))?),
+        // The trace, or the run that has it.
+        let given = match self.trace.parse::<RunId>() {
+            Ok(run) => Err(run),
+            Err(_) => Ok(read_trace(Path::new(&self.trace))?),
         };
-        if run.is_none() && id.is_none() {
-            let agent = self.agent.as_deref().map(|kind| Agent::of_kind(&context, kind)).transpose()?;
-            let trace = given.ok_or_else(|| anyhow!("there is no trace"))?;
-            return runtime()?.block_on(self.replay(&context, &trace, prompt.as_ref(), agent.as_ref()));
+        let of_kind = || self.agent.as_deref().map(|kind| Agent::of_kind(&context, kind)).transpose();
+        if let (Ok(trace), None) = (&given, id) {
+            let agent = of_kind()?;
+            return runtime()?.block_on(self.replay(&context, trace, prompt.as_ref(), agent.as_ref()));
         }
         context.clone().with_api(async |api| {
-            let trace = match (given, run) {
-                (Some(trace), _) => trace,
-                (None, Some(run)) => Trace::parse(&trace::read(&trace::of_run(&api, run).await?, run).await?)
-                    .map_err(anyhow::Error::from)?,
-                (None, None) => return Err(anyhow!("there is no trace").into()),
+            let trace = match given {
+                Ok(trace) => trace,
+                Err(run) => Trace::parse(&trace::read(&trace::of_run(&api, run).await?, run).await?)?,
             };
-            let agent = match (id, self.agent.as_deref()) {
-                (Some(id), _) => {
+            let agent = match id {
+                Some(id) => {
                     let run = trace.header.run;
                     Some(Agent::of_tenant(&context, &trace::of_run(&api, run).await?, run, id).await?)
                 }
-                (None, Some(kind)) => Some(Agent::of_kind(&context, kind)?),
-                (None, None) => None,
+                None => of_kind()?,
             };
             self.replay(&context, &trace, prompt.as_ref(), agent.as_ref()).await
         })
@@ -132,7 +129,7 @@ impl Replay {
             return Err(Failure::Usage(anyhow!("the driver `{driver}` {text}")));
         }
         if let Some(position) = self.from {
-            trace.checkpoint(Some(position)).map_err(|error| Failure::Usage(error.into()))?;
+            trace.checkpoint(Some(position)).map_err(Failure::usage)?;
         }
         match with.is_recorded() {
             true => self.recorded(trace),
@@ -152,7 +149,8 @@ impl Replay {
             let outputs: Vec<String> =
                 comparisons.iter().map(|comparison| lines(comparison).join("\n")).collect();
             let case = |(number, output)| {
-                Case::passed(format!("{} {}", trace.header.run, number + 1)).saying(output)
+                let name = format!("{} {}", trace.header.run, number + 1);
+                Case { name, output: Some(output), ..Case::default() }
             };
             let cases: Vec<Case> = outputs.into_iter().enumerate().map(case).collect();
             write_file(path, &junit("houston replay", &cases))?;
@@ -179,10 +177,9 @@ impl Replay {
         let ms = times.get(times.len() / 2).copied().unwrap_or_default();
         let run = trace.header.run;
         if let Some(path) = &self.junit {
-            let case = match &result {
-                Ok(_) => Case::passed(run.to_string()),
-                Err(found) => Case::failed(run.to_string(), &difference(&run.to_string(), found)),
-            };
+            let name = run.to_string();
+            let failure = result.as_ref().err().map(|found| difference(&name, found).join("\n"));
+            let case = Case { name, failure, ..Case::default() };
             write_file(path, &junit("houston replay", &[case]))?;
         }
         match &result {
@@ -227,7 +224,7 @@ impl Agent {
         };
         let kind = agent_type(&context.loaded, found["kind"].as_str().unwrap_or_default())?;
         // It has all settings but its guards.
-        let mut settings: AgentSettings = serde_json::from_value(found).map_err(anyhow::Error::from)?;
+        let mut settings: AgentSettings = serde_json::from_value(found)?;
         let guards: GuardSettings = api.get(&format!("{path}/guards")).await?;
         settings.guards = (!guards.is_empty()).then_some(guards);
         let bounds = context.loaded.settings.orchestrator.limits;
@@ -299,10 +296,6 @@ pub(in crate::commands) fn read_text(path: &Path, most: usize) -> Result<String,
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
         Failure::Other(anyhow!("{name}: line {line}: is not UTF-8"))
     })
-}
-
-pub(in crate::commands) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
-    Ok(std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))?)
 }
 
 pub(crate) fn difference(run: &str, found: &Difference) -> Vec<String> {

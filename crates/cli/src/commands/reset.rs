@@ -1,7 +1,5 @@
 //! `houston reset`: empties a conversation.
 
-use std::process::ExitCode;
-
 use anyhow::anyhow;
 use clap::Args;
 use houston_protocol::agentable::AgentableResponse;
@@ -28,7 +26,7 @@ pub(crate) struct Reset {
 }
 
 impl Reset {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         self.agent.with_api(context, async |api, path| {
             let wanted = ResetConversation { knowledge: self.knowledge };
             let done: ResetConversationResponse =

@@ -1,6 +1,5 @@
 //! `houston serve`: serves the API, without a worker.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::anyhow;
@@ -9,7 +8,7 @@ use houston_store::api_key::ApiKey;
 
 use super::{Context, Failure, runtime};
 use crate::explain::Explainer;
-use crate::metrics_listener::{MetricsListener, Roles};
+use crate::metrics_listener::MetricsListener;
 use crate::output::print_stderr;
 use crate::system::{Listeners, System};
 use crate::{connect, lifecycle};
@@ -27,7 +26,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    pub(crate) fn run(self, mut context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, mut context: Context) -> Result<(), Failure> {
         if let Some(address) = self.address {
             context.loaded.settings.server.address = address;
         }
@@ -48,7 +47,7 @@ impl Serve {
             let listeners = Listeners::open(&system.loaded).await?;
             print_stderr(&format!("serving on {}", listeners.url()?));
             let metrics = MetricsListener::bind(&system.loaded.settings).await?;
-            metrics.serve(&system, Roles { has_api: true, worker: None });
+            metrics.serve(&system, true, None);
             let console = system.console();
             if let (Some(_), Some(_)) = (&console, &listeners.console) {
                 print_stderr(&format!("the console is on {}", listeners.console_url()?));
@@ -58,7 +57,7 @@ impl Serve {
             lifecycle::report_to_systemd(&system.stop);
             system.serve(listeners, console, &explainer).await;
             tokio::join!(system.close_quickly(), export.stop());
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }

@@ -1,10 +1,9 @@
 //! `houston skills`: imports skills from folders and zips, lists, prints and removes them.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::anyhow;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use houston_api::{Local, LocalError};
 use houston_domain::skill::{SkillDocument, SkillSource as Source, SkillSummary, file};
 use houston_protocol::page::Page;
@@ -20,14 +19,8 @@ use crate::output::{print, print_json, print_stderr};
 use crate::skill_source::{self, SkillSource};
 
 /// Import skills (SKILL.md of agentskills.io) for all users of a tenant or for one, list or remove them.
-#[derive(Debug, Args)]
-pub(crate) struct Skills {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Skills {
     /// Create skills, or replace those of the same names
     Import {
         /// A SKILL.md, a folder or zip with one, or a folder or zip of such folders
@@ -60,9 +53,9 @@ enum Action {
 }
 
 impl Skills {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        match self.action {
-            Action::Import { path, owner } => {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+        match self {
+            Self::Import { path, owner } => {
                 let skills = skill_source::read(&path).map_err(Failure::Usage)?;
                 let skills: Vec<(SkillSource, SkillDocument)> =
                     skills.into_iter().map(checked).collect::<Result<_, _>>()?;
@@ -73,7 +66,7 @@ impl Skills {
                     Ok(())
                 })
             }
-            Action::List { owner, json } => {
+            Self::List { owner, json } => {
                 let bundled: Vec<SkillSummary> =
                     context.registry.skills().iter().map(|skill| skill.summary.clone()).collect();
                 owner.with_api(context, async |api, of| {
@@ -82,7 +75,7 @@ impl Skills {
                     Ok(())
                 })
             }
-            Action::Show { name, owner } => owner.with_api(context, async |api, of| {
+            Self::Show { name, owner } => owner.with_api(context, async |api, of| {
                 let skill = api.get(&format!("{of}/skills/{}", segment(&name))).await;
                 let skill: SkillResponse = skill.map_err(|error| not_found(&name, error))?;
                 skill.text.lines().for_each(print);
@@ -91,7 +84,7 @@ impl Skills {
                 }
                 Ok(())
             }),
-            Action::Remove { name, owner } => owner.with_api(context, async |api, of| {
+            Self::Remove { name, owner } => owner.with_api(context, async |api, of| {
                 let removed = api.delete(&format!("{of}/skills/{}", segment(&name))).await;
                 removed.map_err(|error| not_found(&name, error))?;
                 print(&format!("{name}: removed"));

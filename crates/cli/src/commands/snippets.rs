@@ -1,9 +1,7 @@
 //! `houston snippets`: lists the code that agents keep for a user, and deletes it.
 
-use std::process::ExitCode;
-
 use anyhow::anyhow;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use houston_domain::id::UserId;
 use houston_domain::snippet::SnippetEntry;
 use serde_json::json;
@@ -13,14 +11,8 @@ use super::{Context, Failure};
 use crate::output::print;
 
 /// List the code that agents keep for a user and the tools made of it, or delete it.
-#[derive(Debug, Args)]
-pub(crate) struct Snippets {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Snippets {
     /// Print the snippets of a user
     List(OfUser),
     /// Delete a snippet, and the tool that it is
@@ -33,10 +25,10 @@ enum Action {
 }
 
 impl Snippets {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        match self.action {
-            Action::List(of) => of.list(context, "snippets", show),
-            Action::Delete { user, name } => context.with_api(async |api| {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+        match self {
+            Self::List(of) => of.list(context, "snippets", show),
+            Self::Delete { user, name } => context.with_api(async |api| {
                 let api = api.of(user, USERS).await?;
                 let deleted = api.delete(&format!("/v1/users/{user}/snippets/{}", segment(&name))).await;
                 let missing = || {

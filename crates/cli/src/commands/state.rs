@@ -1,11 +1,9 @@
 //! `houston state`: the state of an agent, and a diagnosis.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use houston_domain::runtime_state::{RuntimeState, RuntimeStateView};
 
-use super::agentable::{AgentArg, Shown};
+use super::agentable::{AgentArg, Shown, yes_or_no};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -20,7 +18,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         self.agent.with_api(context, async |api, path| {
             let view: RuntimeStateView = api.get(&format!("{path}/state")).await?;
             if self.json {
@@ -58,7 +56,6 @@ struct Line {
 
 fn lines(state: &RuntimeState, status: &str) -> Vec<Line> {
     let line = |name, value, meaning| Line { name, value, meaning };
-    let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let none = || "none".to_owned();
     let holder = state.holder.as_ref().map_or_else(none, |holder| {
         let name = holder.name.as_deref().unwrap_or("gone");
@@ -79,10 +76,10 @@ fn lines(state: &RuntimeState, status: &str) -> Vec<Line> {
     vec![
         line("status", status.to_owned(), ""),
         line("run", run, ""),
-        line("run open", yes(state.run.is_some_and(|run| run.open)), "whether an answer is expected"),
+        line("run open", yes_or_no(state.run.is_some_and(|run| run.open)), "whether an answer is expected"),
         line("lock held by", holder, "the worker that drives the run; a dead one loses the lock to another"),
         line("epoch", state.epoch.to_string(), "how often the lock was claimed"),
-        line("wake", yes(state.wake), "whether the agentable has a reason to run"),
+        line("wake", yes_or_no(state.wake), "whether the agentable has a reason to run"),
         line("unread messages", state.unread.to_string(), ""),
         line("failed attempts", state.failed_attempts.to_string(), "of the open run"),
         line("next attempt", next, ""),
@@ -94,6 +91,6 @@ fn lines(state: &RuntimeState, status: &str) -> Vec<Line> {
             "a model is sent the entries of the open session",
         ),
         line("last event", last_event, "its position in the stream"),
-        line("workers alive", yes(state.workers_alive), ""),
+        line("workers alive", yes_or_no(state.workers_alive), ""),
     ]
 }

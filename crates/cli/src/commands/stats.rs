@@ -1,7 +1,5 @@
 //! `houston stats`: statistics of a conversation.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use houston_domain::statistics::Statistics;
 
@@ -20,7 +18,7 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         self.agent.with_api(context, async |api, path| {
             let stats: Statistics = api.get(&format!("{path}/stats")).await?;
             if self.json {

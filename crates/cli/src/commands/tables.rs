@@ -2,10 +2,9 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use houston_api::LocalError;
 use houston_domain::custom_table::Field;
 use houston_domain::id::TableId;
@@ -13,19 +12,13 @@ use houston_protocol::table::{AddFields, ImportedRecords, TableResponse};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::agentable::{OfUser, one_line, open, print_rows};
+use super::agentable::{OfUser, one_line, open, print_rows, write_file};
 use super::{Context, Failure};
 use crate::output::{print, print_data, print_stderr};
 
 /// List the custom tables of a user, export and import their records as CSV, or add fields.
-#[derive(Debug, Args)]
-pub(crate) struct Tables {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Tables {
     /// Print the tables of a user
     List(OfUser),
     /// Export the records of a table as CSV
@@ -61,22 +54,21 @@ fn field(json: &str) -> Result<Field, String> {
 }
 
 impl Tables {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        match self.action {
-            Action::List(of) => of.list(context, "tables", show),
-            Action::Export { table, output } => context.with_api(async |api| {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+        match self {
+            Self::List(of) => of.list(context, "tables", show),
+            Self::Export { table, output } => context.with_api(async |api| {
                 let api = api.of(table, TABLES).await?;
                 let of: TableResponse = api.get(&format!("/v1/tables/{table}")).await?;
                 let csv = api.bytes(&format!("/v1/tables/{table}/records.csv")).await?;
                 match output {
-                    Some(path) => std::fs::write(&path, csv)
-                        .with_context(|| format!("{} cannot be written", path.display()))?,
+                    Some(path) => write_file(&path, csv)?,
                     None => print_data(&String::from_utf8_lossy(&csv)),
                 }
                 print_stderr(&format!("{} records", of.records));
                 Ok(())
             }),
-            Action::Import { table, file } => {
+            Self::Import { table, file } => {
                 let max_bytes = context.loaded.settings.knowledge.tables.max_bytes.into();
                 context.with_api(async |api| {
                     let api = api.of(table, TABLES).await?;
@@ -87,7 +79,7 @@ impl Tables {
                     Ok(())
                 })
             }
-            Action::AddFields { table, fields } => context.with_api(async |api| {
+            Self::AddFields { table, fields } => context.with_api(async |api| {
                 let (api, path) = (api.of(table, TABLES).await?, format!("/v1/tables/{table}/fields"));
                 let table: TableResponse = api.change(Method::POST, &path, &AddFields { fields }).await?;
                 print(&format!("{} has the fields {}", table.name, names(&table)));

@@ -1,7 +1,5 @@
 //! `houston tools`: lists the tools, and whether an agent may call each.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use houston_engine::prompt::preview::ToolStatus;
 use serde::{Deserialize, Serialize};
@@ -27,7 +25,7 @@ struct Listed {
 }
 
 impl Tools {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let packs = self.agent.agent_type(&context.loaded)?.packs.join(", ");
         let packs = if packs.is_empty() { packs } else { format!("; packs of its kind: {packs}") };
         self.agent.with_api(context, async |api, path| {

@@ -1,14 +1,13 @@
 //! `houston trace`: the trace of a run, for `houston replay`.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
 use houston_api::Local;
 use houston_domain::id::RunId;
 
-use super::agentable::Api;
+use super::agentable::{Api, write_file};
 use super::{Context, Failure};
 use crate::output::{print_json_text, print_stderr};
 
@@ -24,15 +23,14 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let Self { run, output } = self;
         context.with_api(async |api| {
             let text = read(&of_run(&api, run).await?, run).await?;
             match &output {
                 None => print_json_text(text.trim_end()),
                 Some(path) => {
-                    std::fs::write(path, &text)
-                        .with_context(|| format!("{} cannot be written", path.display()))?;
+                    write_file(path, &text)?;
                     print_stderr(&format!("{} lines written to {}", text.lines().count(), path.display()));
                 }
             }

@@ -2,7 +2,6 @@
 
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
@@ -22,14 +21,8 @@ use crate::output::print;
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// List the triggers of a user, add, pause, resume and delete them, and see what became of each.
-#[derive(Debug, Args)]
-pub(crate) struct Triggers {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Triggers {
     /// Print the triggers of a user
     List(OfUser),
     /// Add a trigger for a user, as `POST /v1/users/{id}/triggers` does
@@ -57,7 +50,7 @@ enum Action {
 
 /// The trigger of a command.
 #[derive(Debug, Args)]
-struct TriggerArg {
+pub(crate) struct TriggerArg {
     /// `trigger_…`
     id: TriggerId,
 }
@@ -68,13 +61,13 @@ impl TriggerArg {
         self,
         context: Context,
         work: impl AsyncFnOnce(Local, &str) -> Result<(), Failure>,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<(), Failure> {
         let Self { id } = self;
         context.with_api(async |api| work(api.of(id, TRIGGERS).await?, &format!("/v1/triggers/{id}")).await)
     }
 
     /// Switches it on or off.
-    fn switch(self, context: Context, enabled: bool) -> Result<ExitCode, Failure> {
+    fn switch(self, context: Context, enabled: bool) -> Result<(), Failure> {
         let id = self.id;
         self.with_api(context, async |api, path| {
             let change = UpdateTrigger { enabled: Some(enabled), ..UpdateTrigger::default() };
@@ -86,21 +79,21 @@ impl TriggerArg {
 }
 
 impl Triggers {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        match self.action {
-            Action::List(of) => of.with_api(context, async |api, path, json| {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+        match self {
+            Self::List(of) => of.with_api(context, async |api, path, json| {
                 show(&api.get::<TriggerList>(&format!("{path}/triggers")).await?.data, json);
                 Ok(())
             }),
-            Action::Add { user, file } => context.with_api(async |api| {
+            Self::Add { user, file } => context.with_api(async |api| {
                 let (api, path) = (api.of(user, USERS).await?, format!("/v1/users/{user}/triggers"));
                 let added: TriggerResponse = api.change(Method::POST, &path, &read(&file)?).await?;
                 print(&format!("{}: added", added.id));
                 Ok(())
             }),
-            Action::Pause(of) => of.switch(context, false),
-            Action::Resume(of) => of.switch(context, true),
-            Action::Delete(of) => {
+            Self::Pause(of) => of.switch(context, false),
+            Self::Resume(of) => of.switch(context, true),
+            Self::Delete(of) => {
                 let id = of.id;
                 of.with_api(context, async |api, path| {
                     api.delete(path).await?;
@@ -108,7 +101,7 @@ impl Triggers {
                     Ok(())
                 })
             }
-            Action::Firings { of, json } => of.with_api(context, async |api, path| {
+            Self::Firings { of, json } => of.with_api(context, async |api, path| {
                 let firings: TriggerFiringList = api.get(&format!("{path}/firings")).await?;
                 show_firings(&firings.data, json);
                 Ok(())

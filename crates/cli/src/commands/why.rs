@@ -1,17 +1,13 @@
 //! `houston why`: why an agent or a run does not go on, and what to do.
 
-use std::process::ExitCode;
-
 use anyhow::anyhow;
 use clap::Args;
-use houston_api::{Local, LocalError};
-use houston_domain::id::{AgentableId, MessageId, RunId};
+use houston_domain::id::{MessageId, RunId};
 use houston_domain::message::Message;
 use houston_protocol::why::{WhyReason, WhyResponse};
 
 use super::agentable::{at, missing, one_line, parse};
 use super::{Context, Failure};
-use crate::config::Loaded;
 use crate::output::{print, print_json};
 
 /// Explain why an agent, a run or a message does not go on, and what to do about it.
@@ -24,43 +20,28 @@ pub(crate) struct Why {
     json: bool,
 }
 
-/// What an id names.
-enum Named {
-    Agentable(String, AgentableId),
-    Run(RunId),
-    Message(MessageId),
-}
-
-impl Named {
-    fn read(loaded: &Loaded, id: &str) -> Result<Self, Failure> {
-        if let Ok(run) = id.parse() {
-            return Ok(Self::Run(run));
-        }
-        if let Ok(message) = id.parse() {
-            return Ok(Self::Message(message));
-        }
-        let (kind, id) = parse(loaded, id).map_err(Failure::Usage)?;
-        Ok(Self::Agentable(kind, id))
-    }
-}
-
 impl Why {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let named = Named::read(&context.loaded, &self.id)?;
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+        let (run, message) = (self.id.parse::<RunId>(), self.id.parse::<MessageId>());
+        let is_agent = run.is_err() && message.is_err();
+        let (id, mut path) = match (run, &message) {
+            (Ok(run), _) => (run.0, format!("/v1/runs/{run}")),
+            (_, Ok(message)) => (message.0, format!("/v1/messages/{message}")),
+            _ => {
+                let (kind, id) = parse(&context.loaded, &self.id).map_err(Failure::Usage)?;
+                (id.0, format!("/v1/{kind}s/{}", self.id))
+            }
+        };
         context.with_api(async |api| {
-            let found: WhyResponse = match named {
-                Named::Run(run) => of_run(&api.of_named(run, &self.id).await?, run).await?,
-                Named::Message(id) => {
-                    let api = api.of_named(id, &self.id).await?;
-                    let message: Message = api.get(&format!("/v1/messages/{id}")).await?;
-                    let run = message.run_id.ok_or_else(|| anyhow!("{id} belongs to no run"))?;
-                    of_run(&api, run).await?
-                }
-                Named::Agentable(kind, id) => {
-                    let api = api.of_named(id, &self.id).await?;
-                    let found = api.get(&format!("/v1/{kind}s/{}/why", self.id)).await;
-                    found.map_err(|error| Failure::from(error).or_missing(|| missing(&self.id)))?
-                }
+            let api = api.of_named(id, &self.id).await?;
+            if let Ok(id) = message {
+                let message: Message = api.get(&path).await?;
+                let run = message.run_id.ok_or_else(|| anyhow!("{id} belongs to no run"))?;
+                path = format!("/v1/runs/{run}");
+            }
+            let found: WhyResponse = match api.get(&format!("{path}/why")).await.map_err(Failure::from) {
+                Err(error) if is_agent => return Err(error.or_missing(|| missing(&self.id))),
+                found => found?,
             };
             if self.json {
                 print_json(&serde_json::json!(found));
@@ -71,10 +52,6 @@ impl Why {
             Ok(())
         })
     }
-}
-
-async fn of_run(api: &Local, run: RunId) -> Result<WhyResponse, LocalError> {
-    api.get(&format!("/v1/runs/{run}/why")).await
 }
 
 fn lines(reason: &WhyReason) -> Vec<String> {

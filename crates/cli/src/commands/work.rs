@@ -7,7 +7,7 @@ use clap::Args;
 use houston_domain::id::AgentableId;
 
 use super::{Context, Failure, runtime};
-use crate::metrics_listener::{MetricsListener, Roles};
+use crate::metrics_listener::MetricsListener;
 use crate::output::print_stderr;
 use crate::system::System;
 use crate::{connect, lifecycle, models, trial};
@@ -33,7 +33,7 @@ impl Work {
             if has_own || (self.embedded && self.only.is_some()) {
                 context.use_key_of_folder()?;
             }
-            let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
+            let models = models::build(&context.loaded).await?;
             if let Some(only) = self.only {
                 let system = System::new(context.loaded, &stores, &addresses.cells)?;
                 let signals = lifecycle::on_signals(system.stop.clone())?;
@@ -48,10 +48,10 @@ impl Work {
             let alone = trial::in_children(&context, &addresses, has_own);
             let system = System::new(context.loaded, &stores, &addresses.cells)?.with_trials(alone);
             let signals = lifecycle::on_signals(system.stop.clone())?;
-            houston_faults::fault!("C4").map_err(anyhow::Error::from)?;
+            houston_faults::fault!("C4")?;
             let metrics = MetricsListener::bind(&system.loaded.settings).await?;
             let running = system.start_workers(&context.registry, &models)?;
-            metrics.serve(&system, Roles { has_api: false, worker: Some(&running.slots) });
+            metrics.serve(&system, false, Some(&running.slots));
             // Before it waits for Postgres, so that a signal stops it then, too.
             tokio_util::task::TaskTracker::new().spawn(signals);
             running.registered().await;

@@ -1,7 +1,5 @@
 //! `houston workers`: lists the workers of the installation, or asks one to drain.
 
-use std::process::ExitCode;
-
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use houston_domain::id::WorkerId;
@@ -33,7 +31,7 @@ enum Action {
 }
 
 impl Workers {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let Self { action, json } = self;
         context.with_api(async |api| {
             let api = api.of_installation();

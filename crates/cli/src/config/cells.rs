@@ -1,5 +1,6 @@
 //! `jobs/cells.toml`: the servers of each cell.
 
+use anyhow::{bail, ensure};
 use houston_domain::cell::{CellName, Cells, ShardRange};
 use houston_domain::setting::WrongSetting;
 use serde::{Deserialize, Serialize};
@@ -51,43 +52,31 @@ impl CellConfig {
     }
 }
 
-/// Cells that do not fit each other.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum WrongCells {
-    #[error("{0}")]
-    Invalid(String),
-    #[error(
-        "each cell has either `shards`, with which it begins, or a `name`, if it was added later and begins without: {0} has both"
-    )]
-    Both(ShardRange),
-    #[error("a cell has neither `shards` nor `name`")]
-    Neither,
-    #[error("{0} is a range of shards and no `name`; write `shards` in its place")]
-    Range(ShardRange),
-    #[error("the cells {0} and {1} have the same `{2}`: each needs its own")]
-    Twice(CellName, CellName, &'static str),
-}
-
 impl CellSettings {
     /// The cells with their ranges.
     ///
     /// # Errors
-    /// [`WrongCells`] unless each shard is in exactly one cell, and each cell has shards or a name.
-    pub(super) fn checked(&self) -> Result<Cells<CellConfig>, WrongCells> {
+    /// What is wrong, for a person, unless each shard is in exactly one cell, and each cell has shards or a name.
+    pub(super) fn checked(&self) -> anyhow::Result<Cells<CellConfig>> {
         for cell in &self.cells {
             match (&cell.shards, &cell.name) {
-                (Some(shards), Some(_)) => return Err(WrongCells::Both(*shards)),
-                (None, None) => return Err(WrongCells::Neither),
-                (None, Some(CellName::Shards(range))) => return Err(WrongCells::Range(*range)),
+                (Some(shards), Some(_)) => bail!(
+                    "each cell has either `shards`, with which it begins, or a `name`, if it was added later and begins \
+                     without: {shards} has both"
+                ),
+                (None, None) => bail!("a cell has neither `shards` nor `name`"),
+                (None, Some(CellName::Shards(range))) => {
+                    bail!("{range} is a range of shards and no `name`; write `shards` in its place")
+                }
                 _ => {}
             }
         }
         self.addresses_differ()?;
-        Cells::new(self.cells.iter().map(|cell| (cell.name(), cell.clone()))).map_err(WrongCells::Invalid)
+        Cells::new(self.cells.iter().map(|cell| (cell.name(), cell.clone()))).map_err(anyhow::Error::msg)
     }
 
     /// Cells with one Postgres would wait for their own locks, with one Redis take the hints of each other.
-    fn addresses_differ(&self) -> Result<(), WrongCells> {
+    fn addresses_differ(&self) -> anyhow::Result<()> {
         for (nth, cell) in self.cells.iter().enumerate() {
             for other in &self.cells[..nth] {
                 // An empty address is none.
@@ -98,9 +87,8 @@ impl CellSettings {
                     ("database_url", is_same(&cell.database_url, &other.database_url)),
                     ("redis_url", is_same(&cell.redis_url, &other.redis_url)),
                 ] {
-                    if is_same {
-                        return Err(WrongCells::Twice(other.name(), cell.name(), what));
-                    }
+                    let (one, two) = (other.name(), cell.name());
+                    ensure!(!is_same, "the cells {one} and {two} have the same `{what}`: each needs its own");
                 }
             }
         }

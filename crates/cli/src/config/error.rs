@@ -2,7 +2,7 @@
 //! its origin, and what is allowed.
 
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde::de::{Expected, Unexpected};
 
@@ -11,70 +11,41 @@ use super::layers::Origin;
 /// Sections whose values may be secrets: an API key in the wrong field, an address with a password.
 const SECRET: [&str; 2] = ["providers", "cells"];
 
-/// An invalid setting: its key, its origin, and what is allowed.
+/// What is wrong with the settings, for a person: the key and its origin or the file, and what is allowed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ConfigError {
-    /// A key or value of `jobs/*.toml` or of the environment.
-    #[error("{key} ({origin}): {reason}")]
-    Setting {
-        /// The key, e.g. `orchestrator.limits.max_iterations`.
-        key: String,
-        /// The file or variable it comes from.
-        origin: String,
-        /// What is wrong, and what is allowed.
-        reason: String,
-    },
-    /// An agent type's file.
-    #[error("{}: line {line}, column {column}: {reason}", .path.display())]
-    AgentType {
-        /// The path of the file.
-        path: PathBuf,
-        /// From 1.
-        line: usize,
-        /// From 1, in characters.
-        column: usize,
-        /// What is wrong, and what is allowed.
-        reason: String,
-    },
-    /// A file or folder that looks like a setting, but is never read.
-    #[error("{}: not a file of settings; allowed are: {allowed}{like}", .path.display())]
-    UnknownFile {
-        /// Its path.
-        path: PathBuf,
-        /// The names that are read.
-        allowed: String,
-        /// `; did you mean …?` with the most similar name, or empty.
-        like: String,
-    },
-    /// An endpoint that is to be a tool.
-    #[error("{0}")]
-    Endpoint(houston_web::json_api::Problem),
-    /// A template of plans.
-    #[error("{}: {reason}", .path.display())]
-    Template {
-        /// The path of its file.
-        path: PathBuf,
-        /// What is wrong, each with a JSON pointer into the file.
-        reason: String,
-    },
-    /// A skill of the installation that cannot be read.
-    #[error("{}: {reason}", .path.display())]
-    Skill {
-        /// The folder with skills.
-        path: PathBuf,
-        /// What is wrong, and what is allowed.
-        reason: String,
-    },
-    /// A folder that cannot be read.
-    #[error(
-        "{}: {source}; --jobs (HOUSTON_JOBS) takes a folder with files like orchestrator.toml", .path.display()
-    )]
-    Folder {
-        /// Its path.
-        path: PathBuf,
-        /// The error of the file system.
-        source: std::io::Error,
-    },
+#[error("{text}")]
+pub(crate) struct ConfigError {
+    text: String,
+    /// Of a folder that cannot be read: the error of the file system.
+    source: Option<std::io::Error>,
+}
+
+impl ConfigError {
+    pub(super) fn new(text: impl ToString) -> Self {
+        Self { text: text.to_string(), source: None }
+    }
+
+    /// Of a key or value of `jobs/*.toml` or of the environment, as `orchestrator.limits.max_iterations`.
+    pub(super) fn setting(key: &str, origin: &str, reason: impl Display) -> Self {
+        Self::new(format!("{key} ({origin}): {reason}"))
+    }
+
+    /// Of a file, or of a folder with skills.
+    pub(super) fn file(path: &Path, reason: impl Display) -> Self {
+        Self::new(format!("{}: {reason}", path.display()))
+    }
+
+    /// Of a file or folder that looks like a setting, but is never read. `like`: `; did you mean …?` with the most similar name,
+    /// or empty.
+    pub(super) fn unknown_file(path: &Path, allowed: &str, like: &str) -> Self {
+        Self::file(path, format!("not a file of settings; allowed are: {allowed}{like}"))
+    }
+
+    /// Of a folder that cannot be read.
+    pub(super) fn folder(path: &Path, source: std::io::Error) -> Self {
+        let help = "--jobs (HOUSTON_JOBS) takes a folder with files like orchestrator.toml";
+        Self { text: format!("{}: {source}; {help}", path.display()), source: Some(source) }
+    }
 }
 
 /// What is wrong with a value.
@@ -170,7 +141,7 @@ impl From<Error> for ConfigError {
             .iter()
             .any(|section| key.starts_with(section) || origin.contains(&format!("{section}.toml")));
         let key = if key.is_empty() { "settings".to_owned() } else { key };
-        Self::Setting { key, origin, reason: if is_secret { hidden } else { reason } }
+        Self::setting(&key, &origin, if is_secret { hidden } else { reason })
     }
 }
 

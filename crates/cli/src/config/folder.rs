@@ -31,8 +31,7 @@ pub(crate) fn user_path(environment: impl Fn(&str) -> Option<String>) -> Option<
 /// Checks the names of the files in a folder, not their contents.
 ///
 /// # Errors
-/// [`ConfigError::Folder`] when the folder cannot be read, [`ConfigError::UnknownFile`] when it has a file or folder
-/// that looks like settings but is never read.
+/// [`ConfigError`] when the folder cannot be read, or has a file or folder that looks like settings but is never read.
 pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
     let files: Vec<String> = FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
     let allowed: Vec<&str> = files
@@ -44,9 +43,11 @@ pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
         let is_allowed = allowed.contains(&name.as_str())
             && path.is_dir() == [AGENTS, ENDPOINTS, SKILLS, PLANS].contains(&name.as_str());
         let like = if is_note(&name) { String::new() } else { like(&name, &allowed) };
-        let looks_like_settings = name.ends_with(".toml") || path.is_dir() && holds_toml(&path);
+        let is_toml = |(_, name): &(PathBuf, String)| name.ends_with(".toml");
+        let holds_toml = || entries(&path).is_ok_and(|within| within.iter().any(is_toml));
+        let looks_like_settings = name.ends_with(".toml") || path.is_dir() && holds_toml();
         if !is_allowed && (looks_like_settings || !like.is_empty()) {
-            return Err(ConfigError::UnknownFile { path, allowed: allowed.join(", "), like });
+            return Err(ConfigError::unknown_file(&path, &allowed.join(", "), &like));
         }
     }
     only(&folder.join(AGENTS), &[".toml"], "files like goal.toml, one for each kind")?;
@@ -63,8 +64,7 @@ fn only(folder: &Path, endings: &[&str], allowed: &str) -> Result<(), ConfigErro
     for (path, name) in entries(folder)? {
         let is_read = endings.iter().any(|ending| name.ends_with(ending)) && path.is_file();
         if !is_read && !is_note(&name) {
-            let allowed = allowed.to_owned();
-            return Err(ConfigError::UnknownFile { path, allowed, like: String::new() });
+            return Err(ConfigError::unknown_file(&path, allowed, ""));
         }
     }
     Ok(())
@@ -90,7 +90,7 @@ pub(super) fn files<'f>(
             let Some(stem) = endings.iter().find_map(|ending| name.strip_suffix(ending)) else { continue };
             match std::fs::read_to_string(&path) {
                 Ok(text) => files.push(File { stem: stem.to_owned(), path, text }),
-                Err(source) => return Err(ConfigError::Folder { path, source }),
+                Err(source) => return Err(ConfigError::folder(&path, source)),
             }
         }
     }
@@ -99,7 +99,7 @@ pub(super) fn files<'f>(
 
 /// Paths and names of the entries, sorted, without hidden ones.
 fn entries(folder: &Path) -> Result<Vec<(PathBuf, String)>, ConfigError> {
-    let fail = |source| ConfigError::Folder { path: folder.to_owned(), source };
+    let fail = |source| ConfigError::folder(folder, source);
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;
@@ -110,11 +110,6 @@ fn entries(folder: &Path) -> Result<Vec<(PathBuf, String)>, ConfigError> {
     }
     entries.sort();
     Ok(entries)
-}
-
-fn holds_toml(folder: &Path) -> bool {
-    let entries = entries(folder).unwrap_or_default();
-    entries.iter().any(|(_, name)| name.ends_with(".toml"))
 }
 
 fn is_note(name: &str) -> bool {

@@ -60,8 +60,7 @@ impl Loaded {
 /// Loads all agent types, by kind. Files of a later folder replace those of earlier ones.
 ///
 /// # Errors
-/// [`ConfigError::AgentType`] with the position in the file and what is allowed, [`ConfigError::Folder`] when a file
-/// cannot be read.
+/// [`ConfigError`] with the position in the file and what is allowed, or when a file cannot be read.
 pub(super) fn load(
     folders: &[PathBuf],
     tools: &[String],
@@ -283,7 +282,7 @@ fn refusal(path: &Path, text: &str, at: usize, reason: String) -> ConfigError {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
-    ConfigError::AgentType { path: path.to_owned(), line, column, reason }
+    ConfigError::file(path, format!("line {line}, column {column}: {reason}"))
 }
 
 impl Loaded {
@@ -335,7 +334,7 @@ pub(crate) struct Packs(BTreeMap<String, Pack>);
 
 impl Packs {
     /// # Errors
-    /// [`ConfigError::Setting`] when a pack lists a tool or server that does not exist, or nothing.
+    /// [`ConfigError`] when a pack lists a tool or server that does not exist, or nothing.
     pub(super) fn check(
         &self,
         tools: &[String],

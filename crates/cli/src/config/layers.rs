@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, btree_map};
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::iter::Enumerate;
 use std::path::Path;
 use std::slice;
@@ -42,36 +43,18 @@ const NOT_SETTINGS: &[&str] = &[
     "console_oidc_secret",
 ];
 
+macro_rules! files {
+    ($($name:ident)*) => {
+        &[$((stringify!($name), include_str!(concat!("../../../../jobs/", stringify!($name), ".toml")))),*]
+    };
+}
+
 /// Files of `jobs/`: the top-level key of their settings, and their text.
-pub(super) const FILES: &[(&str, &str)] = &[
-    ("orchestrator", include_str!("../../../../jobs/orchestrator.toml")),
-    ("server", include_str!("../../../../jobs/server.toml")),
-    ("health_monitor", include_str!("../../../../jobs/health_monitor.toml")),
-    ("session_archive", include_str!("../../../../jobs/session_archive.toml")),
-    ("feed_generation", include_str!("../../../../jobs/feed_generation.toml")),
-    ("agent_check_in", include_str!("../../../../jobs/agent_check_in.toml")),
-    ("knowledge", include_str!("../../../../jobs/knowledge.toml")),
-    ("models", include_str!("../../../../jobs/models.toml")),
-    ("providers", include_str!("../../../../jobs/providers.toml")),
-    ("teams", include_str!("../../../../jobs/teams.toml")),
-    ("cells", include_str!("../../../../jobs/cells.toml")),
-    ("guards", include_str!("../../../../jobs/guards.toml")),
-    ("web", include_str!("../../../../jobs/web.toml")),
-    ("sandbox", include_str!("../../../../jobs/sandbox.toml")),
-    ("mcp", include_str!("../../../../jobs/mcp.toml")),
-    ("overseer", include_str!("../../../../jobs/overseer.toml")),
-    ("tables", include_str!("../../../../jobs/tables.toml")),
-    ("packs", include_str!("../../../../jobs/packs.toml")),
-    ("skills", include_str!("../../../../jobs/skills.toml")),
-    ("tools", include_str!("../../../../jobs/tools.toml")),
-    ("workspaces", include_str!("../../../../jobs/workspaces.toml")),
-    ("rates", include_str!("../../../../jobs/rates.toml")),
-    ("webhooks", include_str!("../../../../jobs/webhooks.toml")),
-    ("plans", include_str!("../../../../jobs/plans.toml")),
-    ("triggers", include_str!("../../../../jobs/triggers.toml")),
-    ("attachments", include_str!("../../../../jobs/attachments.toml")),
-    ("console", include_str!("../../../../jobs/console.toml")),
-];
+pub(super) const FILES: &[(&str, &str)] = files! {
+    orchestrator server health_monitor session_archive feed_generation agent_check_in knowledge models
+    providers teams cells guards web sandbox mcp overseer tables packs skills tools workspaces rates
+    webhooks plans triggers attachments console
+};
 
 /// Where a value comes from.
 #[derive(Debug, Clone)]
@@ -158,7 +141,7 @@ pub(super) struct Layers(Node);
 impl Layers {
     /// The files of `jobs/`.
     pub(super) fn built_in() -> Result<Self, ConfigError> {
-        let mut layers = Self(Node { value: Value::Table(BTreeMap::new()), origin: Origin::Environment });
+        let mut layers = Self(node(Value::Table(BTreeMap::new())));
         for (name, text) in FILES {
             layers.add(name, text, format!("jobs/{name}.toml"))?;
         }
@@ -176,10 +159,7 @@ impl Layers {
             match std::fs::read_to_string(&path) {
                 Ok(text) => self.add(name, &text, origin)?,
                 Err(_) if !path.is_file() => {}
-                Err(error) => {
-                    let (key, reason) = ("settings".to_owned(), error.to_string());
-                    return Err(ConfigError::Setting { key, origin, reason });
-                }
+                Err(error) => return Err(ConfigError::setting("settings", &origin, error)),
             }
         }
         Ok(())
@@ -195,11 +175,19 @@ impl Layers {
 
     /// Adds the settings of the environment.
     pub(super) fn add_variables(&mut self, variables: impl Iterator<Item = (OsString, OsString)>) {
-        self.0.merge(of_variables(variables));
+        let mut values = node(Value::Table(BTreeMap::new()));
+        for (name, text) in variables {
+            if let Some(key) = key_of(name.to_string_lossy().trim()) {
+                let within =
+                    |inner, part: &str| node(Value::Table(BTreeMap::from([(part.to_owned(), inner)])));
+                values.merge(key.rsplit('.').fold(parse_value(&text.to_string_lossy()), within));
+            }
+        }
+        self.0.merge(values);
     }
 
     /// # Errors
-    /// [`ConfigError::Setting`] for a key that does not exist or is missing, and for a value of the wrong type.
+    /// [`ConfigError`] for a key that does not exist or is missing, and for a value of the wrong type.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         Ok(T::deserialize(&self.0)?)
     }
@@ -211,9 +199,9 @@ impl Layers {
     }
 
     /// The error of a setting that breaks a rule.
-    pub(super) fn refuse(&self, key: impl Into<String>, reason: impl Into<String>) -> ConfigError {
-        let key = key.into();
-        ConfigError::Setting { origin: self.origin(&key), key, reason: reason.into() }
+    pub(super) fn refuse(&self, key: impl AsRef<str>, reason: impl Display) -> ConfigError {
+        let key = key.as_ref();
+        ConfigError::setting(key, &self.origin(key), reason)
     }
 }
 
@@ -299,18 +287,6 @@ impl<'de> MapAccess<'de> for Fields<'de> {
         let Some((key, node)) = self.at else { return Err(Error::custom("a value without its key")) };
         seed.deserialize(node).map_err(|error| error.within(key, &node.origin))
     }
-}
-
-/// The values of the variables that are settings.
-fn of_variables(variables: impl Iterator<Item = (OsString, OsString)>) -> Node {
-    let mut values = node(Value::Table(BTreeMap::new()));
-    for (name, text) in variables {
-        if let Some(key) = key_of(name.to_string_lossy().trim()) {
-            let within = |inner, part: &str| node(Value::Table(BTreeMap::from([(part.to_owned(), inner)])));
-            values.merge(key.rsplit('.').fold(parse_value(&text.to_string_lossy()), within));
-        }
-    }
-    values
 }
 
 fn node(value: Value) -> Node {

@@ -22,8 +22,8 @@ pub(crate) struct Mcp {
     pub(super) servers: Servers,
     /// The approved tools.
     pub(crate) pins: Pins,
-    /// The files of approved tools that cannot be read.
-    broken: Vec<Broken>,
+    /// The first file of approved tools that cannot be read, and why.
+    broken: Option<(PathBuf, String)>,
     /// The connections of this process to the servers of tenants and users.
     pub(crate) own: OwnPool,
     /// The servers of this process, once its tools are registered.
@@ -39,24 +39,13 @@ impl Mcp {
     /// Refuses a file of approved tools that cannot be read. Only the commands that write it go on without it.
     ///
     /// # Errors
-    /// [`ConfigError::Setting`] for the first such file.
+    /// [`ConfigError`] for the first such file.
     pub(crate) fn check_pins(&self) -> Result<(), ConfigError> {
-        let Some(Broken { path, reason }) = self.broken.first() else { return Ok(()) };
-        Err(ConfigError::Setting {
-            key: "approved tools of MCP servers".to_owned(),
-            origin: path.display().to_string(),
-            reason: format!(
-                "{reason}; restore the file, or write it anew with `houston mcp approve <server>` for each server"
-            ),
-        })
+        let Some((path, reason)) = &self.broken else { return Ok(()) };
+        let todo = "restore the file, or write it anew with `houston mcp approve <server>` for each server";
+        let (key, origin) = ("approved tools of MCP servers", path.display().to_string());
+        Err(ConfigError::setting(key, &origin, format!("{reason}; {todo}")))
     }
-}
-
-/// A file of approved tools that cannot be read, and why.
-#[derive(Debug, Clone)]
-struct Broken {
-    path: PathBuf,
-    reason: String,
 }
 
 /// The names of the tools of each server, and the kinds that may call them.
@@ -121,7 +110,7 @@ impl Servers {
     }
 
     /// # Errors
-    /// [`ConfigError::Setting`] when a server names a kind that does not exist.
+    /// [`ConfigError`] when a server names a kind that does not exist.
     pub(super) fn check_kinds(
         &self,
         kinds: &BTreeMap<String, Kind>,
@@ -138,15 +127,15 @@ impl Servers {
     }
 }
 
-/// The pins of the folders, and the files that cannot be read; those of later folders replace those of earlier ones, server
+/// The pins of the folders, and the first file that cannot be read; those of later folders replace those of earlier ones, server
 /// by server.
-fn read_pins(folders: &[PathBuf]) -> (Pins, Vec<Broken>) {
-    let (mut all, mut broken) = (Pins::default(), Vec::new());
+fn read_pins(folders: &[PathBuf]) -> (Pins, Option<(PathBuf, String)>) {
+    let (mut all, mut broken) = (Pins::default(), None);
     for path in folders.iter().map(|folder| folder.join(pins::FILE)).filter(|path| path.is_file()) {
         let text = std::fs::read_to_string(&path).map_err(|error| error.to_string());
         match text.and_then(|text| Pins::parse(&text).map_err(|error| error.to_string())) {
             Ok(pins) => all = all.overridden_by(pins),
-            Err(reason) => broken.push(Broken { path, reason }),
+            Err(reason) => broken = broken.or(Some((path, reason))),
         }
     }
     (all, broken)

@@ -133,7 +133,7 @@ impl WebSettings {
 /// earlier folder.
 ///
 /// # Errors
-/// [`ConfigError::Endpoint`] for the first definition that is wrong, [`ConfigError::Folder`] for a file that cannot be read.
+/// [`ConfigError`] for the first definition that is wrong, or a file that cannot be read.
 pub(crate) fn endpoints<'f>(
     folders: impl IntoIterator<Item = &'f Path>,
 ) -> Result<Vec<Endpoint>, ConfigError> {
@@ -143,10 +143,10 @@ pub(crate) fn endpoints<'f>(
     for File { path, text, .. } in files.collect::<BTreeMap<_, _>>().into_values() {
         let file = path.display().to_string();
         if path.extension().is_some_and(|extension| extension == "toml") {
-            endpoints.extend(from_toml(&text, &file).map_err(ConfigError::Endpoint)?);
+            endpoints.extend(from_toml(&text, &file).map_err(ConfigError::new)?);
             continue;
         }
-        let loaded = from_openapi(&text, &file, None).map_err(ConfigError::Endpoint)?;
+        let loaded = from_openapi(&text, &file, None).map_err(ConfigError::new)?;
         for skipped in loaded.skipped {
             tracing::warn!(at = skipped.at, reason = skipped.message, "an operation is no tool");
         }

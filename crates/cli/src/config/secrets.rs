@@ -18,14 +18,10 @@ const FILE: &str = "secrets-key";
 /// The keys of the environment; `None`: secrets of tenants can be neither stored nor used.
 ///
 /// # Errors
-/// [`ConfigError::Setting`] when one is no key.
+/// [`ConfigError`] when one is no key.
 pub(super) fn from_environment() -> Result<Option<SecretKeys>, ConfigError> {
     let keys = environment(VARIABLE).map(|text| SecretKeys::parse(&text)).transpose();
-    keys.map_err(|error| ConfigError::Setting {
-        key: VARIABLE.to_owned(),
-        origin: "environment".to_owned(),
-        reason: error.to_string(),
-    })
+    keys.map_err(|error| ConfigError::setting(VARIABLE, "environment", error))
 }
 
 /// The key in the folder of `houston dev`, made if there is none. What was sealed with a key that is lost cannot be opened.

@@ -2,7 +2,7 @@
 //! which replace or add skills.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use houston_domain::skill::BundledSkill;
 use serde::{Deserialize, Serialize};
@@ -33,30 +33,29 @@ impl SkillSettings {
     /// Loads the skills of the installation, by name. Those of a later folder replace those of earlier ones.
     ///
     /// # Errors
-    /// [`ConfigError::Skill`] when a folder has a skill that cannot be read, [`ConfigError::Setting`] when `bundled` names one
-    /// that does not exist.
+    /// [`ConfigError`] when a folder has a skill that cannot be read, or `bundled` names one that does not exist.
     pub(super) fn load(
         &self,
         folders: &[PathBuf],
         layers: &Layers,
     ) -> Result<Vec<BundledSkill>, ConfigError> {
         let mut skills: BTreeMap<String, BundledSkill> = BTreeMap::new();
+        let mut add = |SkillSource { folder, text, files, .. }: SkillSource, path: &Path| {
+            let folder = folder.unwrap_or_default();
+            let skill = BundledSkill::read(&folder, text, files, self.bundled.contains(&folder));
+            let skill = skill.map_err(|error| ConfigError::file(path, format!("{folder}: {error}")))?;
+            skills.insert(skill.summary.name.clone(), skill);
+            Ok::<_, ConfigError>(())
+        };
         for (name, text) in BUILT_IN {
-            let source = SkillSource {
-                folder: Some((*name).to_owned()),
-                text: (*text).to_owned(),
-                files: BTreeMap::new(),
-                left_out: Vec::new(),
-            };
-            self.add(&mut skills, source, &PathBuf::from(format!("jobs/{FOLDER}/{name}")))?;
+            let (folder, text) = (Some((*name).to_owned()), (*text).to_owned());
+            let source = SkillSource { folder, text, ..SkillSource::default() };
+            add(source, Path::new(&format!("jobs/{FOLDER}/{name}")))?;
         }
         for folder in folders.iter().map(|folder| folder.join(FOLDER)).filter(|folder| folder.is_dir()) {
-            let wrong = |error: anyhow::Error| ConfigError::Skill {
-                path: folder.clone(),
-                reason: format!("{error:#}"),
-            };
+            let wrong = |error: anyhow::Error| ConfigError::file(&folder, format!("{error:#}"));
             for source in skill_source::read(&folder).map_err(wrong)? {
-                self.add(&mut skills, source, &folder)?;
+                add(source, &folder)?;
             }
         }
         let names: Vec<&str> = skills.keys().map(String::as_str).collect();
@@ -64,22 +63,6 @@ impl SkillSettings {
             return Err(layers.refuse("skills.bundled", error::unknown("skill", unknown, &names)));
         }
         Ok(skills.into_values().collect())
-    }
-
-    fn add(
-        &self,
-        skills: &mut BTreeMap<String, BundledSkill>,
-        source: SkillSource,
-        path: &std::path::Path,
-    ) -> Result<(), ConfigError> {
-        let SkillSource { folder, text, files, .. } = source;
-        let folder = folder.unwrap_or_default();
-        let is_named = self.bundled.contains(&folder);
-        let skill = BundledSkill::read(&folder, text, files, is_named).map_err(|error| {
-            ConfigError::Skill { path: path.to_owned(), reason: format!("{folder}: {error}") }
-        })?;
-        skills.insert(skill.summary.name.clone(), skill);
-        Ok(())
     }
 }
 

@@ -1,14 +1,11 @@
-//! What agents create by name. `jobs/plans/*.json`: templates of plans; the built-in ones, then those of the settings' folders,
-//! which replace or add some. `jobs/tables.toml`: custom tables.
+//! `jobs/plans/*.json`: templates of plans; the built-in ones, then those of the settings' folders, which replace or add some.
 
 use std::path::{Path, PathBuf};
 
-use houston_domain::custom_table::{TableLimits, TablePresets, texts};
 use houston_domain::plan::{Template, Templates};
 
 use super::ConfigError;
 use super::folder::{File, files};
-use super::layers::Layers;
 
 /// The folder of templates.
 pub(super) const FOLDER: &str = "plans";
@@ -22,7 +19,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 /// Loads all templates. `tools`: the names that steps may call.
 ///
 /// # Errors
-/// [`ConfigError::Template`] with the file and JSON pointers, [`ConfigError::Folder`] when a file cannot be read.
+/// [`ConfigError`] with the file and JSON pointers, or when a file cannot be read.
 pub(super) fn load(folders: &[PathBuf], tools: &[String]) -> Result<Templates, ConfigError> {
     let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
     let mut templates = Vec::new();
@@ -36,20 +33,9 @@ pub(super) fn load(folders: &[PathBuf], tools: &[String]) -> Result<Templates, C
 }
 
 fn read(path: &Path, name: &str, text: &str, tools: &[&str]) -> Result<Template, ConfigError> {
-    Template::parse(text, name, tools).map_err(|problems| ConfigError::Template {
-        path: path.to_owned(),
-        reason: problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    Template::parse(text, name, tools).map_err(|problems| {
+        ConfigError::file(path, problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     })
-}
-
-/// # Errors
-/// [`ConfigError::Setting`] when a preset could not be created.
-pub(super) fn check_tables(
-    presets: &TablePresets,
-    limits: &TableLimits,
-    layers: &Layers,
-) -> Result<(), ConfigError> {
-    presets.check(limits).map_err(|(name, faults)| layers.refuse(format!("tables.{name}"), texts(&faults)))
 }
 
 #[cfg(test)]

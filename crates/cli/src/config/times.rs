@@ -14,14 +14,14 @@ const UNITS: [(&str, u64); 4] =
 /// Checks all times in `settings`; `origin`: what sets a key.
 ///
 /// # Errors
-/// [`ConfigError::Setting`] for the first that is too long.
+/// [`ConfigError`] for the first that is too long.
 pub(super) fn check(settings: &impl Serialize, origin: impl Fn(&str) -> String) -> Result<(), ConfigError> {
     for (key, value) in flattened("", settings) {
         let Some((_, most)) = UNITS.into_iter().find(|(unit, _)| key.ends_with(unit)) else { continue };
         // Whatever is no whole number is no time.
         if value.parse::<u64>().is_ok_and(|value| value > most) {
             let reason = format!("must be at most {most}, which is a hundred years");
-            return Err(ConfigError::Setting { origin: origin(&key), key, reason });
+            return Err(ConfigError::setting(&key, &origin(&key), reason));
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use super::layers::Layers;
 /// those while Houston runs. `tools`: the names of all tools of the installation.
 ///
 /// # Errors
-/// [`ConfigError::Setting`] for the first that does not, or that cannot work.
+/// [`ConfigError`] for the first that does not, or that cannot work.
 pub(super) fn check(fallbacks: &Fallbacks, tools: &[String], layers: &Layers) -> Result<(), ConfigError> {
     let names: Vec<&str> = tools.iter().map(String::as_str).collect();
     let missing = |name: &str| {

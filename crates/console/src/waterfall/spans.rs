@@ -11,7 +11,6 @@ use houston_domain::tool_call::ToolResponse;
 use houston_domain::trace::Line;
 use serde_json::Value;
 
-use super::Text;
 use crate::show::{self, Fact, fact};
 
 /// A stretch of time.
@@ -28,7 +27,8 @@ pub(super) struct Span {
     pub(super) is_moment: bool,
     pub(super) bad: bool,
     pub(super) facts: Vec<Fact>,
-    pub(super) texts: Vec<Text>,
+    /// What a model wrote, or a tool was given.
+    pub(super) texts: Vec<Fact>,
     /// When what it has texts of was committed.
     pub(super) texts_at: Option<DateTime<Utc>>,
     /// The number of its answer, if it is a model call: the first of the run is 1.
@@ -116,7 +116,7 @@ impl Reading {
             Line::Results { at, .. } => self.asked = Some(*at),
             Line::Compressed { at, summary, remaining } => {
                 let name = format!("History compressed, {remaining} entries stay");
-                let texts = vec![Text { name: "Summary", value: summary.clone() }];
+                let texts = vec![fact("Summary", summary.as_str())];
                 self.moment(*at, "iteration", name, texts);
             }
             Line::Before(_) | Line::Message { .. } | Line::Plan(_) | Line::Step(_) | Line::Advance(_) => {}
@@ -169,14 +169,14 @@ impl Reading {
     fn detail(&mut self, at: DateTime<Utc>, event: &Event) {
         match event {
             Event::ModelFallback { from, to, code, message } => {
-                let texts = vec![Text { name: "Error", value: message.clone() }];
+                let texts = vec![fact("Error", message.as_str())];
                 self.moment(at, "error", format!("{from} failed ({code}), {to} was asked"), texts);
             }
             Event::QuestionAsked(question) => {
                 self.moment(at, "wait", format!("Asked: {}", show::line(&question.text, 120)), Vec::new());
             }
             Event::TeamRouted { agent_name, reason, .. } => {
-                let texts = vec![Text { name: "Reason", value: reason.clone() }];
+                let texts = vec![fact("Reason", reason.as_str())];
                 self.moment(at, "iteration", format!("The team picked {agent_name}"), texts);
             }
             Event::TaskStarted { title, .. } => {
@@ -258,10 +258,7 @@ impl Reading {
         }
         let input = serde_json::to_string_pretty(input).unwrap_or_default();
         span.texts_at = Some(at);
-        span.texts = vec![
-            Text { name: "Arguments", value: input },
-            Text { name: "Result", value: response.text().to_owned() },
-        ];
+        span.texts = vec![fact("Arguments", input), fact("Result", response.text())];
     }
 
     /// What an open run does now: its tools run, or a model is asked, of which nothing is stored before its answer.
@@ -291,7 +288,7 @@ impl Reading {
         self.spans.len() - 1
     }
 
-    fn moment(&mut self, at: DateTime<Utc>, kind: &'static str, name: String, texts: Vec<Text>) {
+    fn moment(&mut self, at: DateTime<Utc>, kind: &'static str, name: String, texts: Vec<Fact>) {
         if self.attempt.is_some() {
             self.iterate();
         }
@@ -345,15 +342,13 @@ impl Reading {
     }
 }
 
-fn text_of(block: &Block) -> Option<Text> {
+fn text_of(block: &Block) -> Option<Fact> {
     match block {
-        Block::Text { text, .. } => Some(Text { name: "Text", value: text.clone() }),
-        Block::Thinking { text, .. } if !text.is_empty() => {
-            Some(Text { name: "Reasoning", value: text.clone() })
-        }
+        Block::Text { text, .. } => Some(fact("Text", text.as_str())),
+        Block::Thinking { text, .. } if !text.is_empty() => Some(fact("Reasoning", text.as_str())),
         Block::ToolUse { name, input, .. } => {
             let input = serde_json::to_string_pretty(input).unwrap_or_default();
-            Some(Text { name: "Tool call", value: format!("{name} {input}") })
+            Some(fact("Tool call", format!("{name} {input}")))
         }
         _ => None,
     }

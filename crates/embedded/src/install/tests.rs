@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::{APT_SCRIPT, Attempt, Installer, Obstacle, candidate};
+use super::{APT_SCRIPT, Installer, candidate, outdated};
 use crate::error::Error;
 use crate::server::{Server, Version};
 
@@ -61,15 +61,12 @@ fn candidate_version_is_read() {
 
 #[test]
 fn error_names_each_attempt_and_what_to_do() {
-    let tried = vec![
-        Attempt { installer: Installer::Apt, obstacle: Obstacle::NeedsRoot },
-        Attempt { installer: Installer::Brew, obstacle: Obstacle::Absent("brew") },
-        Attempt {
-            installer: Installer::Wheels,
-            obstacle: Obstacle::Outdated { package: "x", candidate: Some(Version { major: 6, minor: 2 }) },
-        },
+    let tried = [
+        (Installer::Apt, Error::new("it needs root")),
+        (Installer::Brew, Error::new("`brew` is not in PATH")),
+        (Installer::Wheels, outdated("x", Some(Version { major: 6, minor: 2 }))),
     ];
-    let error = Error::Install { missing: vec![Server::Postgres, Server::Redis], tried }.to_string();
+    let error = Error::install(&[Server::Postgres, Server::Redis], &tried).to_string();
     assert_eq!(
         error,
         "cannot install PostgreSQL and Redis: apt-get (it needs root) and brew (`brew` is not in PATH) and pip (the \

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
@@ -18,7 +17,7 @@ const BLANK: &str = "/path/to/";
 
 /// The options of `houston mcp add`.
 #[derive(Debug, Args)]
-pub(super) struct Add {
+pub(crate) struct Add {
     /// A name of the catalogue (`houston mcp list --catalogue`), one of your own, or the address of a server over HTTP
     server: String,
     /// Agent type that may call its tools; may be given several times [default: that of the demo]
@@ -53,7 +52,7 @@ struct NewServer {
 }
 
 impl Add {
-    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    pub(super) fn run(self, context: &Context) -> Result<(), Failure> {
         let mut settings = context.loaded.settings.mcp.clone();
         let kinds = kinds(context, &self.kinds).map_err(Failure::Usage)?;
         let NewServer { name, settings: mut server, needs } = self.server().map_err(Failure::Usage)?;
@@ -65,7 +64,7 @@ impl Add {
         }
         server.kinds = kinds;
         settings.servers.insert(name.clone(), server.clone());
-        settings.check().map_err(|error| Failure::Usage(error.into()))?;
+        settings.check().map_err(Failure::usage)?;
         let path = folder(context)?.join("mcp.toml");
         append(&path, &name, &server)?;
         print_stderr(&format!("added {name} to {}", path.display()));
@@ -74,7 +73,7 @@ impl Add {
         }
         if server.args.iter().any(|arg| arg.starts_with(BLANK)) {
             print_stderr(&format!("then: houston mcp approve {name}"));
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         approve(context, &settings, &name, &[]).map_err(|failure| match failure {
             Failure::Usage(error) | Failure::Other(error) => Failure::Other(anyhow!(
@@ -182,7 +181,7 @@ mod tests {
     use super::*;
 
     /// `houston mcp add` of a server with this command, with the settings of a folder.
-    fn added(folder: &Path, kind: &str, command: &str) -> Result<ExitCode, String> {
+    fn added(folder: &Path, kind: &str, command: &str) -> Result<(), String> {
         let loaded = crate::config::load(Some(folder), &crate::toolbox::built_in()).unwrap();
         let (registry, folder) = (Registry::default(), folder.join("data"));
         let context = Context { loaded, registry, folder, jobs: None };

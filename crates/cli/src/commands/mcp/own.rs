@@ -1,7 +1,6 @@
 //! `houston mcp own`: the MCP servers that tenants and users brought over the API, and the approval of their tools.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::Subcommand;
@@ -13,13 +12,13 @@ use houston_protocol::mcp_server::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Context, Failure};
+use super::{Context, Failure, no_tool};
 use crate::commands::agentable::{one_line, print_rows, print_table, segment, yes_or_no};
 use crate::commands::owner::OwnerArg;
 use crate::output::{print_json, print_stderr};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Action {
+pub(crate) enum Action {
     /// List the servers of a tenant or a user
     List {
         #[command(flatten)]
@@ -50,7 +49,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    pub(super) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(super) fn run(self, context: Context) -> Result<(), Failure> {
         match self {
             Self::List { owner, json } => owner.with_api(context, async |api, path| {
                 let servers: McpServerList = api.get(&format!("{path}/mcp-servers")).await?;
@@ -88,12 +87,7 @@ async fn approve(api: &Local, path: &str, name: &str, only: &[String]) -> Result
     let listed = api.get::<McpToolList>(&format!("{server}/tools")).await;
     let listed = listed.map_err(|error| not_found(name, error))?.data;
     if let Some(unknown) = only.iter().find(|wanted| !listed.iter().any(|tool| tool.name == **wanted)) {
-        let existing: Vec<&str> = listed.iter().map(|tool| tool.name.as_str()).collect();
-        let unknown = one_line(unknown, 80);
-        return Err(Failure::Usage(anyhow!(
-            "{name} has no tool `{unknown}`; it has: {}",
-            existing.join(", ")
-        )));
+        return Err(no_tool(name, &one_line(unknown, 80), listed.iter().map(|tool| tool.name.as_str())));
     }
     let unapproved = [Standing::New, Standing::Changed].map(Standing::as_str);
     let is_meant = |tool: &&McpToolResponse| match only {

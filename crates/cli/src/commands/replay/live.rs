@@ -9,8 +9,7 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use clap::ValueEnum;
 use futures_util::StreamExt as _;
-use houston_domain::agent::Next;
-use houston_domain::agent::{AgentRun, RunPolicy};
+use houston_domain::agent::{AgentRun, Next};
 use houston_domain::autonomy::Autonomy;
 use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::guard::{Call, Decision, Layer, LayerKind, Situation, clamp, decide};
@@ -37,13 +36,6 @@ const MOST_ITERATIONS: u32 = 200;
 /// The longest result that the model reads, in characters.
 const MOST_CHARS: usize = 50_000;
 
-/// What a model is sent besides the history.
-struct Sent {
-    system: Vec<SystemPart>,
-    tools: Vec<ToolDefinition>,
-    max_output_tokens: u32,
-}
-
 /// What was recorded from the checkpoint on, and what the model does there that is asked instead of the recorded one.
 pub(in crate::commands) async fn way(
     context: &Context,
@@ -66,12 +58,16 @@ pub(in crate::commands) async fn way(
         (policy.conversational, policy.reply) = (kind.conversational, kind.reply);
     }
     policy.limits.max_iterations = policy.limits.max_iterations.min(MOST_ITERATIONS);
-    let sent = sent(context, trace, agent, with, &policy);
-    let checkpoint = trace.checkpoint(with.from).map_err(|error| Failure::Usage(error.into()))?;
+    let text = PromptFiles::system(with.prompt, &agent.agent_type);
+    let tools = definitions(context, trace, agent, with);
+    let max_output_tokens = policy.limits.max_output_tokens;
+    let checkpoint = trace.checkpoint(with.from).map_err(Failure::usage)?;
     let run = checkpoint.run(policy, &trace.header, SystemClock.now());
     let mut answers = Answers::new(context, &checkpoint, agent, trace.header.run, with.tools)?;
-    answers.offer(&sent.tools);
-    let way = drive(run, &*model, &sent, &mut answers, checkpoint.messages.clone()).await?;
+    answers.offer(&tools);
+    let system = &[SystemPart { text, cached: true }];
+    let sent = Request { system, tools: &tools, max_output_tokens, ..Request::default() };
+    let way = drive(run, &*model, sent, &mut answers, checkpoint.messages.clone()).await?;
     Ok((checkpoint.rest, way))
 }
 
@@ -81,7 +77,7 @@ pub(in crate::commands) async fn model(
     agent: &Agent,
     name: &str,
 ) -> Result<Arc<dyn Model>, Failure> {
-    let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
+    let models = models::build(&context.loaded).await?;
     if name != "recorded" {
         return Ok((models.make)(name.to_owned()).await);
     }
@@ -95,24 +91,19 @@ pub(in crate::commands) async fn model(
     }
 }
 
-fn sent(context: &Context, trace: &Trace, agent: &Agent, with: &With<'_>, policy: &RunPolicy) -> Sent {
-    let text = PromptFiles::system(with.prompt, &agent.agent_type);
-    // The recorded definitions are those that the run had; another agent has its own.
-    let tools = match with.agent.is_none() && !trace.header.tools.is_empty() {
-        true => trace.header.tools.clone(),
-        false => {
-            let tools = agent.agent_type.tools.iter().filter_map(|name| context.registry.get(name));
-            tools.map(|tool| tool.definition().clone()).collect()
-        }
-    };
-    let max_output_tokens = policy.limits.max_output_tokens;
-    Sent { system: vec![SystemPart { text, cached: true }], tools, max_output_tokens }
+/// The recorded definitions are those that the run had; another agent has its own.
+fn definitions(context: &Context, trace: &Trace, agent: &Agent, with: &With<'_>) -> Vec<ToolDefinition> {
+    if with.agent.is_none() && !trace.header.tools.is_empty() {
+        return trace.header.tools.clone();
+    }
+    let tools = agent.agent_type.tools.iter().filter_map(|name| context.registry.get(name));
+    tools.map(|tool| tool.definition().clone()).collect()
 }
 
 async fn drive(
     mut run: AgentRun,
     model: &dyn Model,
-    sent: &Sent,
+    sent: Request<'_>,
     answers: &mut Answers<'_>,
     mut messages: VecDeque<Vec<String>>,
 ) -> Result<Way, Failure> {
@@ -120,16 +111,10 @@ async fn drive(
     loop {
         match run.next(SystemClock.now()) {
             Next::CallModel => {
-                let request = Request {
-                    system: &sent.system,
-                    entries: run.history(),
-                    tools: &sent.tools,
-                    max_output_tokens: sent.max_output_tokens,
-                    ..Request::default()
-                };
-                let answer = unless_interrupted(ask(model, &request)).await?.map_err(anyhow::Error::from)?;
+                let request = Request { entries: run.history(), ..sent };
+                let answer = unless_interrupted(ask(model, &request)).await??;
                 way.answered(&answer.content, &answer.usage);
-                run.on_model(answer).map_err(anyhow::Error::from)?;
+                run.on_model(answer)?;
             }
             Next::CallTools(calls) => {
                 let mut responses = Vec::with_capacity(calls.len());
@@ -222,7 +207,7 @@ impl<'c> Answers<'c> {
         let lower = [(LayerKind::Kind, kind.guards.as_deref()), (LayerKind::Agent, of_agent)];
         for (layer, settings) in lower.into_iter().filter_map(|(layer, of)| Some((layer, of?))) {
             let layer = Layer::compile(layer, &kind.kind, settings);
-            guards.push(Arc::new(layer.map_err(|error| Failure::Usage(error.into()))?));
+            guards.push(Arc::new(layer.map_err(Failure::usage)?));
         }
         Ok(Self {
             recorded: checkpoint.calls.clone(),
