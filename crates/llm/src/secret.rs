@@ -3,8 +3,9 @@
 use std::fmt;
 
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 /// Distinguishes keys without revealing them: the first 32 bits of the SHA-256, printed as 8 hexadecimal digits.
@@ -63,41 +64,11 @@ impl Eq for Secret {}
 impl<'de> Deserialize<'de> for Secret {
     /// Accepts a string only. Errors do not quote the value: it may be the key.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
-            type Value = Secret;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Secret, E> {
-                Ok(Secret::new(text))
-            }
-            fn visit_bool<E: Error>(self, _: bool) -> Result<Secret, E> {
-                Err(E::custom(NO_TEXT))
-            }
-            fn visit_i64<E: Error>(self, _: i64) -> Result<Secret, E> {
-                Err(E::custom(NO_TEXT))
-            }
-            fn visit_i128<E: Error>(self, _: i128) -> Result<Secret, E> {
-                Err(E::custom(NO_TEXT))
-            }
-            fn visit_u64<E: Error>(self, _: u64) -> Result<Secret, E> {
-                Err(E::custom(NO_TEXT))
-            }
-            fn visit_u128<E: Error>(self, _: u128) -> Result<Secret, E> {
-                Err(E::custom(NO_TEXT))
-            }
-            fn visit_f64<E: Error>(self, _: f64) -> Result<Secret, E> {
-                Err(E::custom(NO_TEXT))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<Secret, A::Error> {
-                Err(A::Error::custom(NO_TEXT))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Secret, A::Error> {
-                Err(A::Error::custom(NO_TEXT))
-            }
+        match Value::deserialize(deserializer) {
+            // Wiped like the key itself.
+            Ok(Value::String(text)) => Ok(Self::new(SecretString::from(text).expose_secret())),
+            _ => Err(D::Error::custom(NO_TEXT)),
         }
-        deserializer.deserialize_any(Text)
     }
 }
 

@@ -17,7 +17,7 @@ use houston_domain::model_policy::Latency;
 use houston_domain::submission::SubmittedCall;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
@@ -62,12 +62,6 @@ impl Profile {
 
 /// The fields of a request that are replaced.
 type Fields<'b> = BTreeMap<String, &'b RawValue>;
-
-#[derive(Serialize)]
-struct BatchedRequest<'b> {
-    custom_id: &'static str,
-    params: Fields<'b>,
-}
 
 /// What both say of a call.
 #[derive(Deserialize)]
@@ -122,8 +116,8 @@ impl Way {
                 .with("background_options", json!({"completion_window": window}))
                 .end(),
             Self::Batch => {
-                let request = BatchedRequest { custom_id: "answer", params: fields };
-                Object::new().with("requests", [request]).end()
+                let request = Object::new().with("custom_id", "answer").with("params", fields);
+                Object::new().all("requests", [request.end()]).end()
             }
         })
     }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use houston_domain::attachment::SentDocument;
 use houston_domain::history::{Block, Entry, RawBlock, Role};
 use houston_domain::image::SentImage;
+use serde_json::value::RawValue;
 
 use crate::model::SystemPart;
 use crate::profile::Profile;
@@ -55,6 +56,57 @@ pub(crate) fn turns<'a>(entries: &'a [Entry], block_use: impl Fn(&Block) -> Bloc
     turns
 }
 
+/// A message of a wire on which each result of a tool, and what the user says in a turn, is a message of its own.
+pub(crate) enum Message<'a> {
+    /// The user's text, and all that the user shows.
+    User {
+        text: Cow<'a, str>,
+        blocks: Vec<&'a Block>,
+    },
+    /// The result of the call with this id.
+    Result {
+        id: &'a str,
+        text: Cow<'a, str>,
+    },
+    Assistant(Turn<'a>),
+}
+
+/// The history as such messages, with the system context at the end of the last text. Of what is kept raw only reasoning
+/// is sent, if it `is_own`.
+pub(crate) fn messages<'a>(
+    entries: &'a [Entry],
+    context: Option<Cow<'a, str>>,
+    is_own: impl Fn(&RawBlock) -> bool,
+) -> Vec<Message<'a>> {
+    let mut messages = Vec::new();
+    let reasoning = |block: &Block| match block {
+        Block::Opaque { .. } => BlockUse::Drop,
+        block => block_use(block, &is_own),
+    };
+    for turn in turns(entries, reasoning) {
+        if turn.role == Role::Assistant {
+            messages.push(Message::Assistant(turn));
+            continue;
+        }
+        messages.extend(turn.blocks.iter().filter_map(|block| match block {
+            Block::ToolResult { tool_use_id: id, content, .. } => {
+                Some(Message::Result { id, text: content.into() })
+            }
+            _ => None,
+        }));
+        let text = joined(user_texts(&turn));
+        messages.extend(text.map(|text| Message::User { text: text.into(), blocks: turn.blocks }));
+    }
+    match (context, messages.last_mut()) {
+        (Some(context), Some(Message::User { text, .. } | Message::Result { text, .. })) => {
+            append_context(text, &context);
+        }
+        (Some(text), _) => messages.push(Message::User { text, blocks: Vec::new() }),
+        (None, _) => {}
+    }
+    messages
+}
+
 /// Appends the system context to the last text, a user message or a tool result. It is not sent as a message of its
 /// own: servers differ in which role may follow which, and the order without it is valid.
 pub(crate) fn append_context(text: &mut Cow<'_, str>, context: &str) {
@@ -71,6 +123,11 @@ pub(crate) fn block_use(block: &Block, is_own: impl Fn(&RawBlock) -> bool) -> Bl
         Block::Thinking { .. } | Block::Opaque { .. } => BlockUse::Drop,
         _ => BlockUse::Send,
     }
+}
+
+/// The JSON of a raw block, if it is one of this wire and provider.
+pub(crate) fn own_json<'a>(raw: &'a RawBlock, wire: &str, provider: &str) -> Option<&'a RawValue> {
+    serde_json::from_str(raw.of(wire, provider)?).ok()
 }
 
 /// Whether a text is blank. Providers reject blank blocks.
@@ -105,7 +162,7 @@ impl<'a> Shown<'a> {
 }
 
 /// What the user says in a turn, for a wire without images and documents: a line says that there is one.
-pub(crate) fn user_texts<'a>(turn: &Turn<'a>) -> impl Iterator<Item = &'a str> {
+fn user_texts<'a>(turn: &Turn<'a>) -> impl Iterator<Item = &'a str> {
     turn.blocks.iter().filter_map(|block| match block {
         Block::Text { text, .. } => Some(user_text(text)),
         Block::Image(image) => Some(image.unseen.as_str()),

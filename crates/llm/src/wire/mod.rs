@@ -19,7 +19,8 @@ pub(crate) mod tool_schema;
 
 use std::collections::VecDeque;
 
-use houston_domain::model::{ModelError, Usage};
+use houston_domain::history::{Block, RawBlock};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
 use houston_domain::tool_call::ToolDefinition;
 use serde::Deserialize;
 
@@ -90,6 +91,51 @@ pub(crate) fn pass_on(
     if !more.is_empty() {
         received.push_str(&more);
         out.push_back(event(more));
+    }
+}
+
+/// Passes on a complete answer. Several servers report the usual end of an answer together with tool calls.
+pub(crate) fn done(mut answer: ModelAnswer, out: &mut VecDeque<Event>) {
+    let is_call = |block: &Block| matches!(block, Block::ToolUse { .. });
+    if answer.stop == StopReason::EndTurn && answer.content.iter().any(is_call) {
+        answer.stop = StopReason::ToolUse;
+    }
+    out.push_back(Event::Done(Box::new(answer)));
+}
+
+/// A tool call being received.
+#[derive(Default)]
+pub(crate) struct Call {
+    /// Its position among the calls of the answer.
+    pub(crate) index: usize,
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) json: String,
+}
+
+impl Call {
+    pub(crate) fn begin(index: usize, id: String, name: String, out: &mut VecDeque<Event>) -> Self {
+        let call = Self { index, id, name, json: String::new() };
+        call.start(out);
+        call
+    }
+
+    pub(crate) fn start(&self, out: &mut VecDeque<Event>) {
+        let Self { index, id, name, .. } = self;
+        out.push_back(Event::ToolStart { index: *index, id: id.clone(), name: name.clone() });
+    }
+
+    /// Adds the next piece of the arguments.
+    pub(crate) fn push(&mut self, more: String, out: &mut VecDeque<Event>) {
+        let index = self.index;
+        pass_on(more, &mut self.json, |json| Event::ToolArguments { index, json }, out);
+    }
+
+    /// The complete call. Arguments that are not a JSON object are added to `malformed`.
+    pub(crate) fn block(self, raw: Option<RawBlock>, malformed: &mut Vec<(String, String)>) -> Block {
+        let Self { id, name, json, .. } = self;
+        let input = fields::input_of(&id, &json, malformed);
+        Block::ToolUse { id, name, input, raw }
     }
 }
 

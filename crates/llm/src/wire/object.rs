@@ -10,6 +10,11 @@ impl Object {
         Self(vec![b'{'])
     }
 
+    /// An object whose first field says of which type it is.
+    pub(crate) fn typed(kind: &str) -> Self {
+        Self::new().with("type", kind)
+    }
+
     /// Adds a field.
     pub(crate) fn with(self, name: &str, value: impl Serialize) -> Self {
         let mut begun = self.begin(name);
@@ -33,11 +38,19 @@ impl Object {
 
     /// Adds an object unless it is empty.
     pub(crate) fn nested(self, name: &str, inner: Self) -> Self {
-        if inner.0.len() == 1 {
-            return self;
-        }
+        if inner.0.len() == 1 { self } else { self.json(name, inner.end()) }
+    }
+
+    /// Adds a list of what is JSON already, unless it is empty.
+    pub(crate) fn all(self, name: &str, values: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        let list = list(values);
+        if list == b"[]" { self } else { self.json(name, list) }
+    }
+
+    /// Adds a field whose value is JSON already.
+    pub(crate) fn json(self, name: &str, value: Vec<u8>) -> Self {
         let mut begun = self.begin(name);
-        begun.0.extend(inner.end());
+        begun.0.extend(value);
         begun
     }
 
@@ -54,4 +67,17 @@ impl Object {
         self.0.push(b'}');
         self.0
     }
+}
+
+/// A list of what is JSON already.
+pub(crate) fn list(values: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut list = vec![b'['];
+    for value in values {
+        if list.len() > 1 {
+            list.push(b',');
+        }
+        list.extend(value);
+    }
+    list.push(b']');
+    list
 }

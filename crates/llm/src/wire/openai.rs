@@ -1,18 +1,16 @@
 //! What OpenAI's two protocols and compatible servers share: usage as they report it, definitions of tools, and how long
 //! prompts are kept.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
 use houston_domain::model::{PricedApart, Usage};
 use houston_domain::tool_call::ToolDefinition;
 use rust_decimal::Decimal;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::fields::{Count, Lenient};
 use super::identifier::tool_name;
+use super::object::Object;
 use super::tool_schema::Rules;
 use crate::cache::Lifetime;
 use crate::model::Request;
@@ -182,87 +180,35 @@ fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Decimal>
     Ok(cost.filter(Usage::is_plausible_cost))
 }
 
-/// Definition of a tool.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct FunctionTool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: Definition<'a>,
+/// The definition of a tool; `None` if its schema cannot be sent.
+pub(crate) fn function_tool(tool: &ToolDefinition, rules: &'static Rules) -> Option<Vec<u8>> {
+    let function = Object::new().with("name", &tool.name).with("description", &tool.description);
+    let function = function.with("parameters", rules.parameters(tool)?);
+    Some(Object::typed("function").nested("function", function).end())
 }
 
-#[derive(Debug, Clone, Serialize)]
-struct Definition<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: Arc<Value>,
+/// A call of a tool in the history. The id is one that the provider accepts; `extra`: data that it must get back with it.
+pub(crate) fn tool_call(id: &str, name: &str, input: &Value, extra: Option<&RawValue>) -> Vec<u8> {
+    // The arguments are a JSON object, encoded as a string.
+    let function = Object::new().with("name", tool_name(name)).with("arguments", input.to_string());
+    let call = Object::new().with("id", id).with("type", "function").nested("function", function);
+    call.maybe("extra_content", extra).end()
 }
 
-impl<'a> FunctionTool<'a> {
-    /// Converts a tool definition of the engine; `None` if its schema cannot be sent.
-    pub(crate) fn new(tool: &'a ToolDefinition, rules: &'static Rules) -> Option<Self> {
-        let parameters = rules.parameters(tool)?;
-        let function = Definition { name: &tool.name, description: &tool.description, parameters };
-        Some(Self { kind: "function", function })
+/// `prompt_cache_options` of a request: <https://developers.openai.com/api/docs/guides/prompt-caching>. `has_marks`: it has marks
+/// of its own if anything is kept. Without marks of its own the provider sets one. Writing costs more than plain input.
+pub(crate) fn cache_options(profile: &Profile, request: &Request<'_>, has_marks: bool) -> Object {
+    if profile.cache != CacheControl::Options {
+        return Object::new();
     }
-}
-
-/// A call of a tool in the history.
-#[derive(Serialize)]
-pub(crate) struct ToolCall<'a> {
-    id: Cow<'a, str>,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: Called<'a>,
-    /// Data that its provider must get back with it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) extra_content: Option<&'a RawValue>,
-}
-
-#[derive(Serialize)]
-struct Called<'a> {
-    name: Cow<'a, str>,
-    /// A JSON object, encoded as a string.
-    arguments: String,
-}
-
-impl<'a> ToolCall<'a> {
-    /// A call with this id, which is one that the provider accepts.
-    pub(crate) fn new(id: Cow<'a, str>, name: &'a str, input: &Value) -> Self {
-        let function = Called { name: tool_name(name), arguments: input.to_string() };
-        Self { id, kind: "function", function, extra_content: None }
-    }
-}
-
-/// `prompt_cache_options`: <https://developers.openai.com/api/docs/guides/prompt-caching>.
-#[derive(Clone, Copy, Serialize)]
-pub(crate) struct CacheOptions {
-    mode: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ttl: Option<&'static str>,
-}
-
-/// The end of what is kept.
-#[derive(Clone, Copy, Serialize)]
-pub(crate) struct Breakpoint {
-    mode: &'static str,
-}
-
-pub(crate) const EXPLICIT: Breakpoint = Breakpoint { mode: "explicit" };
-
-impl CacheOptions {
-    /// The options of a request; `has_marks`: it has marks of its own if anything is kept. Without marks of its own the provider
-    /// sets one. Writing costs more than plain input.
-    pub(crate) fn of(profile: &Profile, request: &Request<'_>, has_marks: bool) -> Option<Self> {
-        if profile.cache != CacheControl::Options {
-            return None;
-        }
-        let lifetime = profile.lifetime(request);
-        let ttl = (lifetime == Some(Lifetime::Long)).then_some("12h");
-        match lifetime {
-            Some(_) if !has_marks => ttl.map(|_| Self { mode: "implicit", ttl }),
-            _ => Some(Self { mode: "explicit", ttl }),
-        }
-    }
+    let lifetime = profile.lifetime(request);
+    let ttl = (lifetime == Some(Lifetime::Long)).then_some("12h");
+    let mode = match lifetime {
+        Some(_) if !has_marks && ttl.is_none() => return Object::new(),
+        Some(_) if !has_marks => "implicit",
+        _ => "explicit",
+    };
+    Object::new().with("mode", mode).maybe("ttl", ttl)
 }
 
 /// `prompt_cache_retention`, for models before `prompt_cache_options`.

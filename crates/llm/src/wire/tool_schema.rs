@@ -12,10 +12,10 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use houston_domain::history::Block;
 use houston_domain::tool_call::ToolDefinition;
 use houston_domain::tool_schema::read;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::identifier::Alphabet;
+use super::object::Object;
 use crate::model::{AnswerSchema, Event, Request};
 
 /// What a provider accepts in a schema. A keyword that it does not accept is moved into the description.
@@ -506,25 +506,11 @@ fn with_alternatives<'s>(schemas: &[&'s Value]) -> Vec<&'s Map<String, Value>> {
 
 // Answer schemas in the format of providers. Their keywords are those of [`Rules`].
 
-/// A schema in the format of OpenAI.
-#[derive(Serialize)]
-pub(crate) struct NamedSchema<'a> {
-    name: &'a str,
-    /// Whether the provider enforces the schema. OpenAI accepts this only for schemas without optional or additional
-    /// properties.
-    strict: bool,
-    schema: &'a Value,
-}
-
-impl<'a> NamedSchema<'a> {
-    /// `may_be_strict`: whether the model accepts strict schemas.
-    pub(crate) fn new(form: AnswerSchema<'a>, may_be_strict: bool) -> Self {
-        Self {
-            name: form.name,
-            strict: may_be_strict && form.strict && is_strict(form.schema),
-            schema: form.schema,
-        }
-    }
+/// A schema in the format of OpenAI, whose fields are added to `object`. `may_be_strict`: whether the model accepts strict
+/// schemas. OpenAI enforces only schemas without optional or additional properties.
+pub(crate) fn named(object: Object, form: AnswerSchema<'_>, may_be_strict: bool) -> Object {
+    let strict = may_be_strict && form.strict && is_strict(form.schema);
+    object.with("name", form.name).with("strict", strict).with("schema", form.schema)
 }
 
 /// Whether every object in a schema forbids additional properties and requires all that it has.

@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 use super::NAME;
 use crate::error;
 use crate::model::Event;
-use crate::wire::fields::{self, Arguments, Count, Fields, Lenient, Text, null_is_default};
+use crate::wire::fields::{Arguments, Count, Fields, Lenient, Text, null_is_default};
 use crate::wire::openai::small;
-use crate::wire::{AnswerEnd, Decoder, pass_on, read};
+use crate::wire::{AnswerEnd, Call, Decoder, done, pass_on, read};
 
 /// An event of a stream; its `type` determines the other fields.
 #[derive(Default, Deserialize)]
@@ -197,12 +197,9 @@ enum Part {
         signature: String,
     },
     Tool {
-        index: usize,
-        id: String,
-        name: String,
+        call: Call,
         /// Arguments received when the block was opened; empty unless the server sends them as a whole.
         given: Value,
-        json: String,
     },
     /// Anything else, stored unchanged: redacted reasoning, server-side tools and their results.
     Opaque {
@@ -247,16 +244,9 @@ impl AnthropicDecoder {
                 Part::Thinking { raw, text, signature }
             }
             "tool_use" => {
-                let (id, name, index) = (text_of("id"), text_of("name"), self.calls);
+                let call = Call::begin(self.calls, text_of("id"), text_of("name"), out);
                 self.calls += 1;
-                out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
-                Part::Tool {
-                    index,
-                    id,
-                    name,
-                    given: raw.remove("input").unwrap_or_default(),
-                    json: String::new(),
-                }
+                Part::Tool { call, given: raw.remove("input").unwrap_or_default() }
             }
             _ => Part::Opaque { opened: block.to_owned(), json: String::new(), content: None },
         };
@@ -291,10 +281,7 @@ impl AnthropicDecoder {
                 pass_on(delta.thinking.0.unwrap_or_default(), text, Event::Thinking, out);
                 signature.push_str(&delta.signature.0.unwrap_or_default());
             }
-            Part::Tool { index, json, .. } => {
-                let event = |json| Event::ToolArguments { index: *index, json };
-                pass_on(delta.partial_json.0, json, event, out);
-            }
+            Part::Tool { call, .. } => call.push(delta.partial_json.0, out),
             Part::Opaque { json, content, .. } => {
                 json.push_str(&delta.partial_json.0);
                 *content = delta.content.map(ToOwned::to_owned).or_else(|| content.take());
@@ -305,13 +292,12 @@ impl AnthropicDecoder {
 
     /// Closes a block. Emits the arguments of a call that were received as a whole when it was opened.
     fn close(&mut self, number: u64, out: &mut VecDeque<Event>) {
-        if let Some((_, Part::Tool { index, given, json, .. })) =
+        if let Some((_, Part::Tool { call, given })) =
             self.blocks.iter_mut().rev().find(|(open, _)| *open == number)
-            && json.is_empty()
+            && call.json.is_empty()
             && given.as_object().is_some_and(|given| !given.is_empty())
         {
-            *json = given.to_string();
-            out.push_back(Event::ToolArguments { index: *index, json: json.clone() });
+            call.push(given.to_string(), out);
         }
     }
 
@@ -320,14 +306,8 @@ impl AnthropicDecoder {
         for (_, part) in std::mem::take(&mut self.blocks) {
             content.extend(block_of(part, &self.provider, &mut malformed));
         }
-        let default = if self.calls > 0 { StopReason::ToolUse } else { StopReason::EndTurn };
-        let turn = ModelAnswer {
-            content,
-            malformed,
-            stop: self.stop.filter(|stop| *stop != StopReason::EndTurn).unwrap_or(default),
-            usage: self.usage.normalised(),
-        };
-        out.push_back(Event::Done(Box::new(turn)));
+        let (stop, usage) = (self.stop.unwrap_or(StopReason::EndTurn), self.usage.normalised());
+        done(ModelAnswer { content, malformed, stop, usage }, out);
     }
 }
 
@@ -350,10 +330,7 @@ fn block_of(part: Part, provider: &str, malformed: &mut Vec<(String, String)>) -
                 raw: signed.then(|| raw_block(Value::Object(raw).to_string())),
             })
         }
-        Part::Tool { id, name, json, .. } => {
-            let input = fields::input_of(&id, &json, malformed);
-            Some(Block::ToolUse { id, name, input, raw: None })
-        }
+        Part::Tool { call, .. } => Some(call.block(None, malformed)),
         Part::Opaque { opened, json, content } => {
             let raw =
                 raw_block(completed(&opened, &json, content).unwrap_or_else(|| opened.get().to_owned()));

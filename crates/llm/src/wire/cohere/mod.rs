@@ -5,19 +5,16 @@
 
 pub(crate) mod stream;
 
-use std::borrow::Cow;
-
 use houston_domain::answering::Effort;
-use houston_domain::history::{Block, RawBlock, Role};
-use serde::Serialize;
+use houston_domain::history::{Block, RawBlock};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use self::stream::Reasoning;
-use super::conversation::{BlockUse, Turn, append_context, joined, system_text, turns, user_texts};
+use super::conversation::{self, Message, Turn, system_text};
 use super::identifier::call_id;
-use super::object::Object;
-use super::openai::{FunctionTool, ToolCall};
+use super::object::{Object, list};
+use super::openai::{function_tool, tool_call};
 use super::tool_schema;
 use crate::model::{Description, Request, thinking_tokens};
 use crate::profile::{ForcedTool, Profile, SchemaSupport, Thinking};
@@ -25,39 +22,10 @@ use crate::profile::{ForcedTool, Profile, SchemaSupport, Thinking};
 /// The wire's name in raw blocks.
 const NAME: &str = "cohere";
 
-#[derive(Serialize)]
-#[serde(tag = "role", rename_all = "snake_case")]
-enum Message<'a> {
-    System { content: String },
-    User { content: Cow<'a, str> },
-    Assistant(Assistant<'a>),
-    Tool { tool_call_id: Cow<'a, str>, content: Cow<'a, str> },
-}
-
-#[derive(Default, Serialize)]
-struct Assistant<'a> {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    content: Vec<Content<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_plan: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<ToolCall<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    citations: Vec<&'a RawValue>,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Content<'a> {
-    Text { text: &'a str },
-    Thinking { thinking: &'a str },
-}
-
 /// The request body, as JSON.
 pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
     let (tools, _) = request.tools_for(model, profile);
-    let tools: Vec<_> =
-        tools.iter().filter_map(|tool| FunctionTool::new(tool, &tool_schema::COHERE)).collect();
+    let tools: Vec<_> = tools.iter().filter_map(|tool| function_tool(tool, &tool_schema::COHERE)).collect();
     // The caller has described the schema as well.
     let enforces = profile.result_schema == SchemaSupport::JsonSchema;
     let enforces = enforces && (profile.schema_with_tools || tools.is_empty());
@@ -67,8 +35,8 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         .with("model", &model.model)
         .with("stream", true)
         .with("max_tokens", request.max_output_tokens)
-        .with("messages", messages(model, request))
-        .listed("tools", &tools)
+        .json("messages", list(messages(model, request)))
+        .all("tools", tools)
         .maybe("tool_choice", is_forced.then_some("REQUIRED"))
         .maybe(
             "response_format",
@@ -92,71 +60,53 @@ fn thinking(profile: &Profile, request: &Request<'_>) -> Object {
     }
 }
 
-fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> {
-    let system = system_text(request.system);
-    let mut messages: Vec<_> = system.map(|content| Message::System { content }).into_iter().collect();
-    let block_use = |block: &Block| match block {
-        Block::Thinking { raw, .. } => {
-            reasoning(raw.as_ref(), &model.provider).map_or(BlockUse::Drop, |_| BlockUse::SendBeforeOthers)
+fn messages(model: &Description, request: &Request<'_>) -> Vec<Vec<u8>> {
+    let of = |role: &str| Object::new().with("role", role);
+    let system = system_text(request.system).map(|content| of("system").with("content", content).end());
+    let is_own = |raw: &RawBlock| reasoning(raw, &model.provider).is_some();
+    let said = conversation::messages(request.entries, request.context_without_image(), is_own);
+    let said = said.into_iter().map(|message| match message {
+        Message::User { text, .. } => of("user").with("content", text).end(),
+        Message::Result { id, text } => {
+            of("tool").with("tool_call_id", call_id(id, false)).with("content", text).end()
         }
-        Block::Opaque { .. } => BlockUse::Drop,
-        _ => BlockUse::Send,
-    };
-    for turn in turns(request.entries, block_use) {
-        match turn.role {
-            Role::User => push_user(&turn, &mut messages),
-            Role::Assistant => messages.push(Message::Assistant(assistant(&turn, &model.provider))),
-        }
-    }
-    match (request.context_without_image(), messages.last_mut()) {
-        (Some(context), Some(Message::User { content } | Message::Tool { content, .. })) => {
-            append_context(content, &context);
-        }
-        (Some(context), _) => messages.push(Message::User { content: context }),
-        (None, _) => {}
-    }
-    messages
+        Message::Assistant(turn) => assistant(&turn, &model.provider, of("assistant")),
+    });
+    system.into_iter().chain(said).collect()
 }
 
-fn reasoning(raw: Option<&RawBlock>, provider: &str) -> Option<Reasoning> {
-    serde_json::from_str(raw?.of(NAME, provider)?).ok()
+fn reasoning(raw: &RawBlock, provider: &str) -> Option<Reasoning> {
+    serde_json::from_str(raw.of(NAME, provider)?).ok()
 }
 
-/// Each tool result is a message of its own; the user's text follows as one message.
-fn push_user<'a>(turn: &Turn<'a>, messages: &mut Vec<Message<'a>>) {
-    for block in &turn.blocks {
-        if let Block::ToolResult { tool_use_id, content, .. } = block {
-            let tool_call_id = call_id(tool_use_id, false);
-            messages.push(Message::Tool { tool_call_id, content: content.into() });
-        }
-    }
-    messages.extend(joined(user_texts(turn)).map(|content| Message::User { content: content.into() }));
-}
-
-fn assistant<'a>(turn: &Turn<'a>, provider: &str) -> Assistant<'a> {
-    let mut message = Assistant::default();
+fn assistant(turn: &Turn<'_>, provider: &str, message: Object) -> Vec<u8> {
+    let (mut content, mut plan, mut calls) = (Vec::new(), None, Vec::new());
+    let mut citations: Vec<&RawValue> = Vec::new();
     for block in &turn.blocks {
         match block {
             Block::Text { text, raw } => {
-                message.content.push(Content::Text { text });
-                let citations = raw.as_ref().and_then(|raw| raw.of(NAME, provider));
-                let citations = citations.and_then(|json| serde_json::from_str::<Vec<&RawValue>>(json).ok());
-                message.citations.extend(citations.into_iter().flatten());
+                content.push(Object::typed("text").with("text", text).end());
+                let cited = raw.as_ref().and_then(|raw| raw.of(NAME, provider));
+                let cited = cited.and_then(|json| serde_json::from_str::<Vec<&RawValue>>(json).ok());
+                citations.extend(cited.into_iter().flatten());
             }
             Block::ToolUse { id, name, input, .. } => {
-                message.tool_calls.push(ToolCall::new(call_id(id, false), name, input));
+                calls.push(tool_call(&call_id(id, false), name, input, None));
             }
-            Block::Thinking { text, raw } => match reasoning(raw.as_ref(), provider) {
-                Some(Reasoning::Plan) => message.tool_plan = Some(text),
-                Some(Reasoning::Thinking) => message.content.push(Content::Thinking { thinking: text }),
+            Block::Thinking { text, raw: Some(raw) } => match reasoning(raw, provider) {
+                Some(Reasoning::Plan) => plan = Some(text),
+                Some(Reasoning::Thinking) => {
+                    content.push(Object::typed("thinking").with("thinking", text).end());
+                }
                 None => {}
             },
             _ => {}
         }
     }
     // A plan is only valid together with tool calls.
-    message.tool_plan = message.tool_plan.filter(|_| !message.tool_calls.is_empty());
-    message
+    let plan = plan.filter(|_| !calls.is_empty());
+    let message = message.all("content", content).maybe("tool_plan", plan).all("tool_calls", calls);
+    message.listed("citations", &citations).end()
 }
 
 #[cfg(test)]

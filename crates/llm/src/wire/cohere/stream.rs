@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 use super::NAME;
 use crate::error;
 use crate::model::Event;
-use crate::wire::fields::{self, Arguments, Count, Function, Lenient, Pieces, Text, null_is_default};
-use crate::wire::{AnswerEnd, Decoder, finish_reason, is_done, read};
+use crate::wire::fields::{Arguments, Count, Function, Lenient, Pieces, Text, null_is_default};
+use crate::wire::{self, AnswerEnd, Decoder, done, finish_reason, is_done, read};
 
 /// The kind of a reasoning block, stored with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,7 +149,8 @@ pub(crate) struct CohereDecoder {
     content: Vec<Piece>,
     /// Citations, unchanged.
     citations: Vec<String>,
-    calls: Vec<PartialCall>,
+    /// With the numbers that the provider gives them.
+    calls: Vec<(u64, wire::Call)>,
     usage: Usage,
     stop: Option<StopReason>,
     end: AnswerEnd,
@@ -161,14 +162,6 @@ struct Piece {
     /// The kind of reasoning; `None` for text.
     reasoning: Option<Reasoning>,
     text: String,
-}
-
-/// A tool call being received.
-struct PartialCall {
-    number: u64,
-    id: String,
-    name: String,
-    json: String,
 }
 
 impl CohereDecoder {
@@ -193,12 +186,9 @@ impl CohereDecoder {
     fn begin_call(&mut self, number: u64, call: Call, out: &mut VecDeque<Event>) {
         let Function { name, arguments: Arguments(json) } = call.function;
         let (id, name) = (call.id.0.unwrap_or_default(), name.0.unwrap_or_default());
-        let index = self.calls.len();
-        out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
-        if !json.is_empty() {
-            out.push_back(Event::ToolArguments { index, json: json.clone() });
-        }
-        self.calls.push(PartialCall { number, id, name, json });
+        let mut call = wire::Call::begin(self.calls.len(), id, name, out);
+        call.push(json, out);
+        self.calls.push((number, call));
     }
 
     fn continue_call(
@@ -207,14 +197,10 @@ impl CohereDecoder {
         call: Call,
         out: &mut VecDeque<Event>,
     ) -> Result<(), ModelError> {
-        let Some(index) = self.calls.iter().rposition(|known| known.number == number) else {
+        let Some((_, known)) = self.calls.iter_mut().rfind(|(known, _)| *known == number) else {
             return Err(error::invalid("the provider sent part of a tool call that was not started"));
         };
-        let json = call.function.arguments.0;
-        if !json.is_empty() {
-            self.calls[index].json.push_str(&json);
-            out.push_back(Event::ToolArguments { index, json });
-        }
+        known.push(call.function.arguments.0, out);
         Ok(())
     }
 
@@ -244,7 +230,7 @@ impl CohereDecoder {
         if is_done(out) {
             return Ok(());
         }
-        let mut stop = self.stop.ok_or_else(error::cut_off)?;
+        let stop = self.stop.ok_or_else(error::cut_off)?;
         let (mut content, mut malformed) = (Vec::new(), Vec::new());
         let mut citations = std::mem::take(&mut self.citations);
         for Piece { reasoning, text, .. } in std::mem::take(&mut self.content) {
@@ -258,14 +244,9 @@ impl CohereDecoder {
                 Block::Text { text, raw: json.map(|json| RawBlock::new(NAME, &self.provider, json)) }
             });
         }
-        for call in std::mem::take(&mut self.calls) {
-            let input = fields::input_of(&call.id, &call.json, &mut malformed);
-            content.push(Block::ToolUse { id: call.id, name: call.name, input, raw: None });
-        }
-        if stop == StopReason::EndTurn && content.iter().any(|block| matches!(block, Block::ToolUse { .. })) {
-            stop = StopReason::ToolUse;
-        }
-        out.push_back(Event::Done(Box::new(ModelAnswer { content, malformed, stop, usage: self.usage })));
+        let calls = std::mem::take(&mut self.calls).into_iter();
+        content.extend(calls.map(|(_, call)| call.block(None, &mut malformed)));
+        done(ModelAnswer { content, malformed, stop, usage: self.usage }, out);
         Ok(())
     }
 

@@ -12,96 +12,23 @@
 pub(crate) mod stream;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use houston_domain::answering::Effort;
 use houston_domain::history::{Block, RawBlock, Role};
-use serde::{Deserialize, Serialize};
+use houston_domain::tool_call::ToolDefinition;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::conversation::{Shown, Turn, block_use, is_blank, turns};
 use super::identifier::{call_id, letter_name};
-use super::object::Object;
+use super::object::{Object, list};
 use super::tool_schema;
 use crate::model::{Description, PDF, Request, thinking_tokens};
 use crate::profile::{Profile, SchemaSupport, Thinking};
 
 /// The wire's name in raw blocks.
 const NAME: &str = "gemini";
-
-#[derive(Serialize)]
-struct Content<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    role: Option<&'static str>,
-    parts: Vec<Part<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Part<'a> {
-    Plain(Plain<'a>),
-    #[serde(rename_all = "camelCase")]
-    Call {
-        function_call: FunctionCall<'a>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        thought_signature: Option<&'static str>,
-    },
-    /// As the provider sent it.
-    Raw(&'a RawValue),
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-enum Plain<'a> {
-    Text(Cow<'a, str>),
-    FunctionResponse(FunctionResponse<'a>),
-    InlineData(InlineData<'a>),
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct InlineData<'a> {
-    mime_type: &'a str,
-    data: &'a str,
-}
-
-#[derive(Serialize)]
-struct FunctionCall<'a> {
-    id: Cow<'a, str>,
-    name: Cow<'a, str>,
-    args: &'a Value,
-}
-
-#[derive(Serialize)]
-struct FunctionResponse<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<Cow<'a, str>>,
-    name: Cow<'a, str>,
-    response: Response<'a>,
-}
-
-/// A tool result, in the fields that Gemini documents.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-enum Response<'a> {
-    Output(&'a str),
-    Error(&'a str),
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Tools<'a> {
-    function_declarations: Vec<FunctionDeclaration<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FunctionDeclaration<'a> {
-    name: Cow<'a, str>,
-    description: &'a str,
-    parameters_json_schema: Arc<Value>,
-}
 
 /// Signature for tool calls made by another model; Gemini 3 rejects calls without one:
 /// <https://ai.google.dev/gemini-api/docs/thought-signatures>.
@@ -112,14 +39,13 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
     let (tools, _) = request.tools_for(model, profile);
     let tools: Vec<_> = tools.iter().filter_map(declaration).collect();
     let enforces = profile.result_schema == SchemaSupport::JsonSchema;
-    let enforces = enforces && (profile.schema_with_tools || tools.is_empty());
+    let has_tools = !tools.is_empty();
+    let enforces = enforces && (profile.schema_with_tools || !has_tools);
     let prompt_schema = request.answer_schema.filter(|_| !enforces);
     let enforced_schema = request.answer_schema.filter(|_| enforces);
-    let system = request.system.iter().filter(|part| !is_blank(&part.text));
-    let mut system: Vec<_> = system.map(|part| text(part.text.as_str())).collect();
-    system.extend(prompt_schema.map(|form| text(tool_schema::instruction(form))));
-    let system = (!system.is_empty()).then_some(Content { role: None, parts: system });
-    let tools = (!tools.is_empty()).then_some([Tools { function_declarations: tools }]);
+    let system = request.system.iter().filter(|part| !is_blank(&part.text)).map(|part| text(&part.text));
+    let instruction = prompt_schema.map(|form| text(&tool_schema::instruction(form)));
+    let tools = has_tools.then(|| Object::new().json("functionDeclarations", list(tools)).end());
     let generation_config = Object::new()
         .with("maxOutputTokens", request.max_output_tokens)
         .nested("thinkingConfig", thinking_config(profile, request))
@@ -129,26 +55,23 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         .maybe("topP", profile.top_p_for(request))
         .listed("stopSequences", profile.stop_for(request));
     Object::new()
-        .maybe("systemInstruction", system)
-        .with("contents", contents(model, profile, request))
-        .maybe("tools", tools)
+        .nested("systemInstruction", Object::new().all("parts", system.chain(instruction)))
+        .json("contents", list(contents(model, profile, request)))
+        .all("tools", tools)
         .maybe("toolConfig", request.forced_tool(model).and_then(|name| tool_config(name, profile)))
         .nested("generationConfig", generation_config)
         .maybe("serviceTier", profile.tier_for(request))
         .end()
 }
 
-fn declaration(tool: &houston_domain::tool_call::ToolDefinition) -> Option<FunctionDeclaration<'_>> {
-    let parameters_json_schema = tool_schema::GEMINI.parameters(tool)?;
-    Some(FunctionDeclaration {
-        name: letter_name(&tool.name),
-        description: &tool.description,
-        parameters_json_schema,
-    })
+fn declaration(tool: &ToolDefinition) -> Option<Vec<u8>> {
+    let parameters = tool_schema::GEMINI.parameters(tool)?;
+    let named = Object::new().with("name", letter_name(&tool.name)).with("description", &tool.description);
+    Some(named.with("parametersJsonSchema", parameters).end())
 }
 
-fn text<'a>(text: impl Into<Cow<'a, str>>) -> Part<'a> {
-    Part::Plain(Plain::Text(text.into()))
+fn text(text: &str) -> Vec<u8> {
+    Object::new().with("text", text).end()
 }
 
 fn tool_config(name: &str, profile: &Profile) -> Option<Value> {
@@ -172,30 +95,30 @@ fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<Vec<&'a RawValue>> {
     serde_json::from_str(json).or_else(|_| serde_json::from_str(json).map(|part| vec![part])).ok()
 }
 
-fn contents<'a>(model: &Description, profile: &Profile, request: &Request<'a>) -> Vec<Content<'a>> {
-    let mut contents = Vec::new();
-    let mut calls: Vec<PendingCall<'a>> = Vec::new();
+fn contents(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<Vec<u8>> {
+    let mut contents: Vec<(&str, Vec<Vec<u8>>)> = Vec::new();
+    let mut calls: Vec<PendingCall<'_>> = Vec::new();
     for turn in
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()))
     {
-        let (role, parts) = match turn.role {
+        contents.push(match turn.role {
             Role::User => ("user", user_parts(&turn, &calls, profile)),
             Role::Assistant => {
                 calls.clear();
                 ("model", model_parts(&turn, &model.provider, profile, &mut calls))
             }
-        };
-        contents.push(Content { role: Some(role), parts });
+        });
     }
-    if let (Some(image), Some(last)) = (request.image, contents.last_mut()) {
-        last.parts.insert(0, data(image.media_type, image.base64));
+    if let (Some(image), Some((_, parts))) = (request.image, contents.last_mut()) {
+        parts.insert(0, data(image.media_type, image.base64));
     }
-    match (request.context(), contents.last_mut().filter(|last| last.role == Some("user"))) {
-        (Some(context), Some(last)) => last.parts.push(text(context)),
-        (Some(context), None) => contents.push(Content { role: Some("user"), parts: vec![text(context)] }),
+    match (request.context(), contents.last_mut().filter(|(role, _)| *role == "user")) {
+        (Some(context), Some((_, parts))) => parts.push(text(context)),
+        (Some(context), None) => contents.push(("user", vec![text(context)])),
         (None, _) => {}
     }
-    contents
+    let written = contents.into_iter();
+    written.map(|(role, parts)| Object::new().with("role", role).json("parts", list(parts)).end()).collect()
 }
 
 /// A tool call that the next results answer.
@@ -226,7 +149,7 @@ fn model_parts<'a>(
     provider: &str,
     profile: &Profile,
     calls: &mut Vec<PendingCall<'a>>,
-) -> Vec<Part<'a>> {
+) -> Vec<Vec<u8>> {
     let mut parts = Vec::new();
     for block in &turn.blocks {
         let raw = match block {
@@ -245,40 +168,44 @@ fn model_parts<'a>(
                 let sent_id =
                     own_raw.map_or_else(|| Some(call_id(id, false)), |own_raw| own_raw.function_call.id);
                 parts.extend(match raw {
-                    Some(raw) => raw.into_iter().map(Part::Raw).collect(),
-                    None => vec![Part::Call {
-                        function_call: FunctionCall {
-                            id: call_id(id, false),
-                            name: name.clone(),
-                            args: input,
-                        },
+                    Some(raw) => sent(raw),
+                    None => {
+                        let call = Object::new().with("id", call_id(id, false)).with("name", &name);
+                        let call = Object::new().nested("functionCall", call.with("args", input));
                         // Only the first of several parallel calls is signed.
-                        thought_signature: (profile.thought_signatures && calls.is_empty())
-                            .then_some(UNSIGNED),
-                    }],
+                        let is_signed = profile.thought_signatures && calls.is_empty();
+                        vec![call.maybe("thoughtSignature", is_signed.then_some(UNSIGNED)).end()]
+                    }
                 });
                 calls.push(PendingCall { id, sent_id, name });
             }
-            Block::Text { text: content, .. } if raw.is_none() => parts.push(text(content.as_str())),
-            _ => parts.extend(raw.into_iter().flatten().map(Part::Raw)),
+            Block::Text { text: content, .. } if raw.is_none() => parts.push(text(content)),
+            _ => parts.extend(raw.map(sent).into_iter().flatten()),
         }
     }
     parts
 }
 
+/// Parts as the provider sent them.
+fn sent(raw: Vec<&RawValue>) -> Vec<Vec<u8>> {
+    raw.into_iter().map(|part| part.get().into()).collect()
+}
+
 /// Results must be in the order of their calls: without ids, the order is what assigns them.
-fn user_parts<'a>(turn: &Turn<'a>, calls: &[PendingCall<'a>], profile: &Profile) -> Vec<Part<'a>> {
+fn user_parts(turn: &Turn<'_>, calls: &[PendingCall<'_>], profile: &Profile) -> Vec<Vec<u8>> {
     let mut parts = Vec::with_capacity(turn.blocks.len());
     for block in &turn.blocks {
         if let Block::ToolResult { tool_use_id, content, is_error, .. } = block {
             let position = calls.iter().position(|call| call.id == tool_use_id);
             let call = position.map(|position| &calls[position]);
-            let response = Plain::FunctionResponse(FunctionResponse {
-                id: call.and_then(|call| call.sent_id.clone()),
-                name: call.map_or(Cow::Borrowed("unnamed"), |call| call.name.clone()),
-                response: if *is_error { Response::Error(content) } else { Response::Output(content) },
-            });
-            parts.push((position.unwrap_or(usize::MAX - 1), Part::Plain(response)));
+            // A tool result, in the fields that Gemini documents.
+            let response = Object::new().with(if *is_error { "error" } else { "output" }, content);
+            let response = Object::new()
+                .maybe("id", call.and_then(|call| call.sent_id.as_ref()))
+                .with("name", call.map_or("unnamed", |call| &call.name))
+                .nested("response", response);
+            let part = Object::new().nested("functionResponse", response).end();
+            parts.push((position.unwrap_or(usize::MAX - 1), part));
         }
         let shown = Shown::of(block, profile).map(|shown| match shown {
             Shown::Text(said) => text(said),
@@ -291,8 +218,9 @@ fn user_parts<'a>(turn: &Turn<'a>, calls: &[PendingCall<'a>], profile: &Profile)
     parts.into_iter().map(|(_, part)| part).collect()
 }
 
-fn data<'a>(mime_type: &'a str, data: &'a str) -> Part<'a> {
-    Part::Plain(Plain::InlineData(InlineData { mime_type, data }))
+fn data(mime_type: &str, data: &str) -> Vec<u8> {
+    let data = Object::new().with("mimeType", mime_type).with("data", data);
+    Object::new().nested("inlineData", data).end()
 }
 
 #[cfg(test)]

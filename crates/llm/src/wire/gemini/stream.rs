@@ -11,10 +11,10 @@ use super::NAME;
 use crate::error;
 use crate::model::Event;
 use crate::scrub::shortened;
-use crate::wire::fields::{self, Count, Lenient, Pieces, Text, is_error, null_is_default};
+use crate::wire::fields::{Count, Lenient, Pieces, Text, is_error, null_is_default};
 use crate::wire::identifier::of_letter_name;
 use crate::wire::openai::{clamped, small};
-use crate::wire::{Decoder, is_done, read};
+use crate::wire::{Call, Decoder, done, is_done, read};
 
 /// A chunk, or a complete answer.
 #[derive(Default, Deserialize)]
@@ -345,14 +345,10 @@ impl GeminiDecoder {
         let (index, id) = (self.calls, call.id.0.clone().unwrap_or_default());
         let name = of_letter_name(call.name.0.as_deref().unwrap_or_default()).to_owned();
         self.calls += 1;
-        out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
-        let json = call.args.map_or("", RawValue::get);
-        if !json.is_empty() {
-            out.push_back(Event::ToolArguments { index, json: json.to_owned() });
-        }
-        let input = fields::input_of(&id, json, &mut self.malformed);
         let raw = (signed || !id.is_empty()).then(|| self.raw_block(raw));
-        self.content.push(Block::ToolUse { id, name, input, raw });
+        let mut received = Call::begin(index, id, name, out);
+        received.push(call.args.map_or("", RawValue::get).to_owned(), out);
+        self.content.push(received.block(raw, &mut self.malformed));
         Ok(())
     }
 
@@ -390,13 +386,9 @@ impl GeminiDecoder {
         let stop = self.stop.or((whole && says_something).then_some(StopReason::EndTurn));
         let stop = stop.ok_or_else(error::cut_off)?;
         self.close();
-        let stop = if stop == StopReason::EndTurn && self.calls > 0 { StopReason::ToolUse } else { stop };
-        out.push_back(Event::Done(Box::new(ModelAnswer {
-            content: std::mem::take(&mut self.content),
-            malformed: std::mem::take(&mut self.malformed),
-            stop,
-            usage: self.usage.normalised(),
-        })));
+        let content = std::mem::take(&mut self.content);
+        let (malformed, usage) = (std::mem::take(&mut self.malformed), self.usage.normalised());
+        done(ModelAnswer { content, malformed, stop, usage }, out);
         Ok(())
     }
 }

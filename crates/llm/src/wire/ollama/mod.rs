@@ -6,18 +6,15 @@
 
 pub(crate) mod stream;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use houston_domain::answering::Effort;
-use houston_domain::history::{Block, Role};
-use serde::Serialize;
-use serde_json::Value;
+use houston_domain::history::{Block, RawBlock};
 
-use super::conversation::{BlockUse, Turn, append_context, joined, system_text, texts, turns, user_texts};
+use super::conversation::{self, Message, joined, system_text, texts};
 use super::identifier::{call_id, tool_name};
-use super::object::Object;
-use super::openai::FunctionTool;
+use super::object::{Object, list};
+use super::openai::function_tool;
 use super::tool_schema;
 use crate::model::{Description, Request};
 use crate::profile::{Profile, SchemaSupport, Thinking};
@@ -33,42 +30,14 @@ const WINDOWS: std::ops::RangeInclusive<u64> = 8192..=262_144;
 /// beginning of the conversation.
 const BYTES_PER_TOKEN: u64 = 3;
 
-#[derive(Default, Serialize)]
-struct Message<'a> {
-    role: &'static str,
-    content: Cow<'a, str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thinking: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<ToolCall<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_name: Option<Cow<'a, str>>,
-    /// Ignored by servers before 2025-11.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<Cow<'a, str>>,
-}
-
-#[derive(Serialize)]
-struct ToolCall<'a> {
-    id: Cow<'a, str>,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: Cow<'a, str>,
-    arguments: &'a Value,
-}
-
 /// The request body, as JSON. Without an effort `think` is omitted: models that can reason do so by default, and others
 /// reject the field.
 pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
     let (tools, _) = request.tools_for(model, profile);
     let enforces = profile.result_schema == SchemaSupport::JsonSchema;
     let effort = profile.effort_for(request).filter(|_| profile.thinking == Thinking::Think);
-    let tools: Vec<_> =
-        tools.iter().filter_map(|tool| FunctionTool::new(tool, &tool_schema::OLLAMA)).collect();
-    let messages = messages(model, request);
+    let tools: Vec<_> = tools.iter().filter_map(|tool| function_tool(tool, &tool_schema::OLLAMA)).collect();
+    let messages = list(messages(model, request));
     let in_window = |window: u64| {
         let options = Object::new()
             .with("num_predict", request.max_output_tokens)
@@ -79,8 +48,8 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         Object::new()
             .with("model", &model.model)
             .with("stream", true)
-            .with("messages", &messages)
-            .listed("tools", &tools)
+            .json("messages", messages.clone())
+            .all("tools", tools.clone())
             .maybe("format", request.answer_schema.filter(|_| enforces).map(|answer| answer.schema))
             .maybe("think", effort.map(Effort::as_str))
             .nested("options", options)
@@ -98,76 +67,44 @@ fn window(bytes: usize, answer: u32) -> u64 {
     needed.min(*WINDOWS.end()).next_power_of_two().max(*WINDOWS.start())
 }
 
-fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> {
-    let system = system_text(request.system);
-    let system =
-        system.map(|content| Message { role: "system", content: content.into(), ..Message::default() });
+fn messages(model: &Description, request: &Request<'_>) -> Vec<Vec<u8>> {
+    let of = |role: &str, content: &str| Object::new().with("role", role).with("content", content);
+    let system = system_text(request.system).map(|content| of("system", &content).end());
     let mut messages: Vec<_> = system.into_iter().collect();
-    let block_use = |block: &Block| match block {
-        Block::Thinking { raw: Some(raw), .. } if raw.of(NAME, &model.provider).is_some() => {
-            BlockUse::SendBeforeOthers
-        }
-        Block::Thinking { .. } | Block::Opaque { .. } => BlockUse::Drop,
-        _ => BlockUse::Send,
-    };
     // Maps call ids to tool names, for the results.
     let mut names: HashMap<&str, &str> = HashMap::new();
-    for turn in turns(request.entries, block_use) {
-        match turn.role {
-            Role::User => push_user(&turn, &names, &mut messages),
-            Role::Assistant => {
-                let calls = turn.blocks.iter().filter_map(|block| match block {
-                    Block::ToolUse { id, name, .. } => Some((id.as_str(), name.as_str())),
-                    _ => None,
-                });
-                names.extend(calls);
-                messages.push(assistant(&turn));
+    let is_own = |raw: &RawBlock| raw.of(NAME, &model.provider).is_some();
+    for message in conversation::messages(request.entries, request.context_without_image(), is_own) {
+        let message = match message {
+            Message::User { text, .. } => of("user", &text),
+            Message::Result { id, text } => {
+                let name = names.get(id).map(|name| tool_name(name));
+                // The id is ignored by servers before 2025-11.
+                of("tool", &text).maybe("tool_name", name).with("tool_call_id", call_id(id, false))
             }
-        }
-    }
-    let said_last = messages.last_mut().filter(|last| matches!(last.role, "user" | "tool"));
-    match (request.context_without_image(), said_last) {
-        (Some(context), Some(last)) => append_context(&mut last.content, &context),
-        (Some(context), None) => {
-            messages.push(Message { role: "user", content: context, ..Message::default() });
-        }
-        (None, _) => {}
+            Message::Assistant(turn) => {
+                let (mut thinking, mut calls) = (None, Vec::new());
+                for block in &turn.blocks {
+                    match block {
+                        Block::ToolUse { id, name, input, .. } => {
+                            names.insert(id, name);
+                            let function =
+                                Object::new().with("name", tool_name(name)).with("arguments", input);
+                            let call = Object::new().with("id", call_id(id, false));
+                            calls.push(call.nested("function", function).end());
+                        }
+                        // Reasoning of other providers was left out before.
+                        Block::Thinking { text, .. } => thinking = Some(text),
+                        _ => {}
+                    }
+                }
+                let message = of("assistant", &joined(texts(&turn)).unwrap_or_default());
+                message.maybe("thinking", thinking).all("tool_calls", calls)
+            }
+        };
+        messages.push(message.end());
     }
     messages
-}
-
-/// Each tool result is a message of its own; the user's text follows as one message.
-fn push_user<'a>(turn: &Turn<'a>, names: &HashMap<&str, &'a str>, messages: &mut Vec<Message<'a>>) {
-    for block in &turn.blocks {
-        if let Block::ToolResult { tool_use_id, content, .. } = block {
-            messages.push(Message {
-                role: "tool",
-                content: content.into(),
-                tool_name: names.get(tool_use_id.as_str()).map(|name| tool_name(name)),
-                tool_call_id: Some(call_id(tool_use_id, false)),
-                ..Message::default()
-            });
-        }
-    }
-    let text = joined(user_texts(turn));
-    messages.extend(text.map(|text| Message { role: "user", content: text.into(), ..Message::default() }));
-}
-
-fn assistant<'a>(turn: &Turn<'a>) -> Message<'a> {
-    let content = joined(texts(turn)).unwrap_or_default().into();
-    let mut message = Message { role: "assistant", content, ..Message::default() };
-    for block in &turn.blocks {
-        match block {
-            Block::ToolUse { id, name, input, .. } => message.tool_calls.push(ToolCall {
-                id: call_id(id, false),
-                function: Function { name: tool_name(name), arguments: input },
-            }),
-            // Reasoning of other providers was left out before.
-            Block::Thinking { text, .. } => message.thinking = Some(text),
-            _ => {}
-        }
-    }
-    message
 }
 
 #[cfg(test)]

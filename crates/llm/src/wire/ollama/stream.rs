@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 use super::NAME;
 use crate::error;
 use crate::model::Event;
-use crate::wire::fields::{self, Count, Function, Lenient, Pieces, Text, is_error};
+use crate::wire::fields::{Count, Function, Lenient, Pieces, Text, is_error};
 use crate::wire::think_tag::{Split, ThinkTag};
-use crate::wire::{AnswerEnd, Decoder, finish_reason, read};
+use crate::wire::{self, AnswerEnd, Decoder, done, finish_reason, read};
 
 /// A line of a stream, or a complete answer.
 #[derive(Default, Deserialize)]
@@ -83,14 +83,11 @@ impl OllamaDecoder {
     }
 
     fn call(&mut self, call: Call, out: &mut VecDeque<Event>) {
-        let (index, id) = (self.calls.len(), call.id.0.unwrap_or_default());
-        let name = call.function.name.0.unwrap_or_default();
+        let (id, name) = (call.id.0.unwrap_or_default(), call.function.name.0.unwrap_or_default());
         let json = Some(call.function.arguments.0).filter(|json| !json.is_empty());
-        let json = json.unwrap_or_else(|| "{}".to_owned());
-        out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
-        let input = fields::input_of(&id, &json, &mut self.malformed);
-        out.push_back(Event::ToolArguments { index, json });
-        self.calls.push(Block::ToolUse { id, name, input, raw: None });
+        let mut call = wire::Call::begin(self.calls.len(), id, name, out);
+        call.push(json.unwrap_or_else(|| "{}".to_owned()), out);
+        self.calls.push(call.block(None, &mut self.malformed));
     }
 
     /// Adds a piece of the reasoning and of the text.
@@ -101,7 +98,7 @@ impl OllamaDecoder {
     fn finish(&mut self, line: &Line<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         let held = self.tag.finish();
         self.write(held, out);
-        let mut stop = line.stop(self.end)?;
+        let stop = line.stop(self.end)?;
         let mut content = Vec::new();
         if !self.thinking.is_empty() {
             let raw = self.separates.then(|| RawBlock::new(NAME, &self.provider, "{}"));
@@ -110,13 +107,9 @@ impl OllamaDecoder {
         if !self.text.is_empty() {
             content.push(Block::text(std::mem::take(&mut self.text)));
         }
-        // It reports `stop` together with tool calls.
-        if stop == StopReason::EndTurn && !self.calls.is_empty() {
-            stop = StopReason::ToolUse;
-        }
         content.append(&mut self.calls);
         let malformed = std::mem::take(&mut self.malformed);
-        out.push_back(Event::Done(Box::new(ModelAnswer { content, malformed, stop, usage: line.usage() })));
+        done(ModelAnswer { content, malformed, stop, usage: line.usage() }, out);
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ use crate::wire::fields::{self, Count, Function, Lenient, Pieces, Text, is_error
 use crate::wire::finish_reason::stop_reason;
 use crate::wire::openai::{ReportedUsage, merged, normalised};
 use crate::wire::think_tag::{Split, ThinkTag};
-use crate::wire::{AnswerEnd, Decoder, is_done, read};
+use crate::wire::{AnswerEnd, Call, Decoder, done, is_done, read};
 
 /// A chunk, or a complete answer.
 #[derive(Default, Deserialize)]
@@ -167,7 +167,7 @@ pub(crate) struct ChatDecoder {
     /// The field in which reasoning was received.
     thinking_field: &'static str,
     thinking_details: Vec<Value>,
-    calls: Vec<Call>,
+    calls: Vec<Received>,
     refused: bool,
     usage: Option<Usage>,
     stop: Option<StopReason>,
@@ -175,13 +175,10 @@ pub(crate) struct ChatDecoder {
 }
 
 /// A tool call being received.
-#[derive(Default)]
-struct Call {
+struct Received {
+    call: Call,
     /// The provider's index of the call.
     number: Option<u64>,
-    id: String,
-    name: String,
-    json: String,
     /// Additional data that must be sent back with the call.
     extra: Option<Box<RawValue>>,
     /// Whether [`Event::ToolStart`] was emitted; arguments wait for it.
@@ -266,23 +263,23 @@ impl ChatDecoder {
         let id = delta.id.0.unwrap_or_default();
         let name = delta.function.name.0.unwrap_or_default();
         let index = self.position_of(delta.index.0, &id, &name);
-        let call = &mut self.calls[index];
+        let Received { call, extra, started, .. } = &mut self.calls[index];
         if call.id.is_empty() {
             call.id = id;
         }
         if call.name.is_empty() {
             call.name = name;
         }
-        call.extra = delta.extra_content.or_else(|| call.extra.take());
+        *extra = delta.extra_content.or_else(|| extra.take());
         let mut news = delta.function.arguments.0;
-        call.json.push_str(&news);
-        if !call.started && !call.name.is_empty() {
-            call.started = true;
-            out.push_back(Event::ToolStart { index, id: call.id.clone(), name: call.name.clone() });
-            news.clone_from(&call.json);
+        if !*started && !call.name.is_empty() {
+            *started = true;
+            call.start(out);
+            news.insert_str(0, &std::mem::take(&mut call.json));
         }
-        if call.started && !news.is_empty() {
-            out.push_back(Event::ToolArguments { index, json: news });
+        match started {
+            true => call.push(news, out),
+            false => call.json.push_str(&news),
         }
     }
 
@@ -294,7 +291,7 @@ impl ChatDecoder {
             Some(_) => self.calls.iter().rposition(|call| call.number == number),
             None => self.calls.len().checked_sub(1),
         };
-        let begins = |call: &Call| {
+        let begins = |Received { call, .. }: &Received| {
             let another_id = !id.is_empty() && !call.id.is_empty() && call.id != id;
             let another_name = !name.is_empty() && !call.name.is_empty();
             match number {
@@ -305,8 +302,10 @@ impl ChatDecoder {
         match found {
             Some(index) if !begins(&self.calls[index]) => index,
             _ => {
-                self.calls.push(Call { number, ..Call::default() });
-                self.calls.len() - 1
+                let index = self.calls.len();
+                let call = Call { index, ..Call::default() };
+                self.calls.push(Received { call, number, extra: None, started: false });
+                index
             }
         }
     }
@@ -314,7 +313,9 @@ impl ChatDecoder {
     /// The stop reason. An answer that ended properly without a finish reason is complete if it has content and its
     /// tool calls can be parsed.
     fn stop(&self) -> Option<StopReason> {
-        let is_readable = |call: &Call| !call.name.is_empty() && fields::parse_arguments(&call.json).is_ok();
+        let is_readable = |Received { call, .. }: &Received| {
+            !call.name.is_empty() && fields::parse_arguments(&call.json).is_ok()
+        };
         let has_content = !self.text.trim().is_empty() || !self.calls.is_empty();
         self.stop
             .or_else(|| (has_content && self.calls.iter().all(is_readable)).then_some(StopReason::EndTurn))
@@ -333,25 +334,19 @@ impl ChatDecoder {
         if !self.text.is_empty() {
             content.push(Block::text(std::mem::take(&mut self.text)));
         }
-        for (index, call) in std::mem::take(&mut self.calls).into_iter().enumerate() {
-            if !call.started {
-                out.push_back(Event::ToolStart { index, id: call.id.clone(), name: call.name.clone() });
-            }
-            let input = fields::input_of(&call.id, &call.json, &mut malformed);
-            let raw = call
-                .extra
-                .map(|extra| RawBlock::new(NAME, &self.provider, format!("{{\"extra_content\":{extra}}}")));
-            content.push(Block::ToolUse { id: call.id, name: call.name, input, raw });
-        }
-        // Several servers report `stop` together with tool calls.
-        if stop == StopReason::EndTurn && content.iter().any(|block| matches!(block, Block::ToolUse { .. })) {
-            stop = StopReason::ToolUse;
-        }
-        if stop == StopReason::EndTurn && self.refused {
+        if stop == StopReason::EndTurn && self.refused && self.calls.is_empty() {
             stop = StopReason::Refusal;
         }
+        for Received { call, extra, started, .. } in std::mem::take(&mut self.calls) {
+            if !started {
+                call.start(out);
+            }
+            let raw = extra
+                .map(|extra| RawBlock::new(NAME, &self.provider, format!("{{\"extra_content\":{extra}}}")));
+            content.push(call.block(raw, &mut malformed));
+        }
         let usage = self.usage.unwrap_or_default();
-        out.push_back(Event::Done(Box::new(ModelAnswer { content, malformed, stop, usage })));
+        done(ModelAnswer { content, malformed, stop, usage }, out);
         Ok(())
     }
 

@@ -10,150 +10,61 @@
 pub(crate) mod stream;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use houston_domain::answering::Effort;
 use houston_domain::history::{Block, RawBlock, Role};
 use houston_domain::tool_call::ToolDefinition;
-use serde::Serialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::conversation::{Shown, Turn, append_context, block_use, joined, system_text, turns};
+use super::conversation::{Shown, Turn, append_context, block_use, joined, own_json, system_text, turns};
 use super::identifier::{call_id, tool_name};
-use super::object::Object;
-use super::openai::{Breakpoint, CacheOptions, EXPLICIT, retention};
-use super::tool_schema::{self, NamedSchema};
-use crate::model::{Description, Request, data_url, document_url, openai_effort};
+use super::object::{Object, list};
+use super::openai::{cache_options, retention};
+use super::tool_schema;
+use crate::model::{Description, Image, Request, data_url, document_url, openai_effort};
 use crate::profile::{CacheControl, Profile, SchemaSupport, Thinking};
 
 /// The wire's name in raw blocks.
 const NAME: &str = "openai_responses";
 
-#[derive(Serialize)]
-struct Format<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(flatten)]
-    schema: NamedSchema<'a>,
+fn text_part(text: &str) -> Object {
+    Object::typed("input_text").with("text", text)
 }
 
-#[derive(Serialize)]
-struct Tool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    name: &'a str,
-    description: &'a str,
-    parameters: Arc<Value>,
-    /// Always sent: the default is `true`, with which most schemas are rejected.
-    strict: bool,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    defer_loading: bool,
+fn image_part(url: String) -> Object {
+    Object::typed("input_image").with("image_url", url)
 }
 
-#[derive(Serialize)]
-#[serde(untagged)]
-enum AnyTool<'a> {
-    Own(Tool<'a>),
-    /// The provider's search for deferred tools: <https://developers.openai.com/api/docs/guides/tools-tool-search>.
-    Search(Value),
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Item<'a> {
-    Plain(Plain<'a>),
-    /// As the provider sent it.
-    Raw(&'a RawValue),
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Plain<'a> {
-    Message { role: &'static str, content: Content<'a> },
-    FunctionCall { call_id: Cow<'a, str>, name: Cow<'a, str>, arguments: String },
-    FunctionCallOutput { call_id: Cow<'a, str>, output: Output<'a> },
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Content<'a> {
-    Text(&'a str),
-    Parts(Vec<Part<'a>>),
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Output<'a> {
-    Text(Cow<'a, str>),
-    Parts(Vec<Part<'a>>),
-}
-
-#[derive(Serialize)]
-struct Part<'a> {
-    #[serde(flatten)]
-    kind: PartKind<'a>,
-    /// The end of what is kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prompt_cache_breakpoint: Option<Breakpoint>,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type")]
-enum PartKind<'a> {
-    #[serde(rename = "input_text")]
-    Text { text: Cow<'a, str> },
-    #[serde(rename = "input_image")]
-    Image {
-        /// A `data:` URL.
-        image_url: String,
-    },
-    #[serde(rename = "input_file")]
-    File {
-        filename: &'a str,
-        /// A `data:` URL.
-        file_data: String,
-    },
-}
-
-impl<'a> From<PartKind<'a>> for Part<'a> {
-    fn from(kind: PartKind<'a>) -> Self {
-        Self { kind, prompt_cache_breakpoint: None }
-    }
-}
-
-fn text_part<'a>(text: impl Into<Cow<'a, str>>) -> Part<'a> {
-    PartKind::Text { text: text.into() }.into()
+fn message(role: Role) -> Object {
+    Object::typed("message").with("role", role)
 }
 
 /// The request body, as JSON.
 pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
     let (direct, deferred) = request.tools_for(model, profile);
     let has_tools = !direct.is_empty();
-    let tools = direct
-        .iter()
-        .filter_map(|tool| function(tool, false))
-        .chain((!deferred.is_empty()).then(|| AnyTool::Search(json!({"type": "tool_search"}))));
-    let tools: Vec<_> = tools.chain(deferred.iter().filter_map(|tool| function(tool, true))).collect();
+    // <https://developers.openai.com/api/docs/guides/tools-tool-search>
+    let search = (!deferred.is_empty()).then(|| Object::typed("tool_search").end());
+    let tools = direct.iter().filter_map(|tool| function(tool, false)).chain(search);
+    let tools = tools.chain(deferred.iter().filter_map(|tool| function(tool, true)));
+    let has_marks = profile.cache == CacheControl::Options && profile.lifetime(request).is_some();
     let mut input = Vec::new();
-    for turn in
-        turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()))
-    {
-        match turn.role {
-            Role::User => push_user(&turn, profile, &mut input),
-            Role::Assistant => push_assistant(&turn, &model.provider, &mut input),
+    let is_own = |raw: &RawBlock| own_json(raw, NAME, &model.provider).is_some();
+    let turns = turns(request.entries, |block| block_use(block, is_own));
+    let mut users = turns.iter().filter(|turn| turn.role == Role::User).count();
+    let mut context = request.context();
+    for (nth, turn) in turns.iter().enumerate() {
+        if turn.role == Role::Assistant {
+            push_assistant(turn, &model.provider, &mut input);
+            continue;
         }
+        let marks = has_marks.then_some(users <= MARKED_TURNS);
+        users -= 1;
+        let last = (nth + 1 == turns.len()).then(|| (request.image, context.take())).unwrap_or_default();
+        push_user(turn, profile, marks, last, &mut input);
     }
-    if profile.cache == CacheControl::Options && profile.lifetime(request).is_some() {
-        mark(&mut input);
-    }
-    if let (Some(image), Some(Item::Plain(Plain::Message { content: Content::Parts(parts), .. }))) =
-        (request.image, input.last_mut())
-    {
-        parts.push(PartKind::Image { image_url: image.data_url() }.into());
-    }
-    if let Some(text) = request.context() {
-        push_context(text, &mut input);
+    if let Some(text) = context {
+        input.push(message(Role::User).json("content", list([text_part(text).end()])).end());
     }
     let enforces = profile.result_schema == SchemaSupport::JsonSchema;
     let enforces = enforces && (profile.schema_with_tools || !has_tools);
@@ -163,8 +74,9 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         joined(system_text(request.system).as_deref().into_iter().chain(prompt_schema.as_deref()));
     let choice =
         |name| profile.forced_tool.choice(json!({"type": "function", "name": name}), json!("required"));
-    let format = enforced_schema
-        .map(|form| Format { kind: "json_schema", schema: NamedSchema::new(form, profile.strict_schema) });
+    let format = enforced_schema.map_or_else(Object::new, |form| {
+        tool_schema::named(Object::typed("json_schema"), form, profile.strict_schema)
+    });
     let effort = effort(model, profile, request);
     Object::new()
         .with("model", &model.model)
@@ -175,23 +87,24 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         .with("max_output_tokens", request.max_output_tokens)
         .maybe("prompt_cache_key", profile.cache_key_for(request))
         .maybe("prompt_cache_retention", retention(profile, request))
-        .maybe("prompt_cache_options", CacheOptions::of(profile, request, true))
+        .nested("prompt_cache_options", cache_options(profile, request, true))
         .maybe("service_tier", profile.tier_for(request))
         .maybe("instructions", instructions)
-        .listed("tools", &tools)
+        .all("tools", tools)
         .maybe("tool_choice", request.forced_tool(model).and_then(choice))
         .maybe("temperature", profile.temperature_for(request))
         .maybe("top_p", profile.top_p_for(request))
         .maybe("reasoning", effort.map(|effort| json!({"effort": openai_effort(effort)})))
-        .nested("text", Object::new().maybe("format", format))
-        .with("input", input)
+        .nested("text", Object::new().nested("format", format))
+        .json("input", list(input))
         .end()
 }
 
-fn function(tool: &ToolDefinition, defer_loading: bool) -> Option<AnyTool<'_>> {
-    let ToolDefinition { name, description, .. } = tool;
-    let parameters = tool_schema::OPENAI.parameters(tool)?;
-    Some(AnyTool::Own(Tool { kind: "function", name, description, parameters, strict: false, defer_loading }))
+fn function(tool: &ToolDefinition, is_deferred: bool) -> Option<Vec<u8>> {
+    let function = Object::typed("function").with("name", &tool.name).with("description", &tool.description);
+    let function = function.with("parameters", tool_schema::OPENAI.parameters(tool)?);
+    // Always sent: the default is `true`, with which most schemas are rejected.
+    Some(function.with("strict", false).maybe("defer_loading", is_deferred.then_some(true)).end())
 }
 
 fn effort(model: &Description, profile: &Profile, request: &Request<'_>) -> Option<Effort> {
@@ -202,111 +115,82 @@ fn effort(model: &Description, profile: &Profile, request: &Request<'_>) -> Opti
     profile.effort_for(request).filter(|_| by_effort)
 }
 
-/// A raw block, if this provider wrote it.
-fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<&'a RawValue> {
-    serde_json::from_str(raw.of(NAME, provider)?).ok()
-}
-
-/// Each tool result is an item of its own; the user's text follows as one message, with images and PDFs if the model is sent
-/// them.
-fn push_user<'a>(turn: &Turn<'a>, profile: &Profile, input: &mut Vec<Item<'a>>) {
-    let mut parts = Vec::new();
-    for block in &turn.blocks {
-        if let Block::ToolResult { tool_use_id, content, .. } = block {
-            let output = Output::Text(content.into());
-            let call_id = call_id(tool_use_id, false);
-            input.push(Item::Plain(Plain::FunctionCallOutput { call_id, output }));
-        }
-        parts.extend(Shown::of(block, profile).map(|shown| match shown {
-            Shown::Text(text) => text_part(text),
-            Shown::Image(image) => PartKind::Image { image_url: data_url(image) }.into(),
-            Shown::Document(document) => {
-                PartKind::File { filename: &document.name, file_data: document_url(document) }.into()
-            }
-        }));
-    }
-    if !parts.is_empty() {
-        let content = Content::Parts(parts);
-        input.push(Item::Plain(Plain::Message { role: Role::User.as_str(), content }));
-    }
-}
-
-/// Appends the system context to the last user message or tool result, so that the next request starts with
-/// everything before it. As a message of its own after a tool result it would look like the user's next turn.
-fn push_context<'a>(text: &'a str, input: &mut Vec<Item<'a>>) {
-    let part = text_part(text);
-    match input.last_mut() {
-        Some(Item::Plain(Plain::Message { content: Content::Parts(parts), .. })) => parts.push(part),
-        Some(Item::Plain(Plain::FunctionCallOutput { output: Output::Text(output), .. })) => {
-            append_context(output, text);
-        }
-        Some(Item::Plain(Plain::FunctionCallOutput { output: Output::Parts(parts), .. })) => {
-            parts.push(part);
-        }
-        _ => {
-            let content = Content::Parts(vec![part]);
-            input.push(Item::Plain(Plain::Message { role: Role::User.as_str(), content }));
-        }
-    }
-}
-
 /// How many ends of what the user's side has said are marked: a request writes what is kept at the last one, and reads at the
 /// one before what the previous request has written.
 const MARKED_TURNS: usize = 2;
 
-/// Marks the ends of the last turns of the user's side. What the provider would mark itself is the end of the request, which has
-/// the system context: no further request begins like that. Results of tools are sent as parts, marked or not, so that they stay the
-/// same in the next request.
-fn mark(input: &mut [Item<'_>]) {
-    let (mut left, mut is_later) = (MARKED_TURNS, false);
-    for item in input.iter_mut().rev() {
-        // Only the last item of a turn ends it.
-        let is_end = left > 0 && !is_later;
-        match item {
-            Item::Plain(Plain::Message { content: Content::Parts(parts), .. }) => end(parts, is_end),
-            Item::Plain(Plain::FunctionCallOutput { output, .. }) => {
-                let mut parts = match output {
-                    Output::Text(text) => vec![text_part(std::mem::take(text))],
-                    Output::Parts(parts) => std::mem::take(parts),
-                };
-                end(&mut parts, is_end);
-                *output = Output::Parts(parts);
+/// Each tool result is an item of its own; the user's text follows as one message, with images and PDFs if the model is sent
+/// them. With `marks`, the end of the turn is marked if so; then results are sent as parts, marked or not, so that they stay the
+/// same in the next request. What the provider would mark itself is the end of the request, which has the system context: no
+/// further request begins like that. `last`: the image and the system context of a turn that ends the request. The context is
+/// part of its last item, so that the next request starts with everything before it: as a message of its own after a tool result
+/// it would look like the user's next turn.
+fn push_user(
+    turn: &Turn<'_>,
+    profile: &Profile,
+    marks: Option<bool>,
+    (image, context): (Option<Image<'_>>, Option<&str>),
+    input: &mut Vec<Vec<u8>>,
+) {
+    let mark = (marks == Some(true)).then(|| json!({"mode": "explicit"}));
+    let end = |part: Object, is_end: bool| {
+        part.maybe("prompt_cache_breakpoint", mark.as_ref().filter(|_| is_end)).end()
+    };
+    let context_part = || context.map(|context| text_part(context).end());
+    let shown: Vec<_> = turn.blocks.iter().filter_map(|block| Shown::of(block, profile)).collect();
+    let results = turn.blocks.iter().filter_map(|block| match block {
+        Block::ToolResult { tool_use_id, content, .. } => Some((tool_use_id, content)),
+        _ => None,
+    });
+    let mut results = results.peekable();
+    while let Some((id, content)) = results.next() {
+        let is_end = shown.is_empty() && results.peek().is_none();
+        let item = Object::typed("function_call_output").with("call_id", call_id(id, false));
+        let item = if marks.is_some() {
+            let context = context_part().filter(|_| is_end);
+            let parts = [end(text_part(content), is_end)].into_iter().chain(context);
+            item.json("output", list(parts))
+        } else {
+            let mut output = Cow::Borrowed(content.as_str());
+            context.iter().filter(|_| is_end).for_each(|context| append_context(&mut output, context));
+            item.with("output", output)
+        };
+        input.push(item.end());
+    }
+    if shown.is_empty() {
+        return;
+    }
+    let count = shown.len();
+    let parts = shown.into_iter().enumerate().map(|(nth, shown)| {
+        let part = match shown {
+            Shown::Text(text) => text_part(text),
+            Shown::Image(image) => image_part(data_url(image)),
+            Shown::Document(document) => {
+                let file = Object::typed("input_file").with("filename", &document.name);
+                file.with("file_data", document_url(document))
             }
-            _ => {
-                is_later = false;
-                continue;
-            }
+        };
+        end(part, nth + 1 == count)
+    });
+    let image = image.map(|image| image_part(image.data_url()).end());
+    let parts = parts.chain(image).chain(context_part());
+    input.push(message(Role::User).json("content", list(parts)).end());
+}
+
+fn push_assistant(turn: &Turn<'_>, provider: &str, input: &mut Vec<Vec<u8>>) {
+    let own = |raw: &RawBlock| own_json(raw, NAME, provider).map(|raw| raw.get().into());
+    input.extend(turn.blocks.iter().filter_map(|block| match block {
+        Block::Text { text, raw } => {
+            let said = || message(Role::Assistant).with("content", text).end();
+            raw.as_ref().and_then(own).or_else(|| Some(said()))
         }
-        left -= usize::from(is_end);
-        is_later = true;
-    }
-}
-
-fn end(parts: &mut [Part<'_>], is_end: bool) {
-    if let Some(part) = parts.last_mut().filter(|_| is_end) {
-        part.prompt_cache_breakpoint = Some(EXPLICIT);
-    }
-}
-
-fn push_assistant<'a>(turn: &Turn<'a>, provider: &str, input: &mut Vec<Item<'a>>) {
-    input.extend(turn.blocks.iter().filter_map(|block| {
-        Some(match block {
-            Block::Text { text, raw } => match raw.as_ref().and_then(|raw| own_raw(raw, provider)) {
-                Some(raw) => Item::Raw(raw),
-                None => Item::Plain(Plain::Message {
-                    role: Role::Assistant.as_str(),
-                    content: Content::Text(text),
-                }),
-            },
-            Block::ToolUse { id, name, input, .. } => Item::Plain(Plain::FunctionCall {
-                call_id: call_id(id, false),
-                name: tool_name(name),
-                arguments: input.to_string(),
-            }),
-            Block::Thinking { raw, .. } => Item::Raw(raw.as_ref().and_then(|raw| own_raw(raw, provider))?),
-            Block::Opaque { raw } => Item::Raw(own_raw(raw, provider)?),
-            Block::ToolResult { .. } | Block::Image(_) | Block::Document(_) => return None,
-        })
+        Block::ToolUse { id, name, input, .. } => {
+            let call = Object::typed("function_call").with("call_id", call_id(id, false));
+            Some(call.with("name", tool_name(name)).with("arguments", input.to_string()).end())
+        }
+        Block::Thinking { raw, .. } => raw.as_ref().and_then(own),
+        Block::Opaque { raw } => own(raw),
+        Block::ToolResult { .. } | Block::Image(_) | Block::Document(_) => None,
     }));
 }
 

@@ -12,9 +12,9 @@ use super::NAME;
 use crate::error;
 use crate::model::Event;
 use crate::scrub::shortened;
-use crate::wire::fields::{self, Arguments, Count, Lenient, Text, is_error, null_is_default};
+use crate::wire::fields::{Arguments, Count, Lenient, Text, is_error, null_is_default};
 use crate::wire::openai::{ReportedUsage, normalised, small};
-use crate::wire::{Decoder, pass_on, read};
+use crate::wire::{Call, Decoder, done, pass_on, read};
 
 /// An event of a stream; its `type` determines the other fields. Other events use the same field names with other
 /// types, so values are parsed when the type is known.
@@ -134,12 +134,7 @@ enum OpenItem {
         section: u64,
         raw: Option<RawBlock>,
     },
-    Call {
-        index: usize,
-        id: String,
-        name: String,
-        json: String,
-    },
+    Call(Call),
     /// Anything else, stored unchanged once it is complete.
     Opaque {
         raw: Option<RawBlock>,
@@ -153,7 +148,7 @@ impl OpenItem {
     fn is(&self, kind: &str, item: &RawValue) -> bool {
         match (self, kind) {
             (Self::Message { .. }, "message") | (Self::Reasoning { .. }, "reasoning") => true,
-            (Self::Call { id, .. }, "function_call") => {
+            (Self::Call(Call { id, .. }), "function_call") => {
                 let call = read::<FunctionCall>(item.get()).ok();
                 let theirs = call.and_then(|call| call.call_id.0).unwrap_or_default();
                 id.is_empty() || theirs.is_empty() || *id == theirs
@@ -194,10 +189,8 @@ impl ResponsesDecoder {
             "function_call" => {
                 let FunctionCall { call_id, name, .. } = read(item.get())?;
                 let (id, name) = (call_id.0.unwrap_or_default(), name.0.unwrap_or_default());
-                let index = self.calls;
                 self.calls += 1;
-                out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
-                OpenItem::Call { index, id, name, json: String::new() }
+                OpenItem::Call(Call::begin(self.calls - 1, id, name, out))
             }
             kind => OpenItem::Opaque { raw: None, is_search: kind == WEB_SEARCH },
         };
@@ -246,9 +239,8 @@ impl ResponsesDecoder {
                     out.push_back(Event::Thinking(rest));
                 }
             }
-            OpenItem::Call { index, json, .. } => {
-                let call: FunctionCall = read(item.get())?;
-                emit_arguments(*index, json, call.arguments, out);
+            OpenItem::Call(call) => {
+                emit_arguments(call, read::<FunctionCall>(item.get())?.arguments, out);
             }
             OpenItem::Opaque { raw, .. } => *raw = raw.take().or_else(raw_block),
         }
@@ -302,11 +294,10 @@ impl ResponsesDecoder {
 
     fn call(&mut self, event: &StreamEvent<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         let Some(position) = self.position_of(event.output_index.0) else { return Ok(()) };
-        let OpenItem::Call { index, json, .. } = &mut self.items[position].1 else { return Ok(()) };
-        if let Some(whole) = event.arguments {
-            emit_arguments(*index, json, read(whole.get())?, out);
-        } else {
-            pass_on(piece(event)?, json, |json| Event::ToolArguments { index: *index, json }, out);
+        let OpenItem::Call(call) = &mut self.items[position].1 else { return Ok(()) };
+        match event.arguments {
+            Some(whole) => emit_arguments(call, read(whole.get())?, out),
+            None => call.push(piece(event)?, out),
         }
         Ok(())
     }
@@ -327,12 +318,9 @@ impl ResponsesDecoder {
         }
         let mut usage = answer.usage().unwrap_or_default();
         usage.apart.web_searches = usage.apart.web_searches.max(small(searches as u64));
-        let stop = stop.unwrap_or(match (self.calls, self.refused) {
-            (0, true) => StopReason::Refusal,
-            (0, false) => StopReason::EndTurn,
-            _ => StopReason::ToolUse,
-        });
-        out.push_back(Event::Done(Box::new(ModelAnswer { content, malformed, stop, usage })));
+        let has_refused = self.refused && self.calls == 0;
+        let stop = stop.unwrap_or(if has_refused { StopReason::Refusal } else { StopReason::EndTurn });
+        done(ModelAnswer { content, malformed, stop, usage }, out);
         Ok(())
     }
 
@@ -388,9 +376,9 @@ fn is_subsequence(part: &str, whole: &str) -> bool {
 }
 
 /// Emits what of the arguments was not received in pieces before.
-fn emit_arguments(index: usize, json: &mut String, whole: Arguments, out: &mut VecDeque<Event>) {
-    if let Some(rest) = supplement(json, whole.0) {
-        out.push_back(Event::ToolArguments { index, json: rest });
+fn emit_arguments(call: &mut Call, whole: Arguments, out: &mut VecDeque<Event>) {
+    if let Some(json) = supplement(&mut call.json, whole.0) {
+        out.push_back(Event::ToolArguments { index: call.index, json });
     }
 }
 
@@ -401,10 +389,7 @@ fn block_of(part: OpenItem, malformed: &mut Vec<(String, String)>) -> Option<Blo
         OpenItem::Reasoning { text, raw, .. } => {
             (raw.is_some() || !text.is_empty()).then_some(Block::Thinking { text, raw })
         }
-        OpenItem::Call { id, name, json, .. } => {
-            let input = fields::input_of(&id, &json, malformed);
-            Some(Block::ToolUse { id, name, input, raw: None })
-        }
+        OpenItem::Call(call) => Some(call.block(None, malformed)),
         OpenItem::Opaque { raw, .. } => raw.map(|raw| Block::Opaque { raw }),
     }
 }
