@@ -147,7 +147,7 @@ async fn one_of_fifty_concurrent_closes_succeeds() {
         let racing = (0..50).map(|nth| {
             let (test, session): (_, SessionId) = (&test, test.ids.next());
             async move {
-                if nth % 2 == 0 {
+                if nth % 10 > 0 {
                     test.runs().close_quiet(test.goal, session).await.unwrap()
                 } else {
                     close(test, CompletionReason::FeedGenerationComplete, session).await == "closed"
@@ -274,7 +274,8 @@ async fn summary_is_written_once_even_if_its_writer_dies() {
         test.runs().take_pending_summaries(std::time::Duration::from_secs(seconds), 10).await.unwrap()
     };
     let taken = take(600).await;
-    assert_eq!((taken.len(), taken[0].attempts, taken[0].positions), (1, 1, (1, 2)));
+    assert_eq!((taken.len(), taken[0].attempts), (1, 1));
+    assert_eq!((taken[0].first_position, taken[0].last_position), (1, 2));
     assert!(take(600).await.is_empty(), "another writer has it");
     // The writer dies: its lease expires.
     test.sql("update houston.sessions set summary_due_at = now()");

@@ -374,7 +374,7 @@ async fn cancel_racing_with_tasks_leaves_none_open() {
         let cancel = async {
             tokio::time::sleep(std::time::Duration::from_millis(3 * round)).await;
             let asked = test.requests().cancel_agentable("goal", test.goal, false).await.unwrap();
-            assert!(asked.iter().any(|one| one.agentable == test.goal));
+            assert!(asked.iter().any(|one| one.owner.id == test.goal));
         };
         let (ends, ()) = tokio::join!(create_and_end, cancel);
         let open = "select count(*) from houston.run_locks l join houston.runs r on r.id = l.run_id
