@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use houston_domain::clock::{Clock as _, SystemClock};
-use houston_domain::model::ModelError;
+use houston_domain::model::{ModelError, ModelErrorCode};
 use houston_engine::MakeModel;
 use houston_llm::{
     Candidate, Choice, Description, Fallback, Guards, Http, Latencies, Model, Need, Price, Provider,
@@ -228,7 +228,11 @@ impl ModelBuilder {
                 }
             }
             (None, first) => {
-                let (choice, error) = first.cloned().unwrap_or_else(no_model);
+                let (choice, error) = first.cloned().unwrap_or_else(|| {
+                    // Unreachable in practice: settings without a model are refused.
+                    let code = ModelErrorCode::ProviderNotConfigured;
+                    (Choice::new("none", "none"), ModelError::new(code, "no model is set for this use case"))
+                });
                 let lines = vec![format!("none: {}", error.message)];
                 Built { model: Arc::new(Unavailable::new(choice.description(), error)), candidates, lines }
             }
@@ -262,12 +266,6 @@ impl ModelBuilder {
         }
         choice
     }
-}
-
-/// Unreachable in practice: settings without a model are refused.
-fn no_model() -> (Choice, ModelError) {
-    let code = houston_domain::model::ModelErrorCode::ProviderNotConfigured;
-    (Choice::new("none", "none"), ModelError::new(code, "no model is set for this use case"))
 }
 
 /// One line: the models in their order, prices that are unknown, and how they were chosen.

@@ -196,7 +196,9 @@ fn welcome(
     (folder, key_file): (&Path, &Path),
 ) {
     let Demo { user, kind, id } = demo;
-    let mut program = this_program();
+    let started_as = std::env::args().next().unwrap_or_default();
+    let by_cargo = environment("CARGO_MANIFEST_DIR").is_some() && environment("CARGO").is_some();
+    let mut program = called(&started_as, by_cargo);
     if folder != Path::new(DEFAULT_FOLDER) && environment("HOUSTON_FOLDER").is_none() {
         program.push_str(&format!(" --folder {}", quoted(&folder.display().to_string())));
     }
@@ -222,13 +224,6 @@ fn welcome(
     print(&format!("  curl -sN {url}/v1/{kind}s/{id}/events {auth}"));
     print(&format!("  curl -s {url}/v1/{kind}s/{id}/messages {auth}\n"));
     print_stderr("Ctrl-C stops it; accepted messages are kept.");
-}
-
-/// The command that starts this program again: its name, its path, or `cargo run … --`.
-fn this_program() -> String {
-    let started_as = std::env::args().next().unwrap_or_default();
-    let by_cargo = environment("CARGO_MANIFEST_DIR").is_some() && environment("CARGO").is_some();
-    called(&started_as, by_cargo)
 }
 
 fn called(started_as: &str, by_cargo: bool) -> String {

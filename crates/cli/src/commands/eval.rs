@@ -109,7 +109,8 @@ impl Eval {
         let with = With { model: &self.model, prompt, agent: None, tools, from: None };
         let files = case_files(&self.cases)?;
         let baseline = self.baseline.as_deref().map(Baseline::read).transpose()?;
-        let mut judge = Judge::new(self.judge.as_deref());
+        let mut judge =
+            Judge { name: self.judge.clone().unwrap_or_else(|| "recorded".to_owned()), model: None };
         let mut outcomes = runtime()?.block_on(async {
             let mut outcomes = Vec::new();
             for file in &files {
@@ -118,7 +119,7 @@ impl Eval {
             Ok::<_, Failure>(outcomes)
         })?;
         if let Some(path) = &self.write_baseline {
-            write_file(path, &Baseline::of(&outcomes).to_text())?;
+            write_file(path, Baseline::of(&outcomes).to_text())?;
         }
         if let Some(baseline) = &baseline {
             baseline.compare(&mut outcomes);
@@ -129,7 +130,7 @@ impl Eval {
     fn show(&self, outcomes: &[Outcome]) -> Result<ExitCode, Failure> {
         if let Some(path) = &self.junit {
             let cases: Vec<JunitCase> = outcomes.iter().map(junit_case).collect();
-            write_file(path, &junit("houston eval", &cases))?;
+            write_file(path, junit("houston eval", &cases))?;
         }
         let failed = outcomes.iter().filter(|outcome| outcome.has_failed()).count();
         if self.json {
@@ -321,11 +322,6 @@ struct Judge {
 }
 
 impl Judge {
-    /// `name`: the model, as provider/model; `None`: that of the kind of the first run.
-    fn new(name: Option<&str>) -> Self {
-        Self { name: name.unwrap_or("recorded").to_owned(), model: None }
-    }
-
     /// What is not met, if the statement is not true of the answer, or the model gives no verdict.
     async fn unmet(
         &mut self,

@@ -280,15 +280,12 @@ fn show_tools(server: &ServerSettings, tools: &[Listed], standing: &BTreeMap<Str
     let rows = tools.iter().map(|tool| {
         let said = server.tools.get(&tool.name).cloned().unwrap_or_default();
         let (effect, facts) = trust::judged(server.trust, tool.pin.hints, &said);
-        let about = tool.refused.clone().unwrap_or_else(|| first_line(&tool.pin.description));
+        let described = tool.pin.description.lines().next().unwrap_or_default();
+        let about = tool.refused.clone().unwrap_or_else(|| described.chars().take(80).collect());
         let was = standing.get(&tool.name).map_or("", |standing| standing.as_str());
         [&tool.name, was, effect.as_str(), facts.risk.as_str(), &about].map(str::to_owned)
     });
     print_table(["TOOL", "WAS", "EFFECT", "RISK", "ABOUT"], rows);
-}
-
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().chars().take(80).collect()
 }
 
 /// Puts `text` in place of the file. Another process reads the text before or this one, and so does everybody after a crash.

@@ -60,17 +60,12 @@ impl Models {
     }
 }
 
-/// What the requests cost at most.
-fn at_most(provider: &str, model: &str) -> String {
+fn may_go_on(name: &str, provider: &str, model: &str) -> Result<bool, Failure> {
     let price = Price::find(provider, model);
     let cost = price.and_then(|price| price.cost(&most_usage(), SystemClock.now()));
-    cost.map_or("its price is not known".to_owned(), |cost| {
+    let cost = cost.map_or("its price is not known".to_owned(), |cost| {
         format!("${} at most", cost.round_dp(2).normalize())
-    })
-}
-
-fn may_go_on(name: &str, provider: &str, model: &str) -> Result<bool, Failure> {
-    let cost = at_most(provider, model);
+    });
     print_stderr(&format!("This sends {name} up to {MOST_REQUESTS} short requests ({cost}). Go on? [y/N]"));
     let mut answer = String::new();
     stdin().lock().read_line(&mut answer)?;

@@ -76,14 +76,6 @@ fn at_work(lane: &QueueResponse) -> i64 {
     lane.running - lane.orphaned
 }
 
-/// What is said of runs whose worker is dead.
-fn of_the_dead(orphaned: i64) -> String {
-    match orphaned {
-        0 => String::new(),
-        count => format!("; of workers that died: {count}, which go on once the lane does"),
-    }
-}
-
 /// Waits until no run of a paused lane is at work.
 async fn drained(api: &Local, lane: &str) -> Result<(), Failure> {
     let mut last = None;
@@ -124,7 +116,10 @@ async fn drain(
     let (lane, orphaned) = (&found.lane, found.orphaned);
     let running = if is_over { 0 } else { at_work(&found) };
     let is_drained = running == 0;
-    let dead = of_the_dead(orphaned);
+    let dead = match orphaned {
+        0 => String::new(),
+        count => format!("; of workers that died: {count}, which go on once the lane does"),
+    };
     let text = match is_drained {
         true => format!("{lane}: paused (drained){dead}"),
         false => format!("{lane}: paused, not drained yet: {running} still at work{dead}"),

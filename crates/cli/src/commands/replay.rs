@@ -153,7 +153,7 @@ impl Replay {
                 Case { name, output: Some(output), ..Case::default() }
             };
             let cases: Vec<Case> = outputs.into_iter().enumerate().map(case).collect();
-            write_file(path, &junit("houston replay", &cases))?;
+            write_file(path, junit("houston replay", &cases))?;
         }
         match (self.json, &stability) {
             (true, None) => comparisons.iter().for_each(print_json),
@@ -180,7 +180,7 @@ impl Replay {
             let name = run.to_string();
             let failure = result.as_ref().err().map(|found| difference(&name, found).join("\n"));
             let case = Case { name, failure, ..Case::default() };
-            write_file(path, &junit("houston replay", &[case]))?;
+            write_file(path, junit("houston replay", &[case]))?;
         }
         match &result {
             Ok(replayed) if self.json => {

@@ -151,17 +151,16 @@ pub(in crate::commands) async fn ask(
     while let Some(event) = events.next().await {
         match event? {
             Event::Answering(who) => answering = *who,
-            Event::Done(answer) => return Ok(priced(*answer, &answering)),
+            Event::Done(answer) => {
+                let Description { provider, model, .. } = &answering;
+                let listed = || Price::find(provider, model)?.cost(&answer.usage, SystemClock.now());
+                let cost = answer.usage.cost.or_else(listed);
+                return Ok(ModelAnswer { usage: Usage { cost, ..answer.usage }, ..*answer });
+            }
             _ => {}
         }
     }
     Err(ModelError::new(ModelErrorCode::InvalidResponse, "the model's answer ended early"))
-}
-
-fn priced(answer: ModelAnswer, Description { provider, model, .. }: &Description) -> ModelAnswer {
-    let listed = || Price::find(provider, model)?.cost(&answer.usage, SystemClock.now());
-    let cost = answer.usage.cost.or_else(listed);
-    ModelAnswer { usage: Usage { cost, ..answer.usage }, ..answer }
 }
 
 /// What a call is answered that is not in the record.
