@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use houston_api::{Explain, ExplainError, ExplainTopic};
 use houston_domain::clock::{Clock, SystemClock};
-use houston_engine::prompt::preview::{guard, preview, snapshot, tools};
+use houston_engine::prompt::preview::NextRun;
 use houston_engine::{Config as EngineConfig, OwnToolsParts, SetupError, Setups};
 use houston_store::RunStore;
 use houston_tools::Registry;
@@ -100,18 +100,12 @@ impl Explainer {
             let (explainer, store) = (Arc::clone(&explainer), store.clone());
             Box::pin(async move {
                 let config = &explainer.loaded.settings.orchestrator.context;
-                let ((setups, _), store, of) = (explainer.built().await?, &store, &agentable);
+                let next = NextRun::read(&store, &explainer.built().await?.0, config, &agentable).await?;
                 Ok(match topic {
-                    ExplainTopic::Prompt => {
-                        json!(preview(store, setups, config, of, SystemClock.now()).await?)
-                    }
-                    ExplainTopic::Guard { tool, input } => {
-                        json!(guard(store, setups, config, of, tool, input).await?)
-                    }
-                    ExplainTopic::Snapshot => json!(snapshot(store, setups, config, of).await?),
-                    ExplainTopic::Tools => {
-                        json!({"data": tools(store, setups, config, of, &explainer.registry).await?})
-                    }
+                    ExplainTopic::Prompt => json!(next.preview(SystemClock.now())),
+                    ExplainTopic::Guard { tool, input } => json!(next.guard(&store, tool, input).await?),
+                    ExplainTopic::Snapshot => json!(next.snapshot()),
+                    ExplainTopic::Tools => json!({"data": next.tools(&explainer.registry)}),
                 })
             })
         })

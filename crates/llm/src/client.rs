@@ -134,16 +134,14 @@ impl HttpModel {
             headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
         }
         if let Some(key) = &context.key {
+            let of = |name| (HeaderName::from_static(name), key.expose().to_owned());
             let (name, value) = match auth {
-                AuthStyle::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose())),
-                AuthStyle::ApiKeyHeader => (HeaderName::from_static("x-api-key"), key.expose().to_owned()),
+                AuthStyle::ApiKeyHeader => of("x-api-key"),
                 // Entra tokens are JWTs and go into another header than keys.
-                AuthStyle::AzureKeyHeader if key.is_jwt() => {
+                AuthStyle::AzureKeyHeader if !key.is_jwt() => of("api-key"),
+                AuthStyle::GoogleKeyHeader => of("x-goog-api-key"),
+                AuthStyle::Bearer | AuthStyle::AzureKeyHeader => {
                     (AUTHORIZATION, format!("Bearer {}", key.expose()))
-                }
-                AuthStyle::AzureKeyHeader => (HeaderName::from_static("api-key"), key.expose().to_owned()),
-                AuthStyle::GoogleKeyHeader => {
-                    (HeaderName::from_static("x-goog-api-key"), key.expose().to_owned())
                 }
             };
             let mut value = HeaderValue::from_str(&value).map_err(|_| {

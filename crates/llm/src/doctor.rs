@@ -166,62 +166,45 @@ struct Trial {
 
 /// The fields that can be tried.
 fn fields_of(table: &Profile, model: &Description) -> Vec<Trial> {
-    let trial = |field, values, asks| Trial { field, values, asks };
     let both = || vec![json!(true), json!(false)];
-    let of_wire = |wire| json!(wire);
-    let wires = std::iter::once(table.wire).chain(table.wire.alternative()).map(of_wire).collect();
+    let of = |values: &[&str]| values.iter().map(|value| json!(value)).collect::<Vec<_>>();
     // What the table says first: a lax server accepts either.
-    let first = |field: &str, others: &[&str]| {
+    let first = |field, others: &[&str]| {
         let said = table.field(field);
-        let others = others.iter().map(|other| json!(other)).filter(|other| *other != said);
+        let others = of(others).into_iter().filter(|other| *other != said);
         std::iter::once(said.clone()).chain(others).collect::<Vec<_>>()
     };
-    let is_chat = table.wire == crate::Wire::OpenAiChat;
-    let mut fields = Vec::new();
-    if is_chat {
-        fields.push(trial(
-            "output_limit",
-            first("output_limit", &["max_tokens", "max_completion_tokens"]),
-            Asks::Plain,
-        ));
-        fields.push(trial("stream_options", both(), Asks::Plain));
-    }
-    fields.push(trial("wire", wires, if model.supports_tools { Asks::Tools } else { Asks::Plain }));
-    fields.push(trial("temperature", both(), Asks::Temperature));
-    fields.push(trial("top_p", both(), Asks::TopP));
-    fields.push(trial("temperature_with_top_p", both(), Asks::Sampling));
-    fields.push(trial("stop", both(), Asks::Stop));
-    let schemas = if is_chat {
-        vec!["json_schema", "json_object", "prompt_only"]
-    } else {
-        vec!["json_schema", "prompt_only"]
-    };
-    fields.push(trial("result_schema", schemas.into_iter().map(Value::from).collect(), Asks::Schema));
-    if model.supports_tools {
-        fields.push(trial("schema_with_tools", both(), Asks::SchemaWithTools));
-        let ways =
-            if table.wire == crate::Wire::Ollama { &["auto"][..] } else { &["named", "required", "auto"] };
-        fields.push(trial("forced_tool", ways.iter().map(|way| json!(way)).collect(), Asks::ForcedTool));
-    }
-    fields.push(trial(
-        "cache",
-        first("cache", &["key", "none"][usize::from(table.field("cache") == "marks")..]),
-        Asks::Cache(CachePolicy::Short),
-    ));
-    if ["marks", "retention", "options"].iter().any(|cache| table.field("cache") == *cache) {
-        fields.push(trial("long_cache", both(), Asks::Cache(CachePolicy::Long)));
-    }
-    for (field, latency) in [("relaxed_tier", Latency::Relaxed), ("fast_tier", Latency::Fast)] {
-        if table.field(field) != "" {
-            fields.push(trial(field, first(field, &[""]), Asks::Tier(latency)));
-        }
-    }
-    // There is no other way to send an image.
-    fields.push(trial("vision", vec![json!(true)], Asks::Image));
-    if table.documents {
-        fields.push(trial("documents", both(), Asks::Document));
-    }
-    fields
+    let (has_tools, is_chat) = (model.supports_tools, table.wire == crate::Wire::OpenAiChat);
+    let wires = std::iter::once(table.wire).chain(table.wire.alternative()).map(|wire| json!(wire)).collect();
+    let schemas = ["json_schema", "json_object", "prompt_only"];
+    let schemas = schemas.into_iter().filter(|schema| is_chat || *schema != "json_object");
+    let forced =
+        if table.wire == crate::Wire::Ollama { &["auto"][..] } else { &["named", "required", "auto"] };
+    let caches = &["key", "none"][usize::from(table.field("cache") == "marks")..];
+    let keeps_long = ["marks", "retention", "options"].iter().any(|cache| table.field("cache") == *cache);
+    let (relaxed, fast) = ("relaxed_tier", "fast_tier");
+    let limits = first("output_limit", &["max_tokens", "max_completion_tokens"]);
+    let fields = [
+        (is_chat, "output_limit", limits, Asks::Plain),
+        (is_chat, "stream_options", both(), Asks::Plain),
+        (true, "wire", wires, if has_tools { Asks::Tools } else { Asks::Plain }),
+        (true, "temperature", both(), Asks::Temperature),
+        (true, "top_p", both(), Asks::TopP),
+        (true, "temperature_with_top_p", both(), Asks::Sampling),
+        (true, "stop", both(), Asks::Stop),
+        (true, "result_schema", schemas.map(Value::from).collect(), Asks::Schema),
+        (has_tools, "schema_with_tools", both(), Asks::SchemaWithTools),
+        (has_tools, "forced_tool", of(forced), Asks::ForcedTool),
+        (true, "cache", first("cache", caches), Asks::Cache(CachePolicy::Short)),
+        (keeps_long, "long_cache", both(), Asks::Cache(CachePolicy::Long)),
+        (table.field(relaxed) != "", relaxed, first(relaxed, &[""]), Asks::Tier(Latency::Relaxed)),
+        (table.field(fast) != "", fast, first(fast, &[""]), Asks::Tier(Latency::Fast)),
+        // There is no other way to send an image.
+        (true, "vision", vec![json!(true)], Asks::Image),
+        (table.documents, "documents", both(), Asks::Document),
+    ];
+    let tried = fields.into_iter().filter(|(is_tried, ..)| *is_tried);
+    tried.map(|(_, field, values, asks)| Trial { field, values, asks }).collect()
 }
 
 /// Why a value is not what was found.

@@ -103,8 +103,7 @@ impl Sessions {
             text: conversation.text(),
             max_output_tokens: settings.summary_output_tokens,
             within: Duration::from_secs(settings.summary_lease_s.saturating_sub(WRITE_MARGIN_S).max(1)),
-            schema: None,
-            image: None,
+            ..Question::default()
         });
         // A summary belongs to no run.
         let about = (one.agentable, RunId(one.session.0));
@@ -161,11 +160,7 @@ impl Sessions {
 /// Cuts a summary to [`MAX_SUMMARY_BYTES`].
 fn cut(mut text: String) -> String {
     if text.len() > MAX_SUMMARY_BYTES {
-        let mut end = MAX_SUMMARY_BYTES;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(MAX_SUMMARY_BYTES));
         text.push('…');
     }
     text

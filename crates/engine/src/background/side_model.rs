@@ -26,6 +26,7 @@ pub(crate) struct SideModel {
 }
 
 /// A request to a side model.
+#[derive(Default)]
 pub(crate) struct Question<'q> {
     /// The system prompt.
     pub(crate) instructions: &'q str,

@@ -97,8 +97,7 @@ impl Titles {
             text: transcript(request),
             max_output_tokens,
             within: Duration::from_secs(timeout_s),
-            schema: None,
-            image: None,
+            ..Question::default()
         };
         let about = (request.agentable, request.run);
         let Some(Written { answered, calls }) = self.writer.ask(about, Some(question), stop).await? else {

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::compose::{Omission, Prompt, compose, offers};
+use super::compose::{Omission, compose, offers};
 use super::focus::previewed;
 use crate::config::ContextConfig;
 use crate::setup::Setup;
@@ -93,8 +93,10 @@ pub struct Tokens {
     pub total: u64,
 }
 
-/// Setup, tools and context of `agentable`'s next run if it began now.
-struct NextRun {
+/// The next run of an agentable if it began now: its setup, tools and context.
+pub struct NextRun<'a> {
+    config: &'a ContextConfig,
+    agentable: &'a Agentable,
     setup: Arc<Setup>,
     /// The tools that the prompt lists.
     prompt_offer: Offer,
@@ -103,31 +105,186 @@ struct NextRun {
     settings: Vec<SettingPreview>,
 }
 
-async fn next(
-    store: &RunStore,
-    setups: &Setups,
-    config: &ContextConfig,
-    agentable: &Agentable,
-) -> houston_store::Result<NextRun> {
-    // The run only decides which history entries are its own; the prompt does not depend on it.
-    let run = agentable.run.unwrap_or(RunId(Uuid::nil()));
-    let mut context = store.run_context(agentable.id, run, config.notes, &config.prompt).await?;
-    // A reader of the preview could forge frames with the mark.
-    context.mark = FrameMark::hidden();
-    // Cannot happen: callers have looked up the kind.
-    let unknown = houston_store::Error::NotFound { what: "agent type" };
-    let setup = setups.serving(&agentable.kind, &context.serving).await.ok_or(unknown)?;
-    let read = |tenant, summary| store.tool_source(tenant, summary);
-    let sources = setups.own_tools_for(&setup, &context, read).await?;
-    let agent = setup;
-    let setup = setups.for_run(&agent, &context, &sources).await;
-    let kind = setups.kinds().get(&agentable.kind).unwrap_or(&agent);
-    let settings = settings(kind, &agent, &setup, &context);
-    drop(sources);
-    let setup = about_focus(store, config, agentable, setup, &context).await;
-    let [prompt_offer, with_results] = offers(&setup, &context);
-    let offer = if context.has_results { with_results } else { prompt_offer.clone() };
-    Ok(NextRun { prompt_offer, offer, setup, context, settings })
+impl<'a> NextRun<'a> {
+    /// Reads what the next run of `agentable` would start from.
+    ///
+    /// # Errors
+    /// As the methods of the store.
+    pub async fn read(
+        store: &RunStore,
+        setups: &Setups,
+        config: &'a ContextConfig,
+        agentable: &'a Agentable,
+    ) -> houston_store::Result<Self> {
+        // The run only decides which history entries are its own; the prompt does not depend on it.
+        let run = agentable.run.unwrap_or(RunId(Uuid::nil()));
+        let mut context = store.run_context(agentable.id, run, config.notes, &config.prompt).await?;
+        // A reader of the preview could forge frames with the mark.
+        context.mark = FrameMark::hidden();
+        // Cannot happen: callers have looked up the kind.
+        let unknown = houston_store::Error::NotFound { what: "agent type" };
+        let setup = setups.serving(&agentable.kind, &context.serving).await.ok_or(unknown)?;
+        let read = |tenant, summary| store.tool_source(tenant, summary);
+        let sources = setups.own_tools_for(&setup, &context, read).await?;
+        let agent = setup;
+        let setup = setups.for_run(&agent, &context, &sources).await;
+        let kind = setups.kinds().get(&agentable.kind).unwrap_or(&agent);
+        let settings = settings(kind, &agent, &setup, &context);
+        drop(sources);
+        let setup = about_focus(store, config, agentable, setup, &context).await;
+        let [prompt_offer, with_results] = offers(&setup, &context);
+        let offer = if context.has_results { with_results } else { prompt_offer.clone() };
+        Ok(Self { config, agentable, prompt_offer, offer, setup, context, settings })
+    }
+
+    /// What a model would be sent.
+    pub fn preview(&self, now: DateTime<Utc>) -> Preview {
+        let Self { agentable, setup, context, .. } = self;
+        let most_chars = self.config.prompt_chars;
+        let Agentable { title, description, .. } = agentable;
+        let prompt = compose(setup, &self.prompt_offer, title, description, context, now, most_chars);
+        let model = setup.model.description();
+        let parts = prompt.parts();
+        let definitions = self.offer.definitions();
+        let system = tokens::of_preamble(&parts, &[], &model.provider);
+        let tools = tokens::of_preamble(&[], definitions, &model.provider);
+        let summary = context.summary.as_deref();
+        let summary = summary.map(|summary| compression::summary_entry(summary, &context.mark));
+        let history = tokens::of_entries(&context.history[context.summarised_entries..])
+            + summary.map_or(0, |summary| tokens::of_entries(std::slice::from_ref(&summary)));
+        let system_context = prompt.system_context();
+        let context = system_context.as_deref().map_or(0, tokens::estimate);
+        let sections = prompt.sections.iter().map(|section| SectionPreview {
+            name: section.name.to_owned(),
+            stable_for: section.stability.as_str().to_owned(),
+            sent: section.stability.sent().to_owned(),
+            chars: section.text.chars().count(),
+            tokens: tokens::estimate(&section.text),
+        });
+        Preview {
+            id: agentable.id.public_id(&agentable.kind),
+            model: model.to_string(),
+            sections: sections.collect(),
+            chars: prompt.sections.iter().map(|section| section.text.chars().count()).sum(),
+            left_out: prompt.left_out,
+            most_chars,
+            system: parts,
+            system_context,
+            tools: definitions.to_vec(),
+            settings: self.settings.clone(),
+            tokens: Tokens { system, context, tools, history, total: system + context + tools + history },
+        }
+    }
+
+    /// All tools of `registry` with their status: first the tools of its agent, in the order of
+    /// their definitions, then those of the tenant's own that it is offered, then the others.
+    pub fn tools(&self, registry: &Registry) -> Vec<ToolStatus> {
+        let named = &self.setup.agent_type.tools;
+        let others = registry.names().into_iter().filter(|name| !named.contains(name));
+        let own = self.setup.offer_with_results.tools().iter().map(|tool| tool.definition().name.clone());
+        let own = own.filter(|name| registry.get(name).is_none());
+        let all = named.iter().cloned().chain(own).chain(others);
+        let statuses = all.filter_map(|name| {
+            let tool = registry.get(&name).or_else(|| self.setup.offer_with_results.get(&name))?;
+            let offered = self.offer.get(&name).is_some();
+            let definition = tool.definition();
+            Some(ToolStatus {
+                offered,
+                reason: match registry.get(&name) {
+                    Some(_) => match read(&definition.input_schema) {
+                        Err(unreadable) => format!("cannot be offered: {unreadable}"),
+                        Ok(_) => self.reason(&name, offered),
+                    },
+                    None => "a tool of the tenant's own".to_owned(),
+                },
+                capability: tool.capability(),
+                effect: definition.effect,
+                timeout_s: definition.timeout.as_secs(),
+                name,
+            })
+        });
+        statuses.collect()
+    }
+
+    /// Why a tool is offered, or why not.
+    fn reason(&self, name: &str, offered: bool) -> String {
+        let Setup { agent_type, model, offer, .. } = &*self.setup;
+        let source = match &self.context.serving {
+            Serving::Agent(agent) | Serving::Routed(agent) if !agent.follows_file => {
+                format!("by the agent `{}`", agent.name)
+            }
+            _ => format!("under `tools` in agents/{}.toml", agent_type.kind),
+        };
+        if name == READ_RESULT && self.setup.offer.is_searched() {
+            return "offered always, because tools are searched".to_owned();
+        }
+        if name == READ_RESULT && self.setup.offer_with_results.get(READ_RESULT).is_some() {
+            // No agent type names it: it is offered as soon as there is a large result.
+            let now = if offered { "offered, since" } else { "offered by itself as soon as" };
+            return format!("{now} a result is too long for the history");
+        }
+        if !agent_type.tools.iter().any(|tool| tool == name) {
+            return format!("not named {source}");
+        }
+        if offered {
+            let is_sent = self.offer.definitions().iter().any(|sent| sent.name == name);
+            let found = if is_sent { "" } else { "; found by searching" };
+            return format!("named {source}{found}");
+        }
+        if let Some(facts) = self.setup.off.get(name)
+            && let Some(layer) = switched_off(&self.setup.guards, name, facts)
+        {
+            return format!("named {source}, but switched off by the guards of the {}", layer.kind);
+        }
+        if self.context.setting.tools.as_ref().is_some_and(|tools| !tools.iter().any(|tool| tool == name)) {
+            return format!("named {source}, but not under its own `tools`: switched off for it alone");
+        }
+        if offer.get(name).is_some() {
+            return format!("named {source}, but there is nothing yet for it to find");
+        }
+        format!("named {source}, but {} cannot call tools", model.description())
+    }
+
+    /// What the guards would say of a call of `tool` with the arguments `input`. Calls of the last minute are not counted.
+    ///
+    /// # Errors
+    /// As the methods of the store.
+    pub async fn guard(
+        &self,
+        store: &RunStore,
+        tool: String,
+        input: Value,
+    ) -> houston_store::Result<GuardPreview> {
+        let (tool, input) = match inner_call(&tool, &input) {
+            (inner, arguments) if inner != tool => (inner.to_owned(), arguments.into_owned()),
+            _ => (tool, input),
+        };
+        let setup = &*self.setup;
+        let facts = self.offer.facts(&tool).or_else(|| setup.off.get(&tool));
+        let limits =
+            facts.map(|facts| facts.in_force(&setup.guards, &tool).limits.clone()).unwrap_or_default();
+        let (input, lowered) = clamp(&limits, input);
+        let taint = Taint::at_start(&self.context, setup);
+        let pin = self.offer.get(&tool).and_then(|tool| tool.pin());
+        let call = Call { tool: &tool, facts, input: &input, pin, pin_changed: false };
+        let user_texts = user_texts(&self.context.history, setup, &self.context.mark);
+        let grants = CompiledGrant::of_stored(&store.grants(self.agentable.id, self.agentable.user).await?);
+        let situation = Situation { grants: &grants, ..situation(setup, taint, 0, &user_texts) };
+        let explanation = explain(&setup.guards, &call, &situation);
+        Ok(GuardPreview { tool, input, lowered, explanation })
+    }
+
+    /// Limits and offered tools.
+    pub fn snapshot(&self) -> Snapshot {
+        let policy = self.setup.policy;
+        Snapshot {
+            conversational: policy.conversational,
+            reply: policy.reply,
+            driver: self.setup.agent_type.driver.clone(),
+            limits: policy.limits,
+            tools: self.offer.definitions().to_vec(),
+        }
+    }
 }
 
 /// The setup with what the latest message is about, if it says so.
@@ -147,58 +304,6 @@ async fn about_focus(
     Arc::new(Setup { sections, ..Setup::clone(&setup) })
 }
 
-/// What a model would be sent for `agentable` if its next run began now.
-pub async fn preview(
-    store: &RunStore,
-    setups: &Setups,
-    config: &ContextConfig,
-    agentable: &Agentable,
-    now: DateTime<Utc>,
-) -> houston_store::Result<Preview> {
-    let next = next(store, setups, config, agentable).await?;
-    let Agentable { title, description, .. } = agentable;
-    let prompt =
-        compose(&next.setup, &next.prompt_offer, title, description, &next.context, now, config.prompt_chars);
-    Ok(preview_of(&next, config, agentable, &prompt))
-}
-
-fn preview_of(next: &NextRun, config: &ContextConfig, agentable: &Agentable, prompt: &Prompt) -> Preview {
-    let model = next.setup.model.description();
-    let parts = prompt.parts();
-    let definitions = next.offer.definitions();
-    let system = tokens::of_preamble(&parts, &[], &model.provider);
-    let tools = tokens::of_preamble(&[], definitions, &model.provider);
-    let summary = next
-        .context
-        .summary
-        .as_deref()
-        .map(|summary| compression::summary_entry(summary, &next.context.mark));
-    let history = tokens::of_entries(&next.context.history[next.context.summarised_entries..])
-        + summary.map_or(0, |summary| tokens::of_entries(std::slice::from_ref(&summary)));
-    let system_context = prompt.system_context();
-    let context = system_context.as_deref().map_or(0, tokens::estimate);
-    let sections = prompt.sections.iter().map(|section| SectionPreview {
-        name: section.name.to_owned(),
-        stable_for: section.stability.as_str().to_owned(),
-        sent: section.stability.sent().to_owned(),
-        chars: section.text.chars().count(),
-        tokens: tokens::estimate(&section.text),
-    });
-    Preview {
-        id: agentable.id.public_id(&agentable.kind),
-        model: model.to_string(),
-        sections: sections.collect(),
-        left_out: prompt.left_out.clone(),
-        chars: prompt.sections.iter().map(|section| section.text.chars().count()).sum(),
-        most_chars: config.prompt_chars,
-        system: parts,
-        system_context,
-        tools: definitions.to_vec(),
-        settings: next.settings.clone(),
-        tokens: Tokens { system, context, tools, history, total: system + context + tools + history },
-    }
-}
-
 /// A tool of this process, and whether the agent may call it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolStatus {
@@ -214,82 +319,6 @@ pub struct ToolStatus {
     pub effect: EffectClass,
     /// Time-out of a call, in seconds.
     pub timeout_s: u64,
-}
-
-/// All tools of `registry` with their status in the next run of `agentable`: first the tools of its agent, in the order of
-/// their definitions, then those of the tenant's own that it is offered, then the others.
-pub async fn tools(
-    store: &RunStore,
-    setups: &Setups,
-    config: &ContextConfig,
-    agentable: &Agentable,
-    registry: &Registry,
-) -> houston_store::Result<Vec<ToolStatus>> {
-    let next = next(store, setups, config, agentable).await?;
-    let named = &next.setup.agent_type.tools;
-    let others = registry.names().into_iter().filter(|name| !named.contains(name));
-    let own = next.setup.offer_with_results.tools().iter().map(|tool| tool.definition().name.clone());
-    let own = own.filter(|name| registry.get(name).is_none());
-    let all = named.iter().cloned().chain(own).chain(others);
-    let statuses = all.filter_map(|name| {
-        let tool = registry.get(&name).or_else(|| next.setup.offer_with_results.get(&name))?;
-        let offered = next.offer.get(&name).is_some();
-        let definition = tool.definition();
-        Some(ToolStatus {
-            offered,
-            reason: match registry.get(&name) {
-                Some(_) => match read(&definition.input_schema) {
-                    Err(unreadable) => format!("cannot be offered: {unreadable}"),
-                    Ok(_) => reason(&next, &name, offered),
-                },
-                None => "a tool of the tenant's own".to_owned(),
-            },
-            capability: tool.capability(),
-            effect: definition.effect,
-            timeout_s: definition.timeout.as_secs(),
-            name,
-        })
-    });
-    Ok(statuses.collect())
-}
-
-/// Why a tool is offered, or why not.
-fn reason(next: &NextRun, name: &str, offered: bool) -> String {
-    let Setup { agent_type, model, offer, .. } = &*next.setup;
-    let source = match &next.context.serving {
-        Serving::Agent(agent) | Serving::Routed(agent) if !agent.follows_file => {
-            format!("by the agent `{}`", agent.name)
-        }
-        _ => format!("under `tools` in agents/{}.toml", agent_type.kind),
-    };
-    if name == READ_RESULT && next.setup.offer.is_searched() {
-        return "offered always, because tools are searched".to_owned();
-    }
-    if name == READ_RESULT && next.setup.offer_with_results.get(READ_RESULT).is_some() {
-        // No agent type names it: it is offered as soon as there is a large result.
-        let now = if offered { "offered, since" } else { "offered by itself as soon as" };
-        return format!("{now} a result is too long for the history");
-    }
-    if !agent_type.tools.iter().any(|tool| tool == name) {
-        return format!("not named {source}");
-    }
-    if offered {
-        let is_sent = next.offer.definitions().iter().any(|sent| sent.name == name);
-        let found = if is_sent { "" } else { "; found by searching" };
-        return format!("named {source}{found}");
-    }
-    if let Some(facts) = next.setup.off.get(name)
-        && let Some(layer) = switched_off(&next.setup.guards, name, facts)
-    {
-        return format!("named {source}, but switched off by the guards of the {}", layer.kind);
-    }
-    if next.context.setting.tools.as_ref().is_some_and(|tools| !tools.iter().any(|tool| tool == name)) {
-        return format!("named {source}, but not under its own `tools`: switched off for it alone");
-    }
-    if offer.get(name).is_some() {
-        return format!("named {source}, but there is nothing yet for it to find");
-    }
-    format!("named {source}, but {} cannot call tools", model.description())
 }
 
 /// A setting of the next run.
@@ -397,51 +426,4 @@ pub struct GuardPreview {
     /// The verdict, and all that was looked at.
     #[serde(flatten)]
     pub explanation: Explanation,
-}
-
-/// What the guards would say of a call of `tool` with the arguments `input` in the next run of `agentable`. Calls of the
-/// last minute are not counted.
-pub async fn guard(
-    store: &RunStore,
-    setups: &Setups,
-    config: &ContextConfig,
-    agentable: &Agentable,
-    tool: String,
-    input: Value,
-) -> houston_store::Result<GuardPreview> {
-    let next = next(store, setups, config, agentable).await?;
-    let (tool, input) = match inner_call(&tool, &input) {
-        (inner, arguments) if inner != tool => (inner.to_owned(), arguments.into_owned()),
-        _ => (tool, input),
-    };
-    let setup = &*next.setup;
-    let facts = next.offer.facts(&tool).or_else(|| setup.off.get(&tool));
-    let limits = facts.map(|facts| facts.in_force(&setup.guards, &tool).limits.clone()).unwrap_or_default();
-    let (input, lowered) = clamp(&limits, input);
-    let taint = Taint::at_start(&next.context, setup);
-    let pin = next.offer.get(&tool).and_then(|tool| tool.pin());
-    let call = Call { tool: &tool, facts, input: &input, pin, pin_changed: false };
-    let user_texts = user_texts(&next.context.history, setup, &next.context.mark);
-    let grants = CompiledGrant::of_stored(&store.grants(agentable.id, agentable.user).await?);
-    let situation = Situation { grants: &grants, ..situation(setup, taint, 0, &user_texts) };
-    let explanation = explain(&setup.guards, &call, &situation);
-    Ok(GuardPreview { tool, input, lowered, explanation })
-}
-
-/// Limits and offered tools of the next run of `agentable`.
-pub async fn snapshot(
-    store: &RunStore,
-    setups: &Setups,
-    config: &ContextConfig,
-    agentable: &Agentable,
-) -> houston_store::Result<Snapshot> {
-    let next = next(store, setups, config, agentable).await?;
-    let policy = next.setup.policy;
-    Ok(Snapshot {
-        conversational: policy.conversational,
-        reply: policy.reply,
-        driver: next.setup.agent_type.driver.clone(),
-        limits: policy.limits,
-        tools: next.offer.definitions().to_vec(),
-    })
 }

@@ -122,8 +122,13 @@ impl List {
 
 impl Section {
     /// A section with an element around its lists.
-    pub(crate) fn new(name: &'static str, stability: Stability, element: &str, lists: Vec<List>) -> Self {
-        Self { name, stability, element: Some(element.to_owned()), lists }
+    pub(crate) fn new(
+        name: &'static str,
+        stability: Stability,
+        element: &str,
+        lists: impl IntoIterator<Item = List>,
+    ) -> Self {
+        Self { name, stability, element: Some(element.to_owned()), lists: lists.into_iter().collect() }
     }
 
     /// The section as text; empty when its lists are empty.
@@ -213,8 +218,8 @@ pub fn custom_instructions(instructions: &Shortened<CustomInstructionId>) -> Sec
         others: format!("- … ({READ_CUSTOM_INSTRUCTIONS} shows all)"),
         ..List::default()
     };
-    let lists = if list.items.is_empty() { Vec::new() } else { vec![list] };
-    Section::new("custom_instructions", Stability::Agentable, "custom_instructions", lists)
+    let list = Some(list).filter(|list| !list.items.is_empty());
+    Section::new("custom_instructions", Stability::Agentable, "custom_instructions", list)
 }
 
 /// Section 4: which tools there are, and how to use them. Their definitions are sent separately.
@@ -222,18 +227,15 @@ pub fn custom_instructions(instructions: &Shortened<CustomInstructionId>) -> Sec
 /// of them there are.
 pub fn tools(offer: &Offer, guards: &[Arc<Layer>]) -> Section {
     let names: Vec<&str> = offer.definitions().iter().map(|tool| tool.name.as_str()).collect();
-    let lists = if names.is_empty() {
-        Vec::new()
-    } else {
+    let list = (!names.is_empty()).then(|| {
         let others = other_tools(offer, guards);
-        let text = format!(
+        List::fixed(format!(
             "You have {}{others}.\nFind the tool, check which arguments it needs, then call it. Lists show \
              beginnings; a tool that reads shows the whole.",
             escape(&names.join(", "))
-        );
-        vec![List::fixed(text)]
-    };
-    Section::new("tools", Stability::Kind, "tools", lists)
+        ))
+    });
+    Section::new("tools", Stability::Kind, "tools", list)
 }
 
 /// What there is besides the tools whose definitions are sent.
@@ -266,15 +268,15 @@ pub fn automation(check_ins: &[(DateTime<Utc>, String)], zone: Tz) -> Section {
         others: "- …".to_owned(),
         ..List::default()
     };
-    let lists = if list.items.is_empty() { Vec::new() } else { vec![list] };
-    Section::new("automation", Stability::Agentable, "automation", lists)
+    let list = Some(list).filter(|list| !list.items.is_empty());
+    Section::new("automation", Stability::Agentable, "automation", list)
 }
 
 /// Section 6: where the agent works.
 /// The `workspace` text of the kind's file.
 pub fn workspace(agent_type: &AgentType) -> Section {
     let list = List::fixed(agent_type.prompt.workspace.trim());
-    Section::new("workspace", Stability::Kind, "workspace", vec![list])
+    Section::new("workspace", Stability::Kind, "workspace", [list])
 }
 
 /// Section 7: what its tools enable the agent to do.
@@ -288,12 +290,8 @@ pub fn capabilities(offer: &Offer) -> Section {
     if !unknown.is_empty() && !offer.is_searched() {
         lines.push(format!("- what else your tools do: {}", escape(&unknown.join(", "))));
     }
-    let lists = if lines.is_empty() {
-        Vec::new()
-    } else {
-        vec![List::fixed(format!("You can\n{}", lines.join("\n")))]
-    };
-    Section::new("capabilities", Stability::Kind, "capabilities", lists)
+    let list = (!lines.is_empty()).then(|| List::fixed(format!("You can\n{}", lines.join("\n"))));
+    Section::new("capabilities", Stability::Kind, "capabilities", list)
 }
 
 /// Of section 7: which skills there are. It depends on the skills alone, not on messages: see
@@ -402,7 +400,7 @@ fn conversations(conversations: &PromptConversations, reached: &[AgentType]) -> 
 }
 
 fn conversation_section<const N: usize>(stability: Stability, lists: [Option<List>; N]) -> Section {
-    Section::new("conversation", stability, "conversation", lists.into_iter().flatten().collect())
+    Section::new("conversation", stability, "conversation", lists.into_iter().flatten())
 }
 
 fn id_item(id: &dyn std::fmt::Display, text: &str) -> String {

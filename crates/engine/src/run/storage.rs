@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use houston_domain::budget::Spent;
-use houston_domain::id::{AgentableId, RunId, WriteId};
+use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WriteId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::question::Question;
 use houston_domain::skill::SkillSource;
@@ -28,37 +28,56 @@ pub(crate) trait Query<T>: Future<Output = Result<T>> + Send {}
 
 impl<T, F: Future<Output = Result<T>> + Send> Query<T> for F {}
 
-/// What driving a run asks of the store. The methods are those of [`RunStore`] with the same names.
-pub(crate) trait RunStorage: Sync {
-    type Transaction: RunTransaction;
+/// Declares [`RunStorage`] from methods that [`RunStore`] has with the same names and arguments.
+macro_rules! run_storage {
+    ($(fn $name:ident(&self, $($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
+        /// What driving a run asks of the store. The methods are those of [`RunStore`] with the same names.
+        pub(crate) trait RunStorage: Sync {
+            type Transaction: RunTransaction;
 
-    /// The store itself: what is read and written only there is asked of it ([`Journal::of_postgres`]). In memory there is none.
-    ///
-    /// [`Journal::of_postgres`]: crate::run::journal::Journal::of_postgres
-    fn postgres(&self) -> Option<&RunStore> {
-        None
-    }
+            /// The store itself: what is read and written only there is asked of it ([`Journal::of_postgres`]). In memory there
+            /// is none.
+            ///
+            /// [`Journal::of_postgres`]: crate::run::journal::Journal::of_postgres
+            fn postgres(&self) -> Option<&RunStore> {
+                None
+            }
 
-    fn commit(&self, fence: &Fence, step: &Step) -> impl Query<Commit>;
-    fn begin(&self, fence: &Fence) -> impl Query<Self::Transaction>;
-    fn was_committed(&self, fence: &Fence, write: WriteId) -> impl Query<bool>;
-    fn is_held(&self, fence: &Fence) -> impl Query<bool>;
+            fn begin_fenced(&self, fence: &Fence) -> impl Query<Self::Transaction>;
+            $(fn $name(&self, $($argument: $kind),*) -> impl Query<$answer>;)*
+        }
 
-    fn context(
-        &self,
-        agentable: AgentableId,
-        run: RunId,
-        notes: i64,
-        limits: &PromptLimits,
-    ) -> impl Query<RunContext>;
-    fn driven(&self, agentable: AgentableId, run: RunId) -> impl Query<(Option<Value>, Vec<Question>)>;
-    fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>>;
-    fn questions_of(&self, agentable: AgentableId, run: RunId) -> impl Query<Vec<Question>>;
-    fn budget_questions(&self, agentable: AgentableId) -> impl Query<Vec<(RunId, Question)>>;
-    fn unread(&self, agentable: AgentableId) -> impl Query<UnreadMessages>;
-    fn keep_submission(&self, run: RunId, submission: &Submission) -> impl Query<()>;
-    fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent>;
-    fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>>;
+        impl RunStorage for RunStore {
+            type Transaction = FencedTx;
+
+            fn postgres(&self) -> Option<&RunStore> {
+                Some(self)
+            }
+
+            fn begin_fenced(&self, fence: &Fence) -> impl Query<FencedTx> {
+                RunStore::begin_fenced(self, fence)
+            }
+
+            $(fn $name(&self, $($argument: $kind),*) -> impl Query<$answer> {
+                RunStore::$name(self, $($argument),*)
+            })*
+        }
+    };
+}
+
+run_storage! {
+    fn commit(&self, fence: &Fence, step: &Step) -> Commit;
+    fn was_committed(&self, fence: &Fence, write: WriteId) -> bool;
+    fn is_held(&self, fence: &Fence) -> bool;
+    fn run_context(&self, agentable: AgentableId, run: RunId, notes: i64, limits: &PromptLimits) -> RunContext;
+    fn driven(&self, agentable: AgentableId, run: RunId) -> (Option<Value>, Vec<Question>);
+    fn committed_intents(&self, run: RunId) -> HashMap<String, CommittedIntent>;
+    fn questions_of(&self, agentable: AgentableId, run: RunId) -> Vec<Question>;
+    fn budget_questions(&self, agentable: AgentableId) -> Vec<(RunId, Question)>;
+    fn unread(&self, agentable: AgentableId) -> UnreadMessages;
+    fn keep_submission(&self, run: RunId, submission: &Submission) -> ();
+    fn spent(&self, agentable: AgentableId, run: RunId) -> Spent;
+    fn skill_text(&self, tenant: TenantId, user: UserId, source: SkillSource, name: &str) -> Option<SkillText>;
 }
 
 /// A transaction behind the fence: rows, and the step that they belong to.
@@ -83,72 +102,6 @@ pub(crate) trait RunTransaction: Send {
     ) -> impl Query<Option<String>>;
     fn compress(&mut self, owner: Owner, compression: &NewCompression) -> impl Query<()>;
     fn commit(self, step: &Step) -> impl Query<Commit>;
-}
-
-impl RunStorage for RunStore {
-    type Transaction = FencedTx;
-
-    fn postgres(&self) -> Option<&RunStore> {
-        Some(self)
-    }
-
-    fn commit(&self, fence: &Fence, step: &Step) -> impl Query<Commit> {
-        RunStore::commit(self, fence, step)
-    }
-
-    fn begin(&self, fence: &Fence) -> impl Query<FencedTx> {
-        self.begin_fenced(fence)
-    }
-
-    fn was_committed(&self, fence: &Fence, write: WriteId) -> impl Query<bool> {
-        RunStore::was_committed(self, fence, write)
-    }
-
-    fn is_held(&self, fence: &Fence) -> impl Query<bool> {
-        RunStore::is_held(self, fence)
-    }
-
-    fn context(
-        &self,
-        agentable: AgentableId,
-        run: RunId,
-        notes: i64,
-        limits: &PromptLimits,
-    ) -> impl Query<RunContext> {
-        self.run_context(agentable, run, notes, limits)
-    }
-
-    fn driven(&self, agentable: AgentableId, run: RunId) -> impl Query<(Option<Value>, Vec<Question>)> {
-        RunStore::driven(self, agentable, run)
-    }
-
-    fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>> {
-        RunStore::committed_intents(self, run)
-    }
-
-    fn questions_of(&self, agentable: AgentableId, run: RunId) -> impl Query<Vec<Question>> {
-        RunStore::questions_of(self, agentable, run)
-    }
-
-    fn budget_questions(&self, agentable: AgentableId) -> impl Query<Vec<(RunId, Question)>> {
-        RunStore::budget_questions(self, agentable)
-    }
-
-    fn unread(&self, agentable: AgentableId) -> impl Query<UnreadMessages> {
-        RunStore::unread(self, agentable)
-    }
-
-    fn keep_submission(&self, run: RunId, submission: &Submission) -> impl Query<()> {
-        RunStore::keep_submission(self, run, submission)
-    }
-
-    fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent> {
-        RunStore::spent(self, agentable, run)
-    }
-
-    fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>> {
-        RunStore::skill_text(self, owner.tenant, owner.user, source, name)
-    }
 }
 
 impl RunTransaction for FencedTx {

@@ -115,9 +115,9 @@ pub(super) fn without_switched_off(mut setup: Setup) -> Setup {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Taint {
     /// What strangers wrote.
-    untrusted: bool,
-    /// Private data.
-    private: bool,
+    pub(crate) untrusted: bool,
+    /// Private data: only then it matters who wrote an address.
+    pub(crate) private: bool,
 }
 
 impl Taint {
@@ -171,11 +171,6 @@ impl Taint {
         taint
     }
 
-    /// Whether private data was read: only then it matters who wrote an address.
-    pub(crate) fn is_private(self) -> bool {
-        self.private
-    }
-
     fn with(self, other: Self) -> Self {
         Self { untrusted: self.untrusted || other.untrusted, private: self.private || other.private }
     }
@@ -193,14 +188,9 @@ impl Taint {
         self.untrusted = self.untrusted || has_file;
     }
 
-    /// What strangers wrote was read.
-    pub(crate) fn add_untrusted(&mut self) {
-        self.untrusted = true;
-    }
-
-    /// Whether what strangers wrote was read.
-    pub(crate) fn is_untrusted(self) -> bool {
-        self.untrusted
+    /// Whether what the user is shown must lead nowhere: private data was read, and what strangers wrote.
+    pub(crate) fn must_be_inert(self) -> bool {
+        self.untrusted && self.private
     }
 
     /// A tool was called.

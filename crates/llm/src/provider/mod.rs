@@ -107,7 +107,7 @@ pub(crate) fn nearest<'a>(known: impl Iterator<Item = &'a str>, name: &str, leas
 
 /// A model selection. Fields that are `None` are taken from the provider's row and its environment variables. For
 /// example, `Choice::new("groq", "openai/gpt-oss-120b")`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choice {
     /// The provider's name or alias.
     pub provider: String,
@@ -128,15 +128,7 @@ pub struct Choice {
 impl Choice {
     /// Selects a model of `provider`, with all other settings from the provider's row.
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
-        Self {
-            provider: provider.into(),
-            model: model.into(),
-            base_url: None,
-            key: None,
-            key_variable: None,
-            wire: None,
-            tools: None,
-        }
+        Self { provider: provider.into(), model: model.into(), ..Self::default() }
     }
 
     /// Whether a key is configured, in the selection or in an environment variable.

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::metered::metered;
 use crate::model::{Description, Event, EventStream, Model, Request, Submitting};
 use crate::routing::breaker::{Breaker, BreakerPolicy, BreakerState, Permit, Rejected};
-use crate::routing::latency::{Latencies, Stopwatch};
+use crate::routing::latency::Latencies;
 use crate::routing::meter::{Meter, MeteredCall};
 use crate::routing::retry::{RetryBudget, RetryBudgetPolicy, RetryPolicy, Retrying};
 use crate::secret::Fingerprint;
@@ -124,10 +124,10 @@ impl Guards {
             .clone();
         let budget = SharedRetryBudget { budget, time: time.clone() };
         let description = model.description().clone();
-        let meter = Meter::new(&self.0.metrics, &description, Arc::clone(&time.clock));
+        let clock = Arc::clone(&time.clock);
+        let meter = Meter::new(&self.0.metrics, self.latencies(), &description, clock);
         let breaker = Arc::new(SharedBreaker { breaker, time, description });
-        let guarded =
-            GuardedModel { inner: metered(model), breaker, latencies: self.0.latencies.clone(), meter };
+        let guarded = GuardedModel { inner: metered(model), breaker, meter };
         Arc::new(Retrying::new(Arc::new(guarded), policy).within(budget))
     }
 
@@ -224,23 +224,21 @@ impl SharedBreaker {
 struct GuardedModel {
     inner: Arc<dyn Model>,
     breaker: Arc<SharedBreaker>,
-    latencies: Latencies,
     meter: Meter,
 }
 
 impl GuardedModel {
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
         let permit = self.breaker.admit()?;
-        let is_asked = matches!(request.submitting, Submitting::No | Submitting::Allowed);
-        let stopwatch = is_asked.then(|| self.latencies.start(&self.breaker.description));
-        let metered = self.meter.start();
+        // An answer that was ready before it was asked for says nothing about speed.
+        let is_timed = matches!(request.submitting, Submitting::No | Submitting::Allowed);
+        let metered = self.meter.start(is_timed);
         match self.inner.stream(request).await {
             Ok(stream) => {
                 let breaker = Arc::clone(&self.breaker);
-                Ok(Box::pin(MonitoredStream { stream, breaker, permit, started: false, stopwatch, metered }))
+                Ok(Box::pin(MonitoredStream { stream, breaker, permit, started: false, metered }))
             }
             Err(error) => {
-                stopwatch.iter().for_each(|stopwatch| stopwatch.record_failure(&error));
                 metered.record_failure(&error);
                 self.breaker.record_failure(permit, &error);
                 Err(error)
@@ -274,8 +272,6 @@ struct MonitoredStream {
     breaker: Arc<SharedBreaker>,
     permit: Permit,
     started: bool,
-    /// `None`: the answer was ready before it was asked for, which says nothing about speed.
-    stopwatch: Option<Stopwatch>,
     metered: MeteredCall,
 }
 
@@ -294,12 +290,10 @@ impl Stream for MonitoredStream {
                     self.breaker.record_end();
                 }
                 if !matches!(event, Event::Submitted(_) | Event::Gone) {
-                    self.stopwatch.iter_mut().for_each(|stopwatch| stopwatch.record_event(event));
                     self.metered.record_event(event);
                 }
             }
             Some(Err(error)) => {
-                self.stopwatch.iter().for_each(|stopwatch| stopwatch.record_failure(error));
                 self.metered.record_failure(error);
                 self.breaker.record_failure(self.permit, error);
             }

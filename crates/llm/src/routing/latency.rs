@@ -9,10 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use houston_domain::model::{ModelError, ModelErrorCode};
 use tokio::time::Instant;
 
-use crate::model::{Description, Event};
+use crate::model::Description;
 
 /// Weight of the latest call in the averages.
 const WEIGHT_OF_LATEST: f64 = 0.2;
@@ -87,48 +86,11 @@ impl Latencies {
         by_model.get(&model.to_string())?.expected(now)
     }
 
-    /// Starts measuring a call of `model`.
-    pub(crate) fn start(&self, model: &Description) -> Stopwatch {
-        Stopwatch { latencies: self.clone(), model: model.to_string(), started: Instant::now(), first: None }
-    }
-
-    fn measure(&self, model: &str, measured: impl FnOnce(&mut Latency, Duration)) {
+    /// Records what was measured of a call of the model, by its description.
+    pub(crate) fn measure(&self, model: &str, measured: impl FnOnce(&mut Latency, Duration)) {
         let now = self.started.elapsed();
         let mut by_model = self.by_model.lock().unwrap_or_else(PoisonError::into_inner);
         measured(by_model.entry(model.to_owned()).or_default(), now);
-    }
-}
-
-/// Measures one call.
-pub(crate) struct Stopwatch {
-    latencies: Latencies,
-    model: String,
-    started: Instant,
-    first: Option<Instant>,
-}
-
-impl Stopwatch {
-    /// Records an event of the answer.
-    pub(crate) fn record_event(&mut self, event: &Event) {
-        let Self { latencies, model, started, first } = self;
-        let first = *first.get_or_insert_with(|| {
-            latencies.measure(model, |latency, now| latency.record_first_event(started.elapsed(), now));
-            Instant::now()
-        });
-        if let Event::Done(turn) = event {
-            let took = first.elapsed();
-            latencies
-                .measure(model, |latency, now| latency.record_output(turn.usage.output_tokens, took, now));
-        }
-    }
-
-    /// Records that the call failed. Only a time-out before the first event counts as slow; a refusal says nothing
-    /// about speed.
-    pub(crate) fn record_failure(&self, error: &ModelError) {
-        if error.code == ModelErrorCode::Timeout && self.first.is_none() {
-            self.latencies
-                .measure(&self.model, |latency, now| latency.record_first_event(self.started.elapsed(), now));
-        }
     }
 }
 

@@ -1,9 +1,9 @@
-//! Counts the requests of one model for [`Metrics`]: their number, duration, tokens and cost.
+//! Measures the requests of one model: for [`Metrics`] their number, duration, tokens and cost, and how fast it answers.
 
 use std::sync::Arc;
 
 use houston_domain::clock::Clock;
-use houston_domain::model::{ModelError, Usage};
+use houston_domain::model::{ModelError, ModelErrorCode, Usage};
 use houston_metrics::Metrics;
 use houston_metrics::models::OfModel;
 use rust_decimal::prelude::ToPrimitive as _;
@@ -11,27 +11,35 @@ use tokio::time::Instant;
 
 use crate::model::{Description, Event};
 use crate::price::Price;
+use crate::routing::latency::Latencies;
 
 /// The series of a model, and its price.
 #[derive(Clone)]
 pub(crate) struct Meter(Arc<Inner>);
 
 struct Inner {
+    model: String,
     series: Arc<OfModel>,
+    latencies: Latencies,
     price: Option<Price>,
     clock: Arc<dyn Clock>,
 }
 
 impl Meter {
-    pub(crate) fn new(metrics: &Metrics, model: &Description, clock: Arc<dyn Clock>) -> Self {
-        let Description { provider, model, .. } = model;
-        let series = metrics.models.of(provider, model);
-        Self(Arc::new(Inner { series, price: Price::find(provider, model), clock }))
+    pub(crate) fn new(
+        metrics: &Metrics,
+        latencies: Latencies,
+        model: &Description,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let series = metrics.models.of(&model.provider, &model.model);
+        let price = Price::find(&model.provider, &model.model);
+        Self(Arc::new(Inner { model: model.to_string(), series, latencies, price, clock }))
     }
 
-    /// A request begins.
-    pub(crate) fn start(&self) -> MeteredCall {
-        MeteredCall { meter: self.clone(), started: Instant::now(), began: false }
+    /// A request begins. With `is_timed` it says how fast the model is.
+    pub(crate) fn start(&self, is_timed: bool) -> MeteredCall {
+        MeteredCall { meter: self.clone(), is_timed, started: Instant::now(), first: None }
     }
 
     /// US dollars: what the provider reported, else by its price.
@@ -45,24 +53,37 @@ impl Meter {
 /// One request. One that is dropped before its end, because its run was stopped, is not counted.
 pub(crate) struct MeteredCall {
     meter: Meter,
+    is_timed: bool,
     started: Instant,
-    began: bool,
+    /// When the first event came.
+    first: Option<Instant>,
 }
 
 impl MeteredCall {
     /// Counts what an event of the answer says.
     pub(crate) fn record_event(&mut self, event: &Event) {
-        let series = &self.meter.0.series;
-        if !std::mem::replace(&mut self.began, true) {
+        let Inner { series, latencies, model, .. } = &*self.meter.0;
+        let first = *self.first.get_or_insert_with(|| {
             series.began(self.started.elapsed());
-        }
-        if let Event::Done(turn) = event {
-            series.answered(&turn.usage, self.meter.cost(&turn.usage), self.started.elapsed());
+            if self.is_timed {
+                latencies.measure(model, |of, now| of.record_first_event(self.started.elapsed(), now));
+            }
+            Instant::now()
+        });
+        let Event::Done(turn) = event else { return };
+        series.answered(&turn.usage, self.meter.cost(&turn.usage), self.started.elapsed());
+        if self.is_timed {
+            let took = first.elapsed();
+            latencies.measure(model, |of, now| of.record_output(turn.usage.output_tokens, took, now));
         }
     }
 
-    /// Counts a failure.
+    /// Counts a failure. Only a time-out before the first event counts as slow; a refusal says nothing about speed.
     pub(crate) fn record_failure(&self, error: &ModelError) {
-        self.meter.0.series.failed(error, self.started.elapsed());
+        let Inner { series, latencies, model, .. } = &*self.meter.0;
+        if self.is_timed && error.code == ModelErrorCode::Timeout && self.first.is_none() {
+            latencies.measure(model, |of, now| of.record_first_event(self.started.elapsed(), now));
+        }
+        series.failed(error, self.started.elapsed());
     }
 }

@@ -15,7 +15,7 @@ use houston_domain::id::AgentableId;
 use houston_domain::model::ModelError;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
-use houston_engine::prompt::preview::preview;
+use houston_engine::prompt::preview::NextRun;
 use houston_llm::{Description, EventStream, Model, Request, SystemPart};
 use houston_store::idempotency::Created;
 use houston_store::message::NewPost;
@@ -206,9 +206,9 @@ async fn preview_has_what_is_kept_and_asks_no_provider() {
     let setups = cluster.setups(simulated(), vec![get]);
     let agentable = cluster.requests().agentable("goal", cluster.goal).await.unwrap();
     let seen = async || {
-        let now = cluster.ids.clock().now();
-        let seen = preview(cluster.runs(), &setups, &config().context, &agentable, now).await.unwrap();
-        seen.system_context.unwrap()
+        let context = config().context;
+        let next = NextRun::read(cluster.runs(), &setups, &context, &agentable).await.unwrap();
+        next.preview(cluster.ids.clock().now()).system_context.unwrap()
     };
     let kept = seen().await;
     assert!(kept.contains("The message is about order 17.") && kept.contains("asked: 1"), "{kept}");

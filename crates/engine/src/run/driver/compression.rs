@@ -163,8 +163,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             text: of(replaced, config.read_chars, mark),
             max_output_tokens: config.summary_tokens,
             within: Duration::from_secs(config.timeout_s),
-            schema: None,
-            image: None,
+            ..Question::default()
         };
         let asking = pin!(ask(&self.journal, question));
         let Ok(answered) = self.journal.signals.until_stopped(asking).await? else { return Ok(None) };
@@ -210,7 +209,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             metrics,
             model: answered.as_ref().map(|answered| answered.model.clone()),
             cost: answered.as_ref().and_then(|answered| answered.cost),
-            untrusted: self.tools.has_read_untrusted(),
+            untrusted: self.tools.taint.untrusted,
         };
         let mut step = self.journal.next_step();
         step.events.push(Event::ContextCompressed {

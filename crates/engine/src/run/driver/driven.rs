@@ -11,7 +11,6 @@ use houston_domain::id::QuestionId;
 use houston_domain::model::{ModelAnswer, StopReason, Usage};
 use houston_domain::question::QuestionChanges;
 use houston_domain::run::RunStatus;
-use houston_domain::step::RunTransition;
 use houston_domain::storable::{storable, storable_value};
 use houston_store::step::CommittedStep;
 use serde_json::Value;
@@ -94,9 +93,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         self.journal.driven = Some(Box::new(parts));
         match then {
             Then::Continue => {
-                let read = RunTransition::Continue { read: true, event: None };
-                let step = self.journal.step(read);
-                self.commit(step).await?;
+                self.read_messages().await?;
                 Ok(ControlFlow::Continue(()))
             }
             Then::Wait { until } => self.wait_for(until, open).await,

@@ -261,7 +261,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let run = FailedRun { failed: self.claimed.failed_attempts, since, now };
         match services.config.delayed.next_attempt(error, &run, services.random_fraction()) {
             Some(planned) => self.wait(error, planned, since).await,
-            None => self.fail_for_good(error).await,
+            None => {
+                tracing::warn!(%error, "the model failed; no attempt is left");
+                self.withdraw_submitted().await;
+                self.stop_with(error.code.as_str(), error.message.clone()).await
+            }
         }
     }
 
@@ -298,13 +302,6 @@ impl<S: RunStorage> RunDriver<'_, S> {
             after: (due - self.journal.now()).to_std().unwrap_or_default(),
             lane: self.journal.lane,
         })
-    }
-
-    /// Ends the run as failed: no attempt is left.
-    async fn fail_for_good(&mut self, error: &ModelError) -> Result<DriveOutcome, Interrupted> {
-        tracing::warn!(%error, "the model failed; no attempt is left");
-        self.withdraw_submitted().await;
-        self.stop_with(error.code.as_str(), error.message.clone()).await
     }
 
     /// Gives up a message whose workers died too often: it becomes a dead letter.
@@ -359,7 +356,7 @@ async fn history_of_unknown_kind<S: RunStorage>(
     let (agentable, run) = (journal.agentable(), journal.run());
     let context = match context {
         Some(context) => *context,
-        None => journal.retrying(|storage| storage.context(agentable, run, *notes, prompt)).await?,
+        None => journal.retrying(|storage| storage.run_context(agentable, run, *notes, prompt)).await?,
     };
     let limits = config.limits;
     let policy = RunPolicy { conversational: true, expects_reply: true, reply: Reply::Text, limits };

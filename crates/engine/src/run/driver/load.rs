@@ -101,7 +101,7 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
 
     /// Makes void what providers have answered about the ids that calls have named since the last time.
     pub(super) async fn void_written(&mut self) -> Result<(), Interrupted> {
-        let written = self.tools.take_written();
+        let written = std::mem::take(&mut self.tools.written);
         if written.is_empty() { Ok(()) } else { Box::pin(self.void_context(&written)).await }
     }
 
@@ -139,7 +139,7 @@ async fn load<S: RunStorage>(
     let ContextConfig { notes, prompt: limits, .. } = &journal.services.config.context;
     let mut context = match context {
         Some(context) => *context,
-        None => journal.retrying(|storage| storage.context(agentable, run, *notes, limits)).await?,
+        None => journal.retrying(|storage| storage.run_context(agentable, run, *notes, limits)).await?,
     };
     let entries = context.run_entries;
     let submission = claimed.submission.clone().filter(|submission| submission.entries == entries);
@@ -152,7 +152,7 @@ async fn load<S: RunStorage>(
         journal.set_cost(cost.unwrap_or(Cost::NOTHING));
     }
     let most = setup.policy.limits.max_duration_s + journal.services.config.watchdog.grace_s;
-    journal.signals.watchdog = journal.claimed_at() + Duration::from_secs(most);
+    journal.signals.watchdog = journal.claimed.1 + Duration::from_secs(most);
     let Owner { tenant, user, .. } = journal.owner;
     let info =
         || RunInfo { tenant, user, agentable, kind: claimed.kind.clone(), run, attempt: claimed.attempt };
@@ -173,7 +173,7 @@ async fn load<S: RunStorage>(
     let mut tools = Box::new(ToolRunner::new(Arc::clone(&setup), &context));
     if reads_state {
         // Front ends have written it.
-        tools.read_untrusted();
+        tools.taint.untrusted = true;
     }
     if let Some(offer) = context.client.as_ref().filter(|offer| offer.focus.is_some()) {
         setup = Box::pin(focused(journal, &mut tools, &setup, (&context, offer))).await;

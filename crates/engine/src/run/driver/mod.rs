@@ -339,7 +339,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if !done.read.is_empty() {
             self.oversight.has_read = true;
             let mark = &self.journal.mark;
-            done.read.iter().for_each(|read| self.tools.read(&read.text));
+            done.read.iter().for_each(|read| self.tools.taint.add_message(&read.text));
             self.run.on_messages(done.read.iter().map(|read| read.clone().signed(mark)).collect());
         }
     }

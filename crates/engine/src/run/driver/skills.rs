@@ -9,6 +9,7 @@ use houston_domain::frame::MessageBlock;
 use houston_domain::history::Entry;
 use houston_domain::skill::disclosure::{Disclosure, disclose};
 use houston_domain::skill::{SkillSummary, entry};
+use houston_store::record::Owner;
 use houston_store::skill::SkillText;
 
 use super::RunDriver;
@@ -21,7 +22,7 @@ const MAX_REPEATED_BYTES: usize = 16 * 1024;
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Commits what the latest messages disclose, if they disclose something.
     pub(super) async fn disclose_skills(&mut self) -> Result<(), Interrupted> {
-        let Some(skills) = self.tools.skills().cloned() else { return Ok(()) };
+        let Some(skills) = self.tools.skills.clone() else { return Ok(()) };
         let (history, mark) = (self.run.history(), &self.journal.mark);
         let message = entry::latest_message(history, mark);
         if message.is_empty() {
@@ -66,7 +67,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// The texts of the skills that only the first `at` entries of the history have, which a summary will replace.
     pub(super) async fn repeated_skills(&self, at: usize) -> Result<Vec<MessageBlock>, Interrupted> {
-        let Some(skills) = self.tools.skills() else { return Ok(Vec::new()) };
+        let Some(skills) = &self.tools.skills else { return Ok(Vec::new()) };
         let (replaced, kept): (&[Entry], &[Entry]) = self.run.history().split_at(at);
         let mark = &self.journal.mark;
         let kept = entry::read_in(kept, mark);
@@ -97,14 +98,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// The frame of a skill; `None`: it was deleted.
     async fn skill_frame(&self, skill: &SkillSummary) -> Result<Option<MessageBlock>, Interrupted> {
-        let bundled = self.tools.skills().and_then(|skills| skills.bundled(skill));
+        let bundled = self.tools.skills.as_ref().and_then(|skills| skills.bundled(skill));
         if let Some(bundled) = bundled {
             let files: Vec<String> = bundled.files.keys().cloned().collect();
             return Ok(Some(framed(entry::frame(&skill.name, &bundled.text, &files))));
         }
-        let owner = self.journal.owner;
-        let read =
-            self.journal.retrying(|storage| storage.skill_text(&owner, skill.source, &skill.name)).await?;
+        let Owner { tenant, user, .. } = self.journal.owner;
+        let (source, name) = (skill.source, &skill.name);
+        let read = self.journal.retrying(|storage| storage.skill_text(tenant, user, source, name)).await?;
         Ok(read.map(|SkillText { text, files }| framed(entry::frame(&skill.name, &text, &files))))
     }
 }

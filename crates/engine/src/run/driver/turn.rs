@@ -67,7 +67,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             },
         };
         self.force_call();
-        self.model.inert = self.tools.must_be_inert();
+        self.model.inert = self.tools.taint.must_be_inert();
         // Text in place of a call that the client demands is void.
         self.model.is_answered_by_text = self.run.is_answered_by_text() && self.must_call().is_empty();
         self.model.frame.raises = self.oversight.raises;
@@ -106,7 +106,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         {
             return Ok(Err(flow));
         }
-        if self.tools.skills().is_some() {
+        if self.tools.skills.is_some() {
             Box::pin(self.disclose_skills()).await?;
         }
         if self.model.must_read_files(self.run.history()) {
@@ -116,7 +116,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Box::pin(self.stop_with(code, text)).await.map(ControlFlow::Break).map(Err);
         }
         // What the model has read now, it may repeat in the report of its task.
-        self.journal.owner.untrusted = self.tools.has_read_untrusted();
+        self.journal.owner.untrusted = self.tools.taint.untrusted;
         let tokens = self.model.estimate(self.run.history(), self.tools.offer());
         if self.exceeds_token_budget(tokens)
             && Box::pin(self.compress(CompressionReason::Budget, tokens)).await?
@@ -281,7 +281,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let mut label = if simulated { json!({"simulated": true}) } else { json!({}) };
         self.answered_by.label(&mut label);
         // Agents of other conversations may read it.
-        if self.tools.has_read_untrusted() {
+        if self.tools.taint.untrusted {
             label["untrusted"] = json!(true);
         }
         label
@@ -349,20 +349,16 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if let Some(results) = self.run.on_tools(responses) {
             step.entries.push(results);
         }
-        match self.run.next(self.journal.now()) {
-            Next::CallModel => {
-                let event = Some(self.journal.step_finished());
-                step.transition = RunTransition::Continue { read: true, event };
-            }
-            // Whether the run ends then is for its driver to say, or for people who have let it go on.
-            next @ Next::Done(_)
-                if matches!(self.setup.drive, Drive::Custom(_)) || self.may_be_lifted(&next) =>
-            {
-                let event = Some(self.journal.step_finished());
-                step.transition = RunTransition::Continue { read: true, event };
-            }
-            Next::Done(status) => self.set_ending(&mut step, status),
+        let next = self.run.next(self.journal.now());
+        // Whether the run ends then is for its driver to say, or for people who have let it go on.
+        let is_open = matches!(self.setup.drive, Drive::Custom(_)) || self.may_be_lifted(&next);
+        match next {
             Next::CallTools(_) => {}
+            Next::Done(status) if !is_open => self.set_ending(&mut step, status),
+            Next::CallModel | Next::Done(_) => {
+                let event = Some(self.journal.step_finished());
+                step.transition = RunTransition::Continue { read: true, event };
+            }
         }
         let status = ending_status(&step.transition);
         self.waits_for_plan = records.as_ref().is_some_and(WrittenRecords::has_attached_plan);

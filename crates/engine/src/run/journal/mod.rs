@@ -60,7 +60,7 @@ pub(crate) struct Journal<'e, S> {
     /// The lane of the run's hints.
     pub(crate) lane: Lane,
     /// The database's time at the claim, and this machine's monotonic time when its response arrived.
-    claimed: (DateTime<Utc>, Instant),
+    pub(crate) claimed: (DateTime<Utc>, Instant),
     /// The mark of Houston's frames in this session.
     pub(crate) mark: FrameMark,
     /// The id that a message of the open iteration will have. Streams received it already.
@@ -188,16 +188,6 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     /// machine's may be an hour off.
     pub(crate) fn now(&self) -> DateTime<Utc> {
         self.claimed.0 + self.claimed.1.elapsed()
-    }
-
-    /// When the run was claimed, by the database's clock.
-    pub(crate) fn claimed_time(&self) -> DateTime<Utc> {
-        self.claimed.0
-    }
-
-    /// When the claim returned, by this machine's monotonic clock.
-    pub(crate) fn claimed_at(&self) -> Instant {
-        self.claimed.1
     }
 
     /// Tokens and cost of the run so far, with the calls that no step has recorded yet. The cost is `None`, not 0, if no call has a
@@ -349,7 +339,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
 
     /// Begins a transaction behind the fence, for rows that are committed with a step.
     pub(crate) async fn begin(&self) -> houston_store::Result<S::Transaction> {
-        self.storage.begin(&self.fence).await
+        self.storage.begin_fenced(&self.fence).await
     }
 
     /// What providers have answered; `None`: nothing is kept.

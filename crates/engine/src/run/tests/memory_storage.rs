@@ -7,7 +7,7 @@ use chrono::DateTime;
 use houston_domain::budget::Spent;
 use houston_domain::frame::{FrameMark, MessageBlock};
 use houston_domain::history::{Block, Entry};
-use houston_domain::id::{AgentableId, QuestionId, RunId, WriteId};
+use houston_domain::id::{AgentableId, QuestionId, RunId, TenantId, UserId, WriteId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::Source;
 use houston_domain::question::{Question, QuestionState, budget};
@@ -21,7 +21,6 @@ use houston_faults::ConnectionBroken;
 use houston_store::claim::Fence;
 use houston_store::history::CommittedIntent;
 use houston_store::question::UnreadMessages;
-use houston_store::record::Owner;
 use houston_store::run_context::RunContext;
 use houston_store::skill::SkillText;
 use houston_store::step::{Commit, CommittedStep};
@@ -307,7 +306,7 @@ impl RunStorage for MemoryStorage {
         self.try_commit(step, &[])
     }
 
-    async fn begin(&self, _: &Fence) -> Result<MemoryTransaction> {
+    async fn begin_fenced(&self, _: &Fence) -> Result<MemoryTransaction> {
         if self.rows().lock_is_lost {
             return Err(Error::Fenced);
         }
@@ -322,7 +321,7 @@ impl RunStorage for MemoryStorage {
         Ok(!self.rows().lock_is_lost)
     }
 
-    async fn context(&self, _: AgentableId, _: RunId, _: i64, _: &PromptLimits) -> Result<RunContext> {
+    async fn run_context(&self, _: AgentableId, _: RunId, _: i64, _: &PromptLimits) -> Result<RunContext> {
         let history = self.history();
         let run_entries = history.len() - self.rows().earlier;
         let (mark, skills) = (FrameMark::new("1234"), self.rows().summaries.clone());
@@ -366,7 +365,13 @@ impl RunStorage for MemoryStorage {
         Ok(self.rows().spent)
     }
 
-    async fn skill_text(&self, _: &Owner, _: SkillSource, name: &str) -> Result<Option<SkillText>> {
+    async fn skill_text(
+        &self,
+        _: TenantId,
+        _: UserId,
+        _: SkillSource,
+        name: &str,
+    ) -> Result<Option<SkillText>> {
         Ok(self.rows().skills.get(name).map(|text| SkillText { text: text.clone(), files: Vec::new() }))
     }
 }

@@ -95,7 +95,7 @@ impl ToolRunner {
             self.start(journal, call, executing).await?;
         }
         if executing.codes.script(&of).is_some_and(|script| script.untrusted) {
-            self.taint.add_untrusted();
+            self.taint.untrusted = true;
         }
         executing.codes.settle();
         Ok(())
@@ -119,9 +119,8 @@ impl ToolRunner {
                     falling.record(&mut step);
                 }
                 for content in std::mem::take(&mut plans.messages) {
-                    let label =
-                        if self.has_read_untrusted() { json!({"untrusted": true}) } else { json!({}) };
-                    let inert = self.must_be_inert();
+                    let label = if self.taint.untrusted { json!({"untrusted": true}) } else { json!({}) };
+                    let inert = self.taint.must_be_inert();
                     let content = if inert { shown(&content, &self.setup.guards) } else { content };
                     add_message(&mut step, journal.new_id(), content, label);
                 }

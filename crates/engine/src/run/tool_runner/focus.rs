@@ -49,7 +49,7 @@ impl ToolRunner {
         let Some(focus) = &offer.focus else { return Vec::new() };
         let provider = self.setup.agent_type.context_providers.get(&focus.kind).cloned();
         if focus.data.is_some() {
-            self.taint.add_untrusted();
+            self.taint.untrusted = true;
         }
         let Some(provider) = provider else { return sections(offer, focus, None) };
         let wait = Duration::from_millis(journal.services.config.context.focus.wait_ms);
@@ -143,11 +143,6 @@ impl ToolRunner {
         if journal.services.setups.has_providers() && !reads() {
             add_ids(&input, &mut self.written);
         }
-    }
-
-    /// What calls may have changed since the last time.
-    pub(crate) fn take_written(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.written)
     }
 }
 

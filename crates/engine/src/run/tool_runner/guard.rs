@@ -96,7 +96,7 @@ impl ToolRunner {
         let (rates, user, now) = (&journal.services.rates, journal.owner.user, Instant::now());
         let is_counted = in_force.rate_per_min.is_some();
         let calls = if is_counted { rates.count(user, &call.name, now) } else { 0 };
-        let may_carry = self.taint.is_private() && in_force.sends_out && !in_force.host_at.is_empty();
+        let may_carry = self.taint.private && in_force.sends_out && !in_force.host_at.is_empty();
         let user_texts = if may_carry { user_texts(history, &self.setup, &journal.mark) } else { Vec::new() };
         let situation =
             Situation { intent, grants, ..situation(&self.setup, self.taint, calls, &user_texts) };

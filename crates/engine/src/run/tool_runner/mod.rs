@@ -54,9 +54,9 @@ pub(crate) struct ToolRunner {
     /// Whether the session has large results, so that `read_result` is offered.
     has_results: bool,
     /// What the session has read.
-    taint: Taint,
+    pub(crate) taint: Taint,
     /// The skills of the run; `None`: none.
-    skills: Option<Arc<Skills>>,
+    pub(crate) skills: Option<Arc<Skills>>,
     /// The user's time zone.
     zone: Tz,
     /// What an earlier attempt has committed about the calls of the run: code that is run again reads it.
@@ -67,8 +67,8 @@ pub(crate) struct ToolRunner {
     reserved: Vec<(Weak<()>, Decimal)>,
     /// The kinds of task the agent may create, once a call has asked.
     task_kinds: OnceLock<Arc<[TaskKind]>>,
-    /// What calls may have changed: see [`Self::note_written`].
-    written: Vec<String>,
+    /// What calls may have changed since the last time: see [`Self::note_written`].
+    pub(crate) written: Vec<String>,
 }
 
 impl ToolRunner {
@@ -88,16 +88,6 @@ impl ToolRunner {
             task_kinds: OnceLock::new(),
             written: Vec::new(),
         }
-    }
-
-    /// The skills of the run.
-    pub(crate) fn skills(&self) -> Option<&Arc<Skills>> {
-        self.skills.as_ref()
-    }
-
-    /// The names of the tools that may be called.
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.offer().tools().iter().map(|tool| tool.definition().name.clone()).collect()
     }
 
     /// Whether a call of this tool that failed for a passing reason is repeated unless its step says otherwise.

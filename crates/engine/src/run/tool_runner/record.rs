@@ -83,21 +83,6 @@ pub(super) fn begin_spans<S: RunStorage>(
 }
 
 impl ToolRunner {
-    /// Whether the session has read what strangers wrote.
-    pub(crate) fn has_read_untrusted(&self) -> bool {
-        self.taint.is_untrusted()
-    }
-
-    /// Whether what the user is shown must lead nowhere: the session has read private data, and what strangers wrote.
-    pub(crate) fn must_be_inert(&self) -> bool {
-        self.taint.is_untrusted() && self.taint.is_private()
-    }
-
-    /// What an executor returned was read, or what front ends have written.
-    pub(crate) fn read_untrusted(&mut self) {
-        self.taint.add_untrusted();
-    }
-
     /// The response of a plan's step as the plan keeps it.
     pub(crate) fn step_response<S: RunStorage>(
         &mut self,
@@ -108,11 +93,6 @@ impl ToolRunner {
         cut(journal, response)
     }
 
-    /// The model reads a message.
-    pub(crate) fn read(&mut self, text: &str) {
-        self.taint.add_message(text);
-    }
-
     /// Writes the records in a transaction behind the fence. Returns them with the open transaction, and the response to each
     /// call.
     pub(crate) async fn write_records<S: RunStorage>(
@@ -121,7 +101,7 @@ impl ToolRunner {
         mut records: Vec<PendingRecord>,
     ) -> Result<(WrittenRecords<S::Transaction>, Responses), Interrupted> {
         for record in &mut records {
-            record.untrusted = self.taint.is_untrusted();
+            record.untrusted = self.taint.untrusted;
         }
         let (rows, responses) = write(journal, &records).await?;
         let records = Records { succeeded: succeeded(&responses), pending: records };

@@ -60,7 +60,8 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         }
         let marks = has_marks.then_some(users <= MARKED_TURNS);
         users -= 1;
-        let last = (nth + 1 == turns.len()).then(|| (request.image, context.take())).unwrap_or_default();
+        let is_last = nth + 1 == turns.len();
+        let last = if is_last { (request.image, context.take()) } else { Default::default() };
         push_user(turn, profile, marks, last, &mut input);
     }
     if let Some(text) = context {

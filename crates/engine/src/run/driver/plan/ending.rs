@@ -49,7 +49,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let (failed, output) = match &end {
             End::Completed { output } => (None, output.clone()),
             End::Failed(failure) => (Some(failure.clone()), Value::Null),
-            End::Cancelled | End::Replan { .. } => return self.cancel_closed(graph, &end).await,
+            End::Cancelled | End::Replan { .. } => {
+                self.close_graph(graph, &end);
+                return self.cancel().await.map(ControlFlow::Break);
+            }
         };
         let status = if failed.is_some() { "failed" } else { "completed" };
         let mut step = self.plan_commit(graph);
@@ -67,7 +70,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             other => other.to_string(),
         };
         if !text.is_empty() {
-            let inert = self.tools.must_be_inert();
+            let inert = self.tools.taint.must_be_inert();
             let text = if inert { shown(&text, &self.setup.guards) } else { text };
             add_message(&mut step, self.journal.new_id(), text, self.label());
         }
@@ -80,11 +83,6 @@ impl<S: RunStorage> RunDriver<'_, S> {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(DriveOutcome::Ended(RunStatus::Completed)),
         })
-    }
-
-    async fn cancel_closed(&mut self, graph: &mut Graph, end: &End) -> Flow {
-        self.close_graph(graph, end);
-        self.cancel().await.map(ControlFlow::Break)
     }
 
     /// Ends the plan because its run was cancelled, or has no time left.
@@ -135,7 +133,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     fn plan_end(&self, graph: &Graph, end: &End, status: &str, output: Value) -> PlanEnd {
         let list = graph.last_list(status);
-        let report = ended(&list, &graph.states, end, self.tools.has_read_untrusted());
+        let report = ended(&list, &graph.states, end, self.tools.taint.untrusted);
         PlanEnd { output, report, checklist: json!(list) }
     }
 }
@@ -217,7 +215,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         is_overdue: bool,
     ) {
         if outcome.untrusted {
-            self.tools.read_untrusted();
+            self.tools.taint.untrusted = true;
         }
         if let Some((code, message)) = outcome.error {
             let failure = match is_overdue && code == "CANCELLED" {

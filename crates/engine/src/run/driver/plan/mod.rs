@@ -150,7 +150,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// The plan, with the time in which nobody took it: that is committed first.
     async fn load_held_up(&mut self) -> Result<Result<Graph, (&'static str, String)>, Interrupted> {
-        let claimed = self.journal.claimed_time();
+        let claimed = self.journal.claimed.0;
         loop {
             let mut graph = match self.load_graph().await? {
                 Ok(graph) => graph,
@@ -292,7 +292,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             of_step.asked.extend(graph.begun.questions.iter().map(|(_, question)| question.clone()));
             of_step.superseded.extend(&graph.begun.superseded);
         }
-        step.untrusted = self.tools.has_read_untrusted();
+        step.untrusted = self.tools.taint.untrusted;
         step
     }
 

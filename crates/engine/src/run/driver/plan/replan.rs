@@ -56,8 +56,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 },
             };
             graph.begun.planned = Some((path.to_owned(), answer.clone()));
-            let names = self.tools.names();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let tools = self.tools.offer().tools().iter();
+            let names: Vec<&str> = tools.map(|tool| tool.definition().name.as_str()).collect();
             let offer = Offer { tools: &names, steps: MAX_STEPS };
             match patch(&graph.stored.document, &graph.states, &answer, offer) {
                 Ok(Patched::GivenUp(message)) => {
@@ -93,8 +93,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             text,
             max_output_tokens: OUTPUT_TOKENS,
             within: TIMEOUT,
-            schema: None,
-            image: None,
+            ..Question::default()
         };
         let asked = model.ask(question, (&budget, &spent), now, &self.journal.ledger);
         let answered = match self.journal.signals.until_stopped(pin!(asked)).await? {
