@@ -50,7 +50,7 @@ pub(crate) fn routed(endpoints: impl IntoIterator<Item = Endpoint>) -> Router<Ar
 /// Endpoints that the document does not have, as those of other protocols, whose contract is another document: the `UNDOCUMENTED` of a
 /// file, as in [`endpoints!`].
 macro_rules! undocumented {
-    ($($method:ident $path:literal for $access:expr => $handler:path;)+) => {
+    ($($method:ident $path:tt for $access:expr => $handler:path;)+) => {
         pub(crate) const UNDOCUMENTED: &[$crate::request::endpoint::Endpoint] =
             &[$($crate::request::endpoint::Endpoint {
                 path: $path,

@@ -104,7 +104,7 @@ async fn export(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
 /// The path that it has had before. In a document it would be ambiguous: `/v1/agents/{id}` could be the same.
 pub(crate) const EARLIER_PATH: &str = "/v1/{kinds}/import";
 
-undocumented! { post "/v1/{kinds}/import" for NAMED => import; }
+undocumented! { post EARLIER_PATH for NAMED => import; }
 
 pub(crate) async fn import(
     ctx: Ctx,
