@@ -83,7 +83,8 @@ create table houston.open_deliveries (
     due_at timestamptz not null,
     -- who attempts it
     claim uuid,
-    -- how many processes have ended with the next delivery, before what became of it was stored
+    -- how many processes have ended with the next delivery, before what became of it was stored; below 0: so many are still
+    -- claimed one by one, because one before them may not have been what processes ended with
     deaths smallint not null default 0,
     primary key (agentable_id, webhook_id)
 );

@@ -34,11 +34,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::worker::Worker;
 
-/// What is being sent: each task sends what was claimed of an agentable, and ends when that is settled. They are tasks, and not futures that this one
-/// polls, because one holds a connection while it settles: one that is not polled while this one waits for a
-/// connection of its own would never give it back.
+/// What is being sent: each task sends what was claimed of an agentable, and ends when that is settled. They are tasks, and not
+/// futures that this one polls, because one holds a connection while it settles: one that is not polled while this one waits
+/// for a connection of its own would never give it back.
 type Sending = JoinSet<()>;
 
+/// For how long deliveries of one claim are begun: then a process that stops lets them end, and a change of the webhook is soon heeded.
+const BEGIN_FOR: TimeDelta = TimeDelta::seconds(4);
 /// After which time a delivery is due again that was given back, because it is sent beside less.
 const GIVEN_BACK: TimeDelta = TimeDelta::seconds(1);
 /// What the owner reads of a delivery that was set aside.
@@ -141,8 +143,9 @@ impl Outbox {
         for claimed in &set_aside {
             self::set_aside(&self.worker, claimed).await;
         }
-        // None begins that may take longer than the claim lasts.
-        let begin_until = due.until - TimeDelta::from_std(webhooks.config.timeout()).unwrap_or(claim_time);
+        // Nor does one begin that may take longer than the claim lasts.
+        let last = due.until - TimeDelta::from_std(webhooks.config.timeout()).unwrap_or(claim_time);
+        let begin_until = last.min(now + BEGIN_FOR);
         let events = store.delivered_events(&claimed).await?;
         for (claimed, events) in claimed.into_iter().zip(events) {
             let worker = Arc::clone(&self.worker);
@@ -231,7 +234,7 @@ async fn deliver(
     {
         let webhook = claimed.webhook;
         tracing::warn!(%error, %webhook, "a webhook was not switched off in all cells; its event is sent again");
-        return;
+        attempted.pop();
     }
     let (webhook, agentable) = (claimed.webhook, claimed.agentable);
     match worker.background.settle_deliveries(claimed, &attempted).await {

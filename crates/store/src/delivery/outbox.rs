@@ -62,7 +62,7 @@ pub struct ClaimedDeliveries {
     pub push: Option<DeliveredPush>,
     /// Shows that the claim is still this process's.
     pub claim: Uuid,
-    /// In the order of their events, at least one; exactly one if a process has ended with it.
+    /// In the order of their events, at least one; exactly one if a process has ended with it, or with one just before it.
     pub deliveries: Vec<Delivery>,
 }
 
@@ -132,8 +132,9 @@ pub struct Attempted {
 
 /// Maximum number of characters of an error that is stored.
 const MAX_ERROR: usize = 500;
-/// Most deliveries of an agentable that are claimed together: a run usually has three or four events.
-const MAX_TOGETHER: i32 = 16;
+/// Most deliveries of an agentable that are claimed together: a run usually has three or four events. Each is in memory until all
+/// are sent.
+const MAX_TOGETHER: i32 = 4;
 
 impl RunStore {
     /// Claims the next deliveries that are due, [`MAX_TOGETHER`] of each agentable and webhook. Tenants take turns.
@@ -183,7 +184,7 @@ impl RunStore {
                 -- A claim of another process that was not settled is the mark of its end.
                 update houston.open_deliveries o
                    set due_at = $6, claim = $7,
-                       deaths = o.deaths + case when right(o.claim::text, 17) <> $12 then 1 else 0 end
+                       deaths = case when right(o.claim::text, 17) <> $12 then greatest(o.deaths, 0) + 1 else o.deaths end
                   from due d
                  where o.webhook_id = d.webhook_id and o.agentable_id = d.agentable_id
                 returning o.webhook_id, o.agentable_id, o.deaths)
@@ -214,42 +215,29 @@ impl RunStore {
             self.process.map(end_of_id).unwrap_or_default(),
             MAX_TOGETHER
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let mut all: Vec<ClaimedDeliveries> = Vec::new();
-        for row in claimed {
-            let delivery = Delivery {
+        .map(|row| ClaimedDeliveries {
+            tenant: TenantId(row.tenant_id),
+            webhook: WebhookId(row.webhook_id),
+            agentable: AgentableId(row.agentable_id),
+            deaths: i32::from(row.deaths).max(0),
+            url: row.url,
+            sealed: row.sealed,
+            old_sealed: row.old_sealed,
+            push: row.run_id.map(|run| DeliveredPush {
+                run: RunId(run),
+                push_id: row.push_id.unwrap_or_default(),
+                context: row.context.unwrap_or_default(),
+            }),
+            claim,
+            deliveries: vec![Delivery {
                 id: DeliveryId(row.id),
                 seq: row.seq,
                 attempts: row.attempts,
                 created_at: row.created_at,
                 traceparent: row.traceparent,
-            };
-            let (webhook, agentable) = (WebhookId(row.webhook_id), AgentableId(row.agentable_id));
-            if let Some(last) = all.last_mut()
-                && (last.webhook, last.agentable) == (webhook, agentable)
-            {
-                last.deliveries.push(delivery);
-                continue;
-            }
-            all.push(ClaimedDeliveries {
-                tenant: TenantId(row.tenant_id),
-                webhook,
-                agentable,
-                deaths: row.deaths.into(),
-                url: row.url,
-                sealed: row.sealed,
-                old_sealed: row.old_sealed,
-                push: row.run_id.map(|run| DeliveredPush {
-                    run: RunId(run),
-                    push_id: row.push_id.unwrap_or_default(),
-                    context: row.context.unwrap_or_default(),
-                }),
-                claim,
-                deliveries: vec![delivery],
-            });
-        }
-        Ok(all)
+            }],
+        });
+        Ok(by_agentable(claimed.fetch_all(&self.pool).await?))
     }
 
     /// The owners of these deliveries' events, and the events, in the same order; `None` for one that was erased.
@@ -345,16 +333,18 @@ impl RunStore {
         if changes_webhook {
             lock(&mut tx, item.webhook_id).await?;
         }
-        sqlx::query!(
+        sqlx::query_scalar!(
             "-- store::outbox::wait
             with w as materialized (select id from houston.webhooks where id = $1 for key share)
-            select from w join houston.open_deliveries o on o.webhook_id = w.id
+            -- What settles finds its rows by their keys then, as in a batch, whatever the statistics say.
+            select concat(set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true))
+              from w join houston.open_deliveries o on o.webhook_id = w.id
              where o.agentable_id = $2 and o.claim = $3 for update of o",
             item.webhook_id,
             item.agentable_id,
             item.claim
         )
-        .execute(&mut *tx)
+        .fetch_optional(&mut *tx)
         .await?;
         if settle(&mut tx, &mut [item]).await?.is_empty() {
             return Ok(false);
@@ -393,6 +383,20 @@ impl RunStore {
         .await?;
         Ok(gone.rows_affected())
     }
+}
+
+/// Puts together what was claimed of one agentable for one webhook, which follow each other.
+fn by_agentable(claimed: Vec<ClaimedDeliveries>) -> Vec<ClaimedDeliveries> {
+    let mut all: Vec<ClaimedDeliveries> = Vec::new();
+    for one in claimed {
+        match all.last_mut() {
+            Some(last) if (last.webhook, last.agentable) == (one.webhook, one.agentable) => {
+                last.deliveries.extend(one.deliveries);
+            }
+            _ => all.push(one),
+        }
+    }
+    all
 }
 
 /// What became of claimed deliveries, as the statements read it.
@@ -493,11 +497,14 @@ async fn settle(connection: &mut PgConnection, items: &mut [Settlement]) -> Resu
                       and not exists (select from s where s.id = d.id and s.state <> 'pending')) as has_more
               from i),
         next as (
-            update houston.open_deliveries o set due_at = m.due_at, claim = null, deaths = 0
+            update houston.open_deliveries o
+               set due_at = m.due_at, claim = null,
+                   deaths = case when o.deaths > 0 then 1 - $2::integer when o.deaths < 0 then o.deaths + 1 else 0 end
               from m where m.has_more and o.webhook_id = m.webhook_id and o.agentable_id = m.agentable_id)
         delete from houston.open_deliveries o using m
          where not m.has_more and o.webhook_id = m.webhook_id and o.agentable_id = m.agentable_id",
-        Json(rows) as Json<Vec<&Settlement>>
+        Json(rows) as Json<Vec<&Settlement>>,
+        MAX_TOGETHER
     )
     .execute(connection)
     .await?;

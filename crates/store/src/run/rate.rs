@@ -132,7 +132,8 @@ impl RunStore {
             "-- store::rate::forget
             delete from houston.rates
              where ctid = any (array(
-                   select ctid from houston.rates where free_at < statement_timestamp() - interval '1 hour' limit $1))",
+                   select ctid from houston.rates where free_at < statement_timestamp() - interval '1 hour' limit $1
+                      for update skip locked))",
             batch
         );
         Ok(gone.execute(&self.pool).await?.rows_affected())
