@@ -31,8 +31,8 @@ pub fn router(state: State) -> Router {
 
 pub(crate) fn routes(app: Arc<App>) -> Router {
     let cors = app.state.config.cors.clone();
-    let others = [openai::UNDOCUMENTED, a2a::UNDOCUMENTED, conversation::UNDOCUMENTED].concat();
-    let all = routed(others.into_iter().chain(endpoints()))
+    let others = OF_OTHERS.concat().into_iter().chain(conversation::UNDOCUMENTED.to_vec());
+    let all = routed(others.chain(endpoints()))
         .route(a2a::CARD, a2a::main_card())
         .route(inbound_hooks::PATH, post(erase(inbound_hooks::receive)))
         .route(approve::PATH, get(erase(approve::show)).post(erase(approve::decide)))
@@ -52,8 +52,11 @@ macro_rules! of {
     ($($($module:ident)::+),+) => { &[$($($module::)+ENDPOINTS),+] };
 }
 
-/// All endpoints that are in the document. Besides, those that need no key are not in it: the page of approval links, what is posted to
-/// inbound hooks, where browsers come back after a login, the agent card, and the document itself.
+/// Those of other protocols, whose contract is another document.
+const OF_OTHERS: [&[Endpoint]; 2] = [openai::UNDOCUMENTED, a2a::UNDOCUMENTED];
+
+/// All endpoints that are in the document. Besides [`OF_OTHERS`], some that need no key are not in it: the page of approval links,
+/// what is posted to inbound hooks, where browsers come back after a login, the agent card, and the document itself.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let lists: &[&[&[Endpoint]]] = of! {
         ag_ui, agentables, agentables::create, agentables::result, agents, ai_sdk, attachments, audit,
@@ -70,11 +73,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 /// The paths of the endpoints that `/openapi.json` does not have, because another document is their contract. A test tries each of
 /// them, as it does those of the document, with the keys of strangers.
 pub fn undocumented_paths() -> Vec<String> {
-    let mut paths: Vec<_> = [openai::UNDOCUMENTED, a2a::UNDOCUMENTED]
-        .concat()
-        .iter()
-        .map(|endpoint| endpoint.path.to_owned())
-        .collect();
+    let mut paths: Vec<_> = OF_OTHERS.concat().iter().map(|endpoint| endpoint.path.to_owned()).collect();
     paths.dedup();
     paths
 }

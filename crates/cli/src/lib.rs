@@ -16,7 +16,7 @@
 //! 1. Add `commands/<command>.rs` with the arguments and a `run`. A command about one agent takes
 //!    `commands::agentable::AgentArg`, which finds the agent by its id. One that reads or changes what an endpoint does asks that
 //!    endpoint: `with_api` has the routes over the databases, within the process, so that no server needs to run.
-//! 2. Add a variant to `commands::Command`.
+//! 2. Add its line to `commands!`, with `#[command(subcommand)]` if it has subcommands.
 //!
 //! # Add a tool, a driver, a hook
 //! Build a binary of your own, as in `examples/custom_tool.rs`. A program that is no `houston` embeds the engine with the crate

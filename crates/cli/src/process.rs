@@ -120,13 +120,11 @@ struct Parts {
 }
 
 impl Process {
-    /// Starts the servers that no URL names, and a worker, and waits until it may claim.
+    /// Starts the servers that no URL names, and a worker, and waits until it may claim. `agent`: the kind of the program's agent.
     ///
     /// # Errors
     /// [`ProcessError::Settings`] for wrong settings, tools or names, [`ProcessError::Start`] when a server or the worker cannot
     /// be started.
-    ///
-    /// `agent`: the kind of the program's agent.
     pub async fn start(plan: Plan, agent: AgentType) -> Result<Self, ProcessError> {
         let Plan { folder, model, tenant, migrates, .. } = &plan;
         let folder = folder.clone().unwrap_or_else(|| PathBuf::from(".houston"));

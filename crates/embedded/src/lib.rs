@@ -53,7 +53,7 @@
 //! # Recipe: another installer
 //!
 //! Add a variant to [`Installer`] and to [`Installer::ALL`], a function `fn(&Search, &[Server], progress)` beside
-//! `brew` in `install.rs`, and its arm in `run`. If it cannot work, it returns the reason; whether it worked is decided by
+//! `brew` in `install.rs`, and its arm in `find_or_install`. If it cannot work, it returns the reason; whether it worked is decided by
 //! searching again.
 
 mod config;

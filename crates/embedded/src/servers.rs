@@ -121,8 +121,8 @@ impl Servers {
     ///
     /// # Errors
     ///
-    /// [`Error::NotOwner`] when another process owns the servers, without Postgres in the configuration,
-    /// or the error of starting it.
+    /// [`Error::NotOwner`] when another process owns the servers, [`Error::Other`] without Postgres in the configuration, or the
+    /// error of starting it.
     pub fn restart_postgres(&mut self) -> Result<(), Error> {
         self.own()?.restart(Server::Postgres)
     }
@@ -131,8 +131,8 @@ impl Servers {
     ///
     /// # Errors
     ///
-    /// [`Error::NotOwner`] when another process owns the servers, without Redis in the configuration, or
-    /// the error of starting it.
+    /// [`Error::NotOwner`] when another process owns the servers, [`Error::Other`] without Redis in the configuration, or the error
+    /// of starting it.
     pub fn restart_redis(&mut self) -> Result<(), Error> {
         self.own()?.restart(Server::Redis)
     }

@@ -8,6 +8,13 @@ use serde_json::Value;
 use crate::request::endpoint::DOCUMENT;
 
 #[test]
+fn only_probes_and_the_version_need_no_key() {
+    let open = super::endpoints().into_iter().filter(|endpoint| endpoint.access.is_none());
+    let open: Vec<&str> = open.map(|endpoint| endpoint.path).collect();
+    assert_eq!(open, ["/livez", "/healthz", "/readyz", "/version"]);
+}
+
+#[test]
 fn every_route_is_documented() {
     let router = include_str!("../router.rs");
     let by_hand: Vec<&str> = router.lines().filter(|line| line.contains(".route(")).collect();
