@@ -31,8 +31,11 @@ fn queries_begin_with_their_noun_and_have_names_of_their_own() {
         let calls = calls.into_iter().flat_map(|call| text.match_indices(call));
         for (at, call) in macros.chain(calls) {
             let after = at + call.len();
+            let begins = |with: &str| with.trim_start().starts_with("$before");
+            let is_of_macro = begins(&text[after..])
+                || text[after..].split_once(',').is_some_and(|(_, second)| begins(second));
             // In a macro whose caller names the query.
-            if !text[after..].trim_start().starts_with("$before") {
+            if !is_of_macro {
                 let line = text[..at].lines().count();
                 let named = literal(text, after).and_then(|text| text.strip_prefix(&start));
                 let name = named.and_then(|rest| rest.split(|c: char| c.is_whitespace() || c == '\\').next());
