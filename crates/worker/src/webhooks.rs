@@ -39,7 +39,8 @@ use crate::worker::Worker;
 /// for a connection of its own would never give it back.
 type Sending = JoinSet<()>;
 
-/// For how long deliveries of one claim are begun: then a process that stops lets them end, and a change of the webhook is soon heeded.
+/// How long after a claim its deliveries are begun. Short, so that a process that stops lets them end within `drain_s`, and that
+/// little is sent to a webhook after its owner has changed it.
 const BEGIN_FOR: TimeDelta = TimeDelta::seconds(4);
 /// After which time a delivery is due again that was given back, because it is sent beside less.
 const GIVEN_BACK: TimeDelta = TimeDelta::seconds(1);
@@ -143,7 +144,7 @@ impl Outbox {
         for claimed in &set_aside {
             self::set_aside(&self.worker, claimed).await;
         }
-        // Nor does one begin that may take longer than the claim lasts.
+        // One that began later could take longer than the claim lasts.
         let last = due.until - TimeDelta::from_std(webhooks.config.timeout()).unwrap_or(claim_time);
         let begin_until = last.min(now + BEGIN_FOR);
         let events = store.delivered_events(&claimed).await?;
@@ -196,7 +197,8 @@ fn counts<T: Hash + Eq>(all: impl Iterator<Item = T>) -> Vec<(T, i64)> {
     counts.into_iter().collect()
 }
 
-/// Sends deliveries one after the other, the first whatever the time, and stores what became of them.
+/// Sends deliveries one after the other until one is to be attempted again, and stores what became of them. After `begin_until`
+/// only the first one is begun.
 async fn deliver(
     worker: &Worker,
     claimed: &ClaimedDeliveries,
@@ -214,7 +216,7 @@ async fn deliver(
                 (Settled::Dead, failed("it waited too long behind deliveries that failed"))
             }
             Some(event) => {
-                let attempt = attempt(worker, (claimed, delivery), &event, clock.now()).await;
+                let attempt = attempt(worker, claimed, delivery, &event, clock.now()).await;
                 (judge(worker, delivery, &attempt, clock.now()), attempt)
             }
             None => (Settled::Dead, failed("the event was erased")),
@@ -293,13 +295,14 @@ fn failed(why: &str) -> Attempt {
 
 async fn attempt(
     worker: &Worker,
-    (claimed, delivery): (&ClaimedDeliveries, &outbox::Delivery),
+    claimed: &ClaimedDeliveries,
+    delivery: &outbox::Delivery,
     event: &(EventOwner, Committed),
     now: DateTime<Utc>,
 ) -> Attempt {
     let traceparent = delivery.traceparent.as_deref();
     if let Some(push) = &claimed.push {
-        return send_push(worker, (claimed, push), event, traceparent, now).await;
+        return send_push(worker, claimed, push, event, traceparent, now).await;
     }
     let (owner, committed) = event;
     let signer = match signer(worker, claimed) {
@@ -344,7 +347,8 @@ fn judge(worker: &Worker, delivery: &outbox::Delivery, attempt: &Attempt, now: D
 /// client gave.
 async fn send_push(
     worker: &Worker,
-    (claimed, push): (&ClaimedDeliveries, &DeliveredPush),
+    claimed: &ClaimedDeliveries,
+    push: &DeliveredPush,
     (owner, committed): &(EventOwner, Committed),
     traceparent: Option<&str>,
     now: DateTime<Utc>,

@@ -137,7 +137,7 @@ const MAX_ERROR: usize = 500;
 const MAX_TOGETHER: i32 = 4;
 
 impl RunStore {
-    /// Claims the next deliveries that are due, [`MAX_TOGETHER`] of each agentable and webhook. Tenants take turns.
+    /// Claims the next deliveries that are due, up to four of each agentable and webhook. Tenants take turns.
     pub async fn claim_deliveries(
         &self,
         due: &DueDeliveries<'_>,
@@ -300,9 +300,9 @@ impl RunStore {
         Ok(())
     }
 
-    /// Stores what became of the first of the claimed deliveries, as many as were attempted; the others are due at once, or when
-    /// the last one is attempted again. Returns whether the claim was still the caller's: if not, another process sends them
-    /// again, and nothing is stored.
+    /// Stores what became of the claimed deliveries that were attempted, which are the first ones, and ends the claim. The others are
+    /// due at once, or when the last of `attempted` is attempted again. Returns whether the claim was still the caller's: if not,
+    /// another process sends them again, and nothing is stored. Does nothing if none was attempted: the claim ends by itself.
     pub async fn settle_deliveries(&self, of: &ClaimedDeliveries, attempted: &[Attempted]) -> Result<bool> {
         let Some(last) = attempted.last() else { return Ok(true) };
         let settled = attempted.iter().map(|attempted| SettledRow {
@@ -318,7 +318,7 @@ impl RunStore {
             agentable_id: of.agentable.0,
             claim: of.claim,
             settled: settled.collect(),
-            // In JSON, Postgres would round it up, and the next delivery be due later than now.
+            // Postgres would round what JSON has beyond microseconds, and the next delivery might be due later than now.
             due_at: if let Settled::Retry(at) = last.settled { at } else { last.at }.trunc_subsecs(6),
         };
         let is_gone = last.settled == Settled::Gone;

@@ -43,7 +43,7 @@ impl RecordTx<'_> {
     /// be tools.
     ///
     /// # Errors
-    /// [`Error::Full`](crate::Error::Full) when there is the maximum number; nothing was written, and the transaction goes on.
+    /// [`Error::Full`] when there is the maximum number; nothing was written, and the transaction goes on.
     pub async fn save_snippet(&mut self, snippet: &NewSnippet<'_>, tools: u32) -> Result<SavedSnippet> {
         let Owner { tenant, user, untrusted, .. } = self.owner;
         let most = self.tx.shared.knowledge_limits.max_snippets;

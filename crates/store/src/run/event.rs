@@ -18,8 +18,8 @@ use houston_domain::question::NewQuestion;
 use houston_domain::run::{Run, RunStatus};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -416,7 +416,7 @@ impl TenantStore<'_> {
 
 /// The event as it is stored.
 #[derive(Serialize, Deserialize)]
-struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     #[serde(rename = "type")]
     of_type: &'a str,
     question_id: QuestionId,
@@ -427,14 +427,21 @@ struct Asked<'a> {
     text: Option<IgnoredAny>,
 }
 
-/// An event as it is stored.
-pub(crate) fn stored(event: &Event) -> Value {
+/// An event as it is stored: without the question that it asks, which has a row of its own.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum StoredEvent<'a> {
+    Asked(Asked<'a>),
+    Whole(&'a Event),
+}
+
+pub(crate) fn stored(event: &Event) -> StoredEvent<'_> {
     match event {
         Event::QuestionAsked(question) => {
             let NewQuestion { id, message_id, .. } = **question;
-            json!(Asked { of_type: QUESTION_ASKED, question_id: id, message_id, text: None })
+            StoredEvent::Asked(Asked { of_type: QUESTION_ASKED, question_id: id, message_id, text: None })
         }
-        event => json!(event),
+        event => StoredEvent::Whole(event),
     }
 }
 

@@ -13,6 +13,7 @@ use houston_domain::message::Source;
 use houston_domain::model::Usage;
 use houston_domain::step::decision::Changes;
 use houston_domain::step::{Intent, ModelCall, NewMessage, RunTransition, Step};
+use houston_domain::tool_call::ToolResponse;
 use rust_decimal::Decimal;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -23,7 +24,7 @@ use self::batch::Written;
 use self::plan::PlanRows;
 use crate::claim::Fence;
 use crate::error::Result;
-use crate::event::{stored, stream_metadata};
+use crate::event::{StoredEvent, stored, stream_metadata};
 use crate::handle::RunStore;
 use crate::history::NewText;
 use crate::sweep::Due;
@@ -212,14 +213,19 @@ impl StepRows {
         // A statement does not see the rows that it inserts, so what changes them is inserted with them.
         let responses =
             step.responses.iter().filter(|(call, _)| step.intents.iter().all(|of| of.call != *call));
-        let responses = responses.map(|(call, response)| json!({"call_id": call, "response": response}));
-        let is_open = |call: &String| step.responses.iter().all(|(of, _)| of != call);
-        let pauses = step.pauses.iter().filter(|(call, _)| is_open(call)).map(|(call, paused)| {
-            // As text. None: the call goes on.
-            let paused = paused.as_ref().map(|paused| json!(paused).to_string());
-            json!({"call_id": call, "paused": paused})
+        let responses = responses.map(|(call_id, response)| ResponseRow {
+            call_id,
+            response: Some(response),
+            paused: None,
         });
+        let is_open = |call: &String| step.responses.iter().all(|(of, _)| of != call);
+        let pauses = step.pauses.iter().filter(|(call, _)| is_open(call)).map(|(call_id, paused)| {
+            let paused = paused.as_ref().map(serde_json::to_string).transpose()?;
+            Ok(ResponseRow { call_id, response: None, paused })
+        });
+        let responses = responses.map(Ok).chain(pauses);
         let cells = step.cells.iter().filter(|(id, _)| step.messages.iter().all(|of| of.id != *id));
+        let cells = cells.map(|(id, metadata)| CellRow { id: id.0, metadata });
         let (error_code, error_message) = changes.error();
         let mut this = Self {
             n: 0,
@@ -230,12 +236,12 @@ impl StepRows {
             version: None,
             write_id: step.write.0,
             run_id: step.run.0,
-            entries: rows(step.entries.iter().map(|entry| entry_row(entry, step)))?,
-            events: rows(events.map(|(nth, event)| event_row(nth, event, step)))?,
-            messages: rows(step.messages.iter().map(|message| message_row(message, step)))?,
-            intents: rows(step.intents.iter().map(|intent| intent_row(intent, step)))?,
-            responses: rows(responses.chain(pauses))?,
-            cells: rows(cells.map(|(id, metadata)| json!({"id": id.0, "metadata": metadata})))?,
+            entries: rows(step.entries.iter().map(|entry| Ok(entry_row(entry, step))))?,
+            events: rows(events.map(|(nth, event)| Ok(event_row(nth, event, step))))?,
+            messages: rows(step.messages.iter().map(|message| Ok(message_row(message, step))))?,
+            intents: rows(step.intents.iter().map(|intent| Ok(intent_row(intent, step))))?,
+            responses: rows(responses)?,
+            cells: rows(cells.map(Ok))?,
             is_progress: changes.is_progress,
             forgives_deaths: changes.forgives_deaths,
             releases: changes.releases(),
@@ -271,7 +277,7 @@ impl StepRows {
         let is_message = matches!(blocks, [only] if !only.frame);
         let message_seq = last.filter(|_| is_message);
         let content = message_seq.is_none().then_some(texts);
-        let row = json!({"role": Role::User.as_str(), "content": content, "message_seq": message_seq});
+        let row = EntryRow { role: Role::User.as_str(), content, event: None, message_seq };
         self.entries.push(to_raw_value(&row)?);
         Ok(())
     }
@@ -288,27 +294,56 @@ impl StepRows {
     }
 }
 
-fn rows(rows: impl Iterator<Item = Value>) -> serde_json::Result<Rows> {
-    rows.map(|row| to_raw_value(&row)).collect()
+/// Each row is written once, and copied into its statement: what steps say may be long.
+fn rows<R: Serialize>(rows: impl Iterator<Item = serde_json::Result<R>>) -> serde_json::Result<Rows> {
+    rows.map(|row| to_raw_value(&row?)).collect()
 }
 
-/// An entry as its row: its blocks, or if they are the text of a message of the step, the index of the message's event, from 1.
-fn entry_row(entry: &Entry, step: &Step) -> Value {
+/// An entry, whose content is blocks or texts.
+#[derive(Serialize)]
+struct EntryRow<C> {
+    role: &'static str,
+    /// `None`: it is the text of one message.
+    content: Option<C>,
+    /// The index of the message's event, from 1, if the step adds the message.
+    event: Option<usize>,
+    /// The message's position, if it is an earlier one.
+    message_seq: Option<i64>,
+}
+
+fn entry_row<'a>(entry: &'a Entry, step: &Step) -> EntryRow<&'a [Block]> {
     let event = step.messages.iter().find(|message| is_text_of(entry, message)).map(|of| of.event + 1);
-    let content = event.is_none().then_some(&entry.content);
-    json!({"role": entry.role.as_str(), "content": content, "event": event})
+    let content = event.is_none().then_some(&*entry.content);
+    EntryRow { role: entry.role.as_str(), content, event, message_seq: None }
 }
 
-/// The event of the step with index `nth` as its row, without data if it follows from a message of the step.
-fn event_row(nth: usize, event: &Event, step: &Step) -> Value {
+#[derive(Serialize)]
+struct EventRow<'a> {
+    message_id: Option<Uuid>,
+    /// `None`: the event follows from a message of the step.
+    data: Option<StoredEvent<'a>>,
+}
+
+/// The event of the step with index `nth`.
+fn event_row<'a>(nth: usize, event: &'a Event, step: &Step) -> EventRow<'a> {
     let message = step.messages.iter().find(|message| message.event == nth);
     let follows = message.and_then(|of| of_message(of.source, of.message_type, of.id));
     let data = (follows.as_ref() != Some(event)).then(|| stored(event));
-    json!({"message_id": event.message_id().map(|id| id.0), "data": data})
+    EventRow { message_id: event.message_id().map(|id| id.0), data }
 }
 
-/// A message as its row, with the index of its event, from 1.
-fn message_row(message: &NewMessage, step: &Step) -> Value {
+#[derive(Serialize)]
+struct MessageRow<'a> {
+    /// The index of its event, from 1.
+    event: usize,
+    id: Uuid,
+    source: &'static str,
+    message_type: &'static str,
+    content: &'a str,
+    metadata: Value,
+}
+
+fn message_row<'a>(message: &'a NewMessage, step: &Step) -> MessageRow<'a> {
     let mut metadata = message.metadata.clone();
     for (_, changed) in step.cells.iter().filter(|(id, _)| *id == message.id) {
         if let (Value::Object(metadata), Value::Object(changed)) = (&mut metadata, changed) {
@@ -316,14 +351,38 @@ fn message_row(message: &NewMessage, step: &Step) -> Value {
         }
     }
     let (source, message_type) = (message.source.as_str(), message.message_type.as_str());
-    json!({"event": message.event + 1, "id": message.id.0, "source": source, "message_type": message_type,
-           "content": message.content, "metadata": metadata})
+    let (event, content) = (message.event + 1, &message.content);
+    MessageRow { event, id: message.id.0, source, message_type, content, metadata }
 }
 
-/// An intent as its row, with the response if the step has that as well.
-fn intent_row(Intent { call, name, effect, cell }: &Intent, step: &Step) -> Value {
+#[derive(Serialize)]
+struct IntentRow<'a> {
+    call_id: &'a str,
+    name: &'a str,
+    effect: &'static str,
+    message_id: Uuid,
+    /// The response, if the step has that as well.
+    response: Option<&'a ToolResponse>,
+}
+
+fn intent_row<'a>(Intent { call, name, effect, cell }: &'a Intent, step: &'a Step) -> IntentRow<'a> {
     let response = step.responses.iter().find(|(of, _)| of == call).map(|(_, response)| response);
-    json!({"call_id": call, "name": name, "effect": effect.as_str(), "message_id": cell.0, "response": response})
+    IntentRow { call_id: call, name, effect: effect.as_str(), message_id: cell.0, response }
+}
+
+#[derive(Serialize)]
+struct ResponseRow<'a> {
+    call_id: &'a str,
+    /// `None`: the call is paused, or goes on.
+    response: Option<&'a ToolResponse>,
+    /// The pause as JSON.
+    paused: Option<String>,
+}
+
+#[derive(Serialize)]
+struct CellRow<'a> {
+    id: Uuid,
+    metadata: &'a Value,
 }
 
 /// A model call as its row.
