@@ -314,7 +314,7 @@ pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 impl ApiError {
     /// The stable code of the variant, e.g. `not_found`.
     pub fn code(&self) -> ProblemCode {
-        /// `match` with the codes of the variants that have their names, and others.
+        /// The code of the error: of the variants before the `;` the one with the same name, of the others what is beside them.
         macro_rules! code {
             ($($name:ident)+; $($variants:pat => $code:expr,)+) => {
                 match self {

@@ -52,11 +52,12 @@ macro_rules! of {
     ($($($module:ident)::+),+) => { &[$($($module::)+ENDPOINTS),+] };
 }
 
-/// Those of other protocols, whose contract is another document.
+/// The endpoints of other protocols, whose contract is another document.
 const OF_OTHERS: [&[Endpoint]; 2] = [openai::UNDOCUMENTED, a2a::UNDOCUMENTED];
 
-/// All endpoints that are in the document. Besides [`OF_OTHERS`], some that need no key are not in it: the page of approval links,
-/// what is posted to inbound hooks, where browsers come back after a login, the agent card, and the document itself.
+/// All endpoints that are in the document. Not in it are [`OF_OTHERS`], the earlier path of the import, and some that need no key:
+/// the page of approval links, what is posted to inbound hooks, where browsers come back after a login, the agent card, and the
+/// document itself.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let lists: &[&[&[Endpoint]]] = of! {
         ag_ui, agentables, agentables::create, agentables::result, agents, ai_sdk, attachments, audit,

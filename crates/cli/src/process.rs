@@ -127,7 +127,7 @@ impl Process {
     /// be started.
     pub async fn start(plan: Plan, agent: AgentType) -> Result<Self, ProcessError> {
         let Plan { folder, model, tenant, migrates, .. } = &plan;
-        let folder = folder.clone().unwrap_or_else(|| PathBuf::from(".houston"));
+        let folder = folder.clone().unwrap_or_else(|| PathBuf::from(crate::commands::DEFAULT_FOLDER));
         let (loaded, registry) = load(&plan, &agent, &folder)?;
         let (addresses, supervisor) = servers(&loaded, folder).await?;
         let stores = connect::stores(&loaded.settings, &addresses).await?;

@@ -61,7 +61,7 @@ fn purpose(what: &'static str) -> Purpose<'static> {
     Purpose { tenant: TenantId(Uuid::nil()), what }
 }
 
-/// A cookie that scripts do not read, for seconds; with 0, it is removed.
+/// A cookie that scripts do not read. `pair`: `name=value`; `max_age`: seconds that it is kept, with 0 the browser removes it.
 pub(crate) fn cookie(
     pair: &str,
     path: &str,

@@ -25,7 +25,7 @@ const STATES: [&str; 3] = ["ready", "retrying", "running"];
 /// A queue as the database has it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct QueueSample {
-    /// Agentables that are ready, retried and running.
+    /// Agentables that are ready, retrying and running, in this order.
     pub depth: [u64; 3],
     /// Seconds for which the oldest one has been ready.
     pub oldest_s: f64,

@@ -365,7 +365,8 @@ fn is_read(sql: &str) -> bool {
         && !words(sql).any(may_write)
 }
 
-/// An [`Executor`] but for `fetch_many`, whose rows come when all of them are read. It leaves to its field `pool` what prepares.
+/// The methods of an [`Executor`] besides `fetch_many`, for a type whose `fetch_many` reads all rows before it returns them, and
+/// whose field `pool` prepares and describes statements.
 macro_rules! rest_of_executor {
     ($p:lifetime) => {
         fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, sqlx::Result<Option<PgRow>>>

@@ -11,6 +11,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::error::{Error, Result};
 use crate::handle::Shared;
+use crate::statement::Statement as _;
 
 /// Name and SQL text of each file, ordered by name. Written by `build.rs`.
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/functions.rs"));
@@ -184,9 +185,8 @@ impl Differences {
         .bind(names)
         .bind(hashes)
         .bind(&self.removed)
-        .execute(connection)
-        .await?;
-        Ok(())
+        .run(connection)
+        .await
     }
 }
 

@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::handle::{ApiStore, Batchers, OperatorStore, RunStore, Settings, Shared, TenantStore, derefs};
 use crate::primary::{self, Addresses, addresses};
 use crate::row_security::{self, Known, RowSecurity};
+use crate::statement::Statement as _;
 use crate::workspace_file::folder::Folders;
 
 /// Most connections beside those of batches that keep session state: one listens, and migrations take another.
@@ -242,9 +243,8 @@ impl Store {
             &names as &[&str],
             &values
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 }
 

@@ -40,6 +40,7 @@ use sqlx::types::Json;
 use crate::cost::{Cost, stored_usage};
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
+use crate::statement::Statement as _;
 
 /// Reads runs `r`, between the name of the query and the conditions.
 macro_rules! query_runs {
@@ -97,9 +98,8 @@ impl RunStore {
             run.0,
             Json(submission) as _
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 }
 

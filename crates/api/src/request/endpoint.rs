@@ -23,14 +23,14 @@ use crate::state::App;
 /// The OpenAPI document: a test compares it with the endpoints.
 pub(crate) const DOCUMENT: &str = include_str!("../../openapi.json");
 
-/// Handlers of a path: [`endpoints!`] makes one of a function.
+/// A method of a path with its handler, which [`endpoints!`] or [`undocumented!`] makes of a function.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) path: &'static str,
     /// What it needs of the key; `None`: it needs none.
     pub(crate) access: Option<Access>,
     pub(crate) handlers: fn() -> MethodRouter<Arc<App>>,
-    /// Adds the operations to the document, and the schemas that they name.
+    /// Adds the operation to the document, and the schemas that it names.
     #[cfg(feature = "openapi")]
     pub(crate) describe: fn(&mut utoipa::openapi::OpenApi),
 }
@@ -47,8 +47,8 @@ pub(crate) fn routed(endpoints: impl IntoIterator<Item = Endpoint>) -> Router<Ar
     })
 }
 
-/// Endpoints that the document does not have, as those of other protocols, whose contract is another document: the `UNDOCUMENTED` of a
-/// file, as in [`endpoints!`].
+/// `post "/things" for THREAD => create;`: as [`endpoints!`], but not in the document, such as those of other protocols, whose contract
+/// is another document. All of a file are its `UNDOCUMENTED`.
 macro_rules! undocumented {
     ($($method:ident $path:tt for $access:expr => $handler:path;)+) => {
         pub(crate) const UNDOCUMENTED: &[$crate::request::endpoint::Endpoint] =

@@ -198,7 +198,7 @@ pub(crate) fn created_many((stored, replayed): (Value, bool)) -> Response {
     respond((StatusCode::CREATED, headers, text_of(stored)), replayed)
 }
 
-/// The body that is stored.
+/// The text of a stored body.
 pub(crate) fn text_of(stored: Value) -> String {
     match stored {
         Value::String(text) => text,

@@ -1,4 +1,4 @@
-//! Fields of what users can change: their tables, and to which the bodies of a PATCH ([`Change`]) belong.
+//! Fields of what users can change: their tables, and which table the body of a PATCH ([`Change`]) belongs to.
 
 use axum::extract::Path;
 use houston_domain::field::Entity;

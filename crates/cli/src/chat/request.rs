@@ -53,7 +53,7 @@ pub(crate) enum Response {
         text: String,
         error: ChatError,
     },
-    /// What became of it, the stream says.
+    /// A run was cancelled or a question answered; the stream says what follows.
     Done,
     AnswerFailed {
         question: QuestionId,

@@ -39,7 +39,7 @@ const KEY_FILE: &str = "key";
 /// The user and the conversation that a new installation starts with.
 struct Demo {
     user: UserId,
-    /// The kind of `agentable`, e.g. `goal`.
+    /// The kind of its conversation, e.g. `goal`.
     kind: String,
     /// The public id of its conversation.
     id: String,

@@ -88,7 +88,7 @@ impl Replay {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let id: Option<AgentId> = self.agent.as_deref().and_then(|agent| agent.parse().ok());
         let prompt = self.prompt.as_deref().map(PromptFiles::read).transpose()?;
-        // The trace, or the run that has it.
+        // `Ok`: the trace of a file; `Err`: the run whose trace is asked for.
         let given = match self.trace.parse::<RunId>() {
             Ok(run) => Err(run),
             Err(_) => Ok(read_trace(Path::new(&self.trace))?),

@@ -13,16 +13,12 @@ const SECRET: [&str; 2] = ["providers", "cells"];
 
 /// What is wrong with the settings, for a person: the key and its origin or the file, and what is allowed.
 #[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-pub(crate) struct ConfigError {
-    text: String,
-    /// Of a folder that cannot be read: the error of the file system.
-    source: Option<std::io::Error>,
-}
+#[error("{0}")]
+pub(crate) struct ConfigError(String);
 
 impl ConfigError {
     pub(super) fn new(text: impl ToString) -> Self {
-        Self { text: text.to_string(), source: None }
+        Self(text.to_string())
     }
 
     /// Of a key or value of `jobs/*.toml` or of the environment, as `orchestrator.limits.max_iterations`.
@@ -42,9 +38,9 @@ impl ConfigError {
     }
 
     /// Of a folder that cannot be read.
-    pub(super) fn folder(path: &Path, source: std::io::Error) -> Self {
+    pub(super) fn folder(path: &Path, error: impl Display) -> Self {
         let help = "--jobs (HOUSTON_JOBS) takes a folder with files like orchestrator.toml";
-        Self { text: format!("{}: {source}; {help}", path.display()), source: Some(source) }
+        Self::file(path, format!("{error}; {help}"))
     }
 }
 

@@ -430,7 +430,7 @@ impl Conversation {
             let at = |field: &str| format!("/files/{index}{field}");
             let path = match WorkspacePath::file(&file.path) {
                 Ok(path) => path,
-                Err(error) => return invalid(at("/path"), error.to_string()),
+                Err(error) => return invalid(at("/path"), error),
             };
             require(path.as_str() == file.path, at("/path"), format_args!("must be written `{path}`"))?;
             require(files.insert(file.path.as_str()), at("/path"), "is the path of an earlier file, too")?;

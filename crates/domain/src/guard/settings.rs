@@ -236,7 +236,7 @@ names! {
 pub struct GuardError(String);
 
 impl GuardError {
-    /// `wrong`: where in the settings of the layer, what is wrong, and what is allowed.
+    /// `wrong` follows the name of the layer, so it begins with `: ` or `, `: where in the settings, what is wrong, and what is allowed.
     pub(super) fn new(layer: LayerKind, wrong: &str) -> Self {
         Self(format!("guards of the {layer}{wrong}"))
     }

@@ -338,10 +338,10 @@ fn is_name(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-/// Names that are in every context.
+/// Names that no step and no variable of a loop may have.
 const RESERVED: [&str; 3] = ["input", "now", "loop"];
 
-/// The names of [`RESERVED`] that expressions outside of loops can read.
+/// Names that are in every context.
 const EVERYWHERE: [&str; 2] = ["input", "now"];
 
 /// What expressions can name: the steps of a list or the variable of a loop, and what is around them.

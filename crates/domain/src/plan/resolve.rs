@@ -27,7 +27,7 @@ pub fn resolve(
     let given =
         Given { input, now, paused: false, cancelled: false, deadline: now, may_replan: false, at_once: 0 };
     let (mut scope, mut origins) = (outermost(&given), Origins::new());
-    let found = place(document, states, path, &mut scope, &mut origins);
+    let found = step_in_scope(document, states, path, &mut scope, &mut origins);
     let step = found.ok_or_else(|| invalid("path", format_args!("there is no step `{path}`")))?;
     let prompt = |field: &str, source: &str| {
         expression::prompt(source, &scope, &origins).map_err(|error| invalid(field, error))
@@ -119,8 +119,8 @@ fn shared(id: &str, scope: &Value, of: usize) -> Result<String, Failure> {
     Ok(format!("<result step=\"{id}\">{}</result>", escape(&text)))
 }
 
-/// The step of a path. Adds what it can read, and the steps that it comes from.
-fn place<'d>(
+/// The step of a path. Sets `scope` to what the step can read, and adds to `origins` which steps that comes from.
+fn step_in_scope<'d>(
     document: &'d Document,
     states: &States,
     path: &str,

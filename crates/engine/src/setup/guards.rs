@@ -116,7 +116,7 @@ pub(super) fn without_switched_off(mut setup: Setup) -> Setup {
 pub(crate) struct Taint {
     /// What strangers wrote.
     pub(crate) untrusted: bool,
-    /// Private data: only then it matters who wrote an address.
+    /// Private data. Who wrote an address matters only after it was read.
     pub(crate) private: bool,
 }
 

@@ -51,13 +51,12 @@ type Rule = (&'static str, &'static str, fn(&Evidence, &mut Finding));
 
 const RULES: [Rule; 13] = [
     ("R1", "accepted messages lost", lost_messages),
-    // From here to R12: those of `safety`. The others need not hold while runs are open.
+    // From here to R12 in this list: the rules of `safety`. The others need not hold while runs are open.
     ("R2", "messages answered twice", answered_once),
     ("R3", "writes of a second orchestrator", stale_writes),
     ("R4", "effects executed twice", effects),
     ("R5", "histories a provider refuses", histories),
     ("R12", "decisions lost, calls without a yes", approvals::approvals),
-    // To here.
     ("R6", "gaps, repetitions, wrong texts", streams),
     ("R7", "recovery after kill -9 beyond its targets", recovery::times),
     ("R8", "model calls repeated beyond one a crash", repeated_calls),

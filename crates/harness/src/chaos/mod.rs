@@ -171,7 +171,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     Posts { posts: evidence.posts, cancels: evidence.cancels } = std::mem::take(&mut *pool.posts.lock());
     // After a violation was found in a mutated service: what needs no ended run.
     let mut findings = if found { checker::safety(&evidence) } else { checker::all(&evidence) };
-    // Then the recovery times are reported, but none is a violation.
+    // Recovery times that are not judged are reported, but none is a violation.
     let is_not_judged = |finding: &&mut checker::Finding| finding.rule == "R7" && !options.judges_times;
     for finding in findings.iter_mut().filter(is_not_judged).filter(|finding| finding.count > 0) {
         finding.count = 0;

@@ -184,7 +184,7 @@ fn ask_once(setup: &Builder, options: &[&str], question: &[&str]) -> Result<(boo
     Ok((status.success(), process.log()))
 }
 
-/// Cancels a run after its first text; returns how long it took to end, in ms.
+/// Cancels a run after its first text; returns how long it took to end.
 async fn cancel(connection: &mut Connection, other: &mut Connection, goal: &str) -> Result<Duration> {
     let body = json!({ "content": "Tell me a very long story." }).to_string();
     let accepted = connection.send_message(goal, &body).await?;

@@ -58,7 +58,7 @@ pub(crate) fn turns<'a>(entries: &'a [Entry], block_use: impl Fn(&Block) -> Bloc
 
 /// A message of a wire on which each result of a tool, and what the user says in a turn, is a message of its own.
 pub(crate) enum Message<'a> {
-    /// The user's text, and all that the user shows.
+    /// The user's text, and the blocks of the turn, tool results included; none for a system context alone.
     User {
         text: Cow<'a, str>,
         blocks: Vec<&'a Block>,
@@ -71,8 +71,8 @@ pub(crate) enum Message<'a> {
     Assistant(Turn<'a>),
 }
 
-/// The history as such messages, with the system context at the end of the last text. Of what is kept raw only reasoning
-/// is sent, if it `is_own`.
+/// The history as such messages, with the system context at the end of the last text. Reasoning is sent if its raw block
+/// `is_own`; opaque blocks are not sent.
 pub(crate) fn messages<'a>(
     entries: &'a [Entry],
     context: Option<Cow<'a, str>>,

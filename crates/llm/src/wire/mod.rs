@@ -114,12 +114,14 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// A call without arguments yet; passes on that it starts.
     pub(crate) fn begin(index: usize, id: String, name: String, out: &mut VecDeque<Event>) -> Self {
         let call = Self { index, id, name, json: String::new() };
         call.start(out);
         call
     }
 
+    /// Passes on that the call starts, with the id and the name it has now.
     pub(crate) fn start(&self, out: &mut VecDeque<Event>) {
         let Self { index, id, name, .. } = self;
         out.push_back(Event::ToolStart { index: *index, id: id.clone(), name: name.clone() });

@@ -165,6 +165,22 @@ async fn stop_takes_no_hints_and_waits_for_handlers() {
 }
 
 #[tokio::test]
+async fn stop_puts_back_popped_hints() {
+    let server = Server::start().await;
+    let redis = server.redis();
+    let worker = Worker::quick(Some(redis.clone()), 4);
+    worker.up().await;
+    worker.stop.cancel();
+    eventually("the intake is shut", async || !worker.intake.is_open()).await;
+    // The blocking pop may still be pending, so that Redis delivers this hint to it.
+    sender(redis.clone()).send(Lane::Interactive, hint(1));
+    let log = worker.log.clone();
+    worker.end().await;
+    wait_for_depths(&redis, [1, 0, 0]).await;
+    assert_eq!(log.begun(), []);
+}
+
+#[tokio::test]
 async fn hints_of_a_paused_lane_wait_and_others_do_not() {
     let server = Server::start().await;
     let redis = server.redis();

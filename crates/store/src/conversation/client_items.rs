@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
 use crate::message::source;
+use crate::statement::Statement as _;
 
 /// An item to be added.
 #[derive(Debug, Clone, Copy)]
@@ -127,9 +128,8 @@ impl TenantStore<'_> {
                 count(items.len()),
                 count(entries)
             )
-            .execute(tx)
-            .await?;
-            Ok(())
+            .run(tx)
+            .await
         };
         self.create_once(run.0, once, add).await
     }
@@ -267,8 +267,7 @@ impl TenantStore<'_> {
             name,
             id
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 }

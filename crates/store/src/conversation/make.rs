@@ -32,6 +32,7 @@ use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
 use crate::image;
 use crate::serving::{self, ServedBy, ServingChange};
+use crate::statement::Statement as _;
 
 /// Rows of one statement, which must finish within the statement time-out.
 const ROWS: usize = 500;
@@ -183,9 +184,8 @@ impl Maker<'_> {
             i32::try_from(new.conversation.sessions.len()).unwrap_or(i32::MAX),
             untrusted
         )
-        .execute(&mut *self.connection)
-        .await?;
-        Ok(())
+        .run(&mut *self.connection)
+        .await
     }
 
     async fn history(&mut self) -> Result<()> {
@@ -224,9 +224,8 @@ impl Maker<'_> {
             original.0,
             self.tenant.0
         )
-        .execute(&mut *self.connection)
-        .await?;
-        Ok(())
+        .run(&mut *self.connection)
+        .await
     }
 
     /// Inserts the messages and their events. Returns the position of the last event.

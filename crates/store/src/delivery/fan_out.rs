@@ -163,10 +163,7 @@ pub(crate) async fn ensure_reader(connection: &mut PgConnection) -> Result<()> {
     )
     .execute(&mut *connection)
     .await?;
-    sqlx::query!("-- store::fan_out::notify\nselect pg_notify('houston', '1 webhooks')")
-        .execute(connection)
-        .await?;
-    Ok(())
+    sqlx::query!("-- store::fan_out::notify\nselect pg_notify('houston', '1 webhooks')").run(connection).await
 }
 
 impl RunStore {

@@ -19,6 +19,7 @@ use crate::error::Result;
 use crate::event::batch::{self, StreamRead};
 use crate::handle::RunStore;
 use crate::run::deaths::end_of_id;
+use crate::statement::Statement as _;
 
 /// Which deliveries are claimed.
 #[derive(Debug, Clone, Copy)]
@@ -295,9 +296,8 @@ impl RunStore {
             &claims,
             at
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Stores what became of the claimed deliveries that were attempted, which are the first ones, and ends the claim. The others are

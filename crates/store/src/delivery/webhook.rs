@@ -219,9 +219,8 @@ impl TenantStore<'_> {
 /// Locks one that is to be switched off or deleted.
 pub(crate) async fn lock(connection: &mut PgConnection, webhook: Uuid) -> Result<()> {
     sqlx::query!("-- store::webhook::lock\nselect from houston.webhooks where id = $1 for update", webhook)
-        .execute(connection)
-        .await?;
-    Ok(())
+        .run(connection)
+        .await
 }
 
 impl RunStore {

@@ -40,9 +40,9 @@ impl RunStore {
     /// `lasting`. Results of checks that no release makes any more are deleted after a day. Where the status is another
     /// than before, that is noted ([`health_changes`](ApiStore::health_changes)), and the oldest notes are deleted.
     pub async fn record_checks(&self, found: &mut [Check], lasting: Duration) -> Result<()> {
-        let ids: Vec<&str> = found.iter().map(|finding| finding.id.as_str()).collect();
-        let statuses: Vec<&str> = found.iter().map(|finding| finding.status.as_str()).collect();
-        let details: Vec<&str> = found.iter().map(|finding| finding.detail.as_str()).collect();
+        let ids: Vec<&str> = found.iter().map(|check| check.id.as_str()).collect();
+        let statuses: Vec<&str> = found.iter().map(|check| check.status.as_str()).collect();
+        let details: Vec<&str> = found.iter().map(|check| check.detail.as_str()).collect();
         // Sorted by id, so that two monitors cannot deadlock.
         let since = sqlx::query!(
             r#"-- store::health::check::record

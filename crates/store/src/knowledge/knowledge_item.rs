@@ -288,7 +288,7 @@ impl RecordTx<'_> {
 }
 
 impl TenantStore<'_> {
-    /// Creates an item.
+    /// Creates an item that no run writes. Of `new` its id, kind, owner, title, content and `created_at` are stored.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when the owner has the maximum number of

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::handle::{Shared, TenantStore};
+use crate::statement::Statement as _;
 use crate::system_message;
 
 /// Maximum number of attempts: each fails only if a task was created between two statements.
@@ -210,7 +211,6 @@ async fn archive_agentable(connection: &mut PgConnection, id: AgentableId, locke
         locked,
         ARCHIVED
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }

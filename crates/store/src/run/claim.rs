@@ -24,6 +24,7 @@ use crate::error::Result;
 use crate::handle::RunStore;
 use crate::run_context::{ContextLimits, RunContext};
 use crate::session::fold;
+use crate::statement::Statement as _;
 
 /// Permission to write for one agentable, valid until the next claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -306,7 +307,6 @@ async fn report(connection: &mut PgConnection, run: &ClaimedRun) -> Result<()> {
         &events as &[Json<Event>],
         run.fence.epoch
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }

@@ -9,6 +9,7 @@ use rust_decimal::Decimal;
 use crate::error::Result;
 use crate::handle::TenantStore;
 use crate::record::{FencedTx, Owner};
+use crate::statement::Statement as _;
 
 /// A compression to be stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,9 +89,8 @@ impl FencedTx {
             compression.cost,
             compression.untrusted
         )
-        .execute(self.connection())
-        .await?;
-        Ok(())
+        .run(self.connection())
+        .await
     }
 }
 

@@ -10,6 +10,7 @@ use houston_domain::id::{AgentableId, TenantId, UserId};
 use crate::connections::Connections;
 use crate::error::Result;
 use crate::handle::RunStore;
+use crate::statement::Statement as _;
 
 /// Seconds for which an answer is kept: what is older says nothing about today, and is asked for instead.
 pub const KEEP_S: f64 = 86_400.0;
@@ -162,9 +163,8 @@ impl ContextCache {
             began,
             answer
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Makes the answers about these ids void: tools of the user's agents have written them. An answer that is under way is not
@@ -179,9 +179,8 @@ impl ContextCache {
             user.0,
             ids
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Forgets at most `batch` answers of all users that are too old to be used. Returns the number.

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::error::Result;
 use crate::handle::{RunStore, TenantStore};
+use crate::statement::Statement as _;
 
 /// A stored model call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,9 +111,8 @@ pub(crate) async fn count_call(
         call.timing.map(|timing| millis(timing.took_ms)),
         call.estimated
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 impl RunStore {

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::connections::Connections;
 use crate::error::Result;
 use crate::handle::RunStore;
+use crate::statement::Statement as _;
 
 /// The end of a worker's id in its text form: what all workers of a process have in common.
 pub(crate) fn end_of_id(process: ProcessId) -> String {
@@ -145,7 +146,6 @@ async fn acquit(pool: &Connections, but: AgentableId, ends: &[String]) -> Result
         but.0,
         ends
     )
-    .execute(pool)
-    .await?;
-    Ok(())
+    .run(pool)
+    .await
 }

@@ -12,6 +12,7 @@ use sqlx::{Connection, PgConnection, PgExecutor};
 use crate::error::Result;
 use crate::handle::RunStore;
 use crate::primary::{self, addresses};
+use crate::statement::Statement as _;
 use crate::timeline::Newest;
 
 /// The connection that renews a worker's lease and holds its advisory lock. Postgres releases the lock as soon as
@@ -153,9 +154,8 @@ impl LeaseConnection {
             slots,
             background_slots
         )
-        .execute(&mut self.connection)
-        .await?;
-        Ok(())
+        .run(&mut self.connection)
+        .await
     }
 
     /// Renews the lease. Returns `false` when the row was reaped: it never comes back, so the worker must drop all
@@ -193,9 +193,8 @@ impl LeaseConnection {
             update houston.workers set draining_since = statement_timestamp() where id = $1 and draining_since is null",
             self.worker.0
         )
-        .execute(&mut self.connection)
-        .await?;
-        Ok(())
+        .run(&mut self.connection)
+        .await
     }
 
     /// Deletes the worker's row and releases its locks at a graceful shutdown. Its runs count no death.
@@ -229,9 +228,8 @@ async fn let_go(executor: impl PgExecutor<'_>, worker: WorkerId, is_dead: bool) 
         worker.0,
         is_dead
     )
-    .execute(executor)
-    .await?;
-    Ok(())
+    .run(executor)
+    .await
 }
 
 async fn release_locks(connection: &mut PgConnection, worker: WorkerId) -> Result<()> {
@@ -247,9 +245,8 @@ async fn release_locks(connection: &mut PgConnection, worker: WorkerId) -> Resul
           from wronged where l.agentable_id = wronged.agentable_id",
         worker.0
     )
-    .execute(&mut *connection)
-    .await?;
-    Ok(())
+    .run(&mut *connection)
+    .await
 }
 
 /// A worker whose advisory lock is free: it died, or lost its connection and has not noticed yet.

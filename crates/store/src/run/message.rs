@@ -29,6 +29,7 @@ use crate::error::{Error, Result};
 use crate::event::stream_metadata;
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, bytea};
+use crate::statement::Statement as _;
 
 /// A user's message to be posted, as in a request with the body
 /// `{"content": "hi", "metadata": {"source": "ios"}, "double_texting": "interrupt"}`. The caller assigns the ids. The
@@ -633,7 +634,6 @@ pub(crate) async fn move_messages(
         to,
         run.0
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }

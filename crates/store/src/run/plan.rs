@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::handle::RunStore;
 use crate::message::uuid;
 use crate::record::Owner;
+use crate::statement::Statement as _;
 use crate::system_message::{LockedRow, lock};
 use crate::task::insert_task;
 
@@ -313,9 +314,8 @@ pub(crate) async fn add_version(
         document,
         reason
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Adds to the stream of the agentable that the plan works for, while a run of it is open, what people see. A run whose
@@ -352,7 +352,6 @@ pub(crate) async fn show(
         run.map(|run| run.0),
         tenant.0
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }

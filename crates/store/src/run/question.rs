@@ -21,6 +21,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::handle::RunStore;
 use crate::settings::Fairness;
+use crate::statement::Statement as _;
 
 /// The unread messages of an agentable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -209,9 +210,8 @@ async fn insert(
         run.0,
         Value::from_iter(rows)
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// A question that was closed now, with the event that reports it.

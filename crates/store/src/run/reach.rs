@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::cancel::{self, ARCHIVED};
 use crate::error::{Error, Result};
 use crate::record::RecordTx;
+use crate::statement::Statement as _;
 use crate::system_message::{NewSystemMessage, deliver, lock};
 
 /// Which kinds the agents of a kind reach: pairs.
@@ -36,7 +37,7 @@ impl Reach {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Conversation {
     /// The agentable's id.
-    #[serde(deserialize_with = "id")]
+    #[serde(deserialize_with = "id_of_row")]
     pub id: AgentableId,
     /// Its kind.
     pub kind: String,
@@ -49,8 +50,9 @@ pub struct Conversation {
     pub untrusted: bool,
 }
 
-fn id<'de, D: Deserializer<'de>>(uuid: D) -> std::result::Result<AgentableId, D::Error> {
-    Uuid::deserialize(uuid).map(AgentableId)
+/// An id as Postgres writes it in JSON: without the prefix that it has in requests.
+fn id_of_row<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<AgentableId, D::Error> {
+    Uuid::deserialize(deserializer).map(AgentableId)
 }
 
 impl Conversation {
@@ -339,9 +341,8 @@ impl RecordTx<'_> {
             owner.untrusted,
             owner.run.0
         )
-        .execute(self.tx.connection())
-        .await?;
-        Ok(())
+        .run(self.tx.connection())
+        .await
     }
 
     /// Changes a conversation that [`Self::conversation`] has returned.

@@ -31,6 +31,7 @@ use crate::plan::{
     steps_of,
 };
 use crate::shared_state;
+use crate::statement::Statement as _;
 use crate::step::{Commit, alone};
 use crate::system_message::lock_at_once;
 use crate::tool_result::{self, StoredResult};
@@ -144,9 +145,8 @@ impl RunStore {
             token.0,
             broke_down
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 }
 
@@ -253,7 +253,7 @@ impl RecordTx<'_> {
 
     /// What agents know, for the run.
     fn knowledge(&mut self) -> Knowledge<'_> {
-        let (Owner { tenant, untrusted, .. }, limits) = (self.owner, self.tx.shared.knowledge_limits);
+        let (Owner { tenant, untrusted, .. }, limits) = (self.owner, self.settings.knowledge_limits);
         Knowledge { connection: self.tx.connection(), tenant, limits, untrusted }
     }
 

@@ -11,6 +11,7 @@ use sqlx::{Executor, PgConnection, Postgres};
 
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
+use crate::statement::Statement as _;
 
 /// How a client changes a state.
 #[derive(Debug, Clone, Copy)]
@@ -186,7 +187,6 @@ pub(crate) async fn insert(
         &seqs,
         &states
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }

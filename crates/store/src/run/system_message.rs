@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::handle::RunStore;
 use crate::history::NewText;
 use crate::settings::Fairness;
+use crate::statement::Statement as _;
 
 /// A system message about to be posted.
 #[derive(Debug, Clone, Copy)]
@@ -90,9 +91,8 @@ pub(crate) async fn lock_at_once(connection: &mut PgConnection, agentable: Agent
         select from houston.run_locks where agentable_id = $1 for no key update nowait",
         agentable.0
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Posts the message in the caller's transaction; workers are notified at commit. Returns `false`, and changes
@@ -244,9 +244,8 @@ impl LockedRow {
             self.run_id,
             Json(event) as Json<&Event>
         )
-        .execute(connection)
-        .await?;
-        Ok(())
+        .run(connection)
+        .await
     }
 
     /// Adds frames to the history of an agentable without an open run, for its next run.
@@ -265,8 +264,7 @@ impl LockedRow {
             self.epoch,
             Json(&content) as Json<&Vec<NewText<'_>>>
         )
-        .execute(connection)
-        .await?;
-        Ok(())
+        .run(connection)
+        .await
     }
 }

@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::handle::TenantStore;
 use crate::record::{Owner, RecordTx};
 use crate::serving::ServedBy;
+use crate::statement::Statement as _;
 
 /// What limits the tasks of an agentable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,9 +124,8 @@ pub(crate) async fn insert_task(
             task.traceparent,
             offer as _
         )
-        .execute(connection)
-        .await?;
-    Ok(())
+        .run(connection)
+        .await
 }
 
 impl TenantStore<'_> {

@@ -17,6 +17,7 @@ use crate::cancel::ARCHIVED;
 use crate::error::Result;
 use crate::plan::{ExecutorOutcome, keep_outcome};
 use crate::settings::Fairness;
+use crate::statement::Statement as _;
 use crate::system_message::{LockedRow, NewSystemMessage, lock};
 
 /// A task whose last run has ended.
@@ -230,9 +231,8 @@ async fn hand_over_files(connection: &mut PgConnection, task: &EndedTask<'_>) ->
         &from,
         &to
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// What the agent of the parent reads of what the task leaves behind. If the task was completed and wrote no note itself, its last

@@ -8,6 +8,7 @@ use sqlx::PgConnection;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::row_security::with_connection;
+use crate::statement::Statement as _;
 
 /// Inserts the results, under the fence of the step.
 pub(crate) async fn insert(
@@ -34,9 +35,8 @@ pub(crate) async fn insert(
         &tools as &[&str],
         &contents as &[&str]
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// A stored large result.

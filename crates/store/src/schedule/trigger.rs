@@ -257,8 +257,5 @@ async fn begin_hearing(connection: &mut PgConnection, when: &When) -> Result<()>
     if !matches!(when, When::Cron { .. }) {
         ensure_reader(connection).await?;
     }
-    sqlx::query!("-- store::trigger::notify\nselect pg_notify('houston', '1 triggers')")
-        .execute(connection)
-        .await?;
-    Ok(())
+    sqlx::query!("-- store::trigger::notify\nselect pg_notify('houston', '1 triggers')").run(connection).await
 }

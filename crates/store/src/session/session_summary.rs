@@ -11,6 +11,7 @@ use houston_domain::id::{AgentableId, SessionId, TenantId, WriteId};
 use crate::cost::count_call;
 use crate::error::Result;
 use crate::handle::RunStore;
+use crate::statement::Statement as _;
 use houston_domain::step::ModelCall;
 
 /// A session whose summary is to be written.
@@ -100,9 +101,8 @@ impl RunStore {
              where id = any ($1) and summary_due_at is not null",
             &ids
         )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .run(&self.pool)
+        .await
     }
 
     /// Stores the summary of a session, unless it was stored before, and counts the model calls under the session,

@@ -152,7 +152,7 @@ async fn load<S: RunStorage>(
         journal.set_cost(cost.unwrap_or(Cost::NOTHING));
     }
     let most = setup.policy.limits.max_duration_s + journal.services.config.watchdog.grace_s;
-    journal.signals.watchdog = journal.claimed.1 + Duration::from_secs(most);
+    journal.signals.watchdog = journal.claimed_at + Duration::from_secs(most);
     let Owner { tenant, user, .. } = journal.owner;
     let info =
         || RunInfo { tenant, user, agentable, kind: claimed.kind.clone(), run, attempt: claimed.attempt };

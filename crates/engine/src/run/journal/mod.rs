@@ -59,8 +59,10 @@ pub(crate) struct Journal<'e, S> {
     parent: Option<AgentableId>,
     /// The lane of the run's hints.
     pub(crate) lane: Lane,
-    /// The database's time at the claim, and this machine's monotonic time when its response arrived.
-    pub(crate) claimed: (DateTime<Utc>, Instant),
+    /// The database's time at the claim.
+    pub(crate) claimed_time: DateTime<Utc>,
+    /// This machine's monotonic time when the response of the claim arrived.
+    pub(crate) claimed_at: Instant,
     /// The mark of Houston's frames in this session.
     pub(crate) mark: FrameMark,
     /// The id that a message of the open iteration will have. Streams received it already.
@@ -140,7 +142,8 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             owner: Owner { tenant, user, agentable: fence.agentable, run, untrusted: false },
             parent: claimed.parent,
             lane: services.lane(&claimed.kind),
-            claimed: (claimed.event.at, Instant::now()),
+            claimed_time: claimed.event.at,
+            claimed_at: Instant::now(),
             mark: FrameMark::default(),
             next_message: claimed.next_message,
             open_iteration: u32::try_from(claimed.iterations).unwrap_or(0) + 1,
@@ -187,7 +190,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     /// The database's time, computed from the time of the claim. Retries are due by the database's clock, and this
     /// machine's may be an hour off.
     pub(crate) fn now(&self) -> DateTime<Utc> {
-        self.claimed.0 + self.claimed.1.elapsed()
+        self.claimed_time + self.claimed_at.elapsed()
     }
 
     /// Tokens and cost of the run so far, with the calls that no step has recorded yet. The cost is `None`, not 0, if no call has a

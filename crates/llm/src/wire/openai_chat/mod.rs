@@ -113,6 +113,7 @@ fn messages(model: &Description, profile: &Profile, request: &Request<'_>, enfor
     messages
 }
 
+/// A message of this role, still without content.
 fn of(role: &str) -> Object {
     Object::new().with("role", role)
 }
@@ -160,7 +161,7 @@ fn user(text: &str, blocks: &[&Block], profile: &Profile, last: Option<&Request<
 }
 
 fn assistant(turn: &Turn<'_>, profile: &Profile, provider: &str) -> Object {
-    let (mut content, mut reasoning, mut details) = (None, None, None);
+    let (mut reasoning_content, mut reasoning, mut details) = (None, None, None);
     let mut calls = Vec::new();
     for block in &turn.blocks {
         match block {
@@ -172,7 +173,7 @@ fn assistant(turn: &Turn<'_>, profile: &Profile, provider: &str) -> Object {
                 let Some(raw) = own_raw(raw, provider) else { continue };
                 details = raw.reasoning_details;
                 match raw.field.as_deref() {
-                    Some("reasoning_content") => content = Some(text.as_str()),
+                    Some("reasoning_content") => reasoning_content = Some(text.as_str()),
                     Some("reasoning") => reasoning = Some(text),
                     _ => {}
                 }
@@ -181,10 +182,11 @@ fn assistant(turn: &Turn<'_>, profile: &Profile, provider: &str) -> Object {
         }
     }
     if profile.requires_reasoning_content && !calls.is_empty() {
-        content.get_or_insert("");
+        reasoning_content.get_or_insert("");
     }
-    // `content` is `null` if there are only tool calls.
-    let message = of("assistant").with("content", joined(texts(turn))).maybe("reasoning_content", content);
+    // The field `content` is `null` if there are only tool calls.
+    let message =
+        of("assistant").with("content", joined(texts(turn))).maybe("reasoning_content", reasoning_content);
     message.maybe("reasoning", reasoning).maybe("reasoning_details", details).all("tool_calls", calls)
 }
 

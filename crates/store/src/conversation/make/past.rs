@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{Maker, ROWS, pieces};
 use crate::error::Result;
+use crate::statement::Statement as _;
 
 /// Maximum bytes of searched text per statement: Postgres turns this much into vectors within half a second.
 const SEARCHED_BYTES: usize = 1_000_000;
@@ -76,9 +77,8 @@ impl Maker<'_> {
             &searched as &[&str],
             Json(&sessions) as Json<&Vec<&ClosedSession>>
         )
-        .execute(&mut *self.connection)
-        .await?;
-        Ok(())
+        .run(&mut *self.connection)
+        .await
     }
 
     /// Inserts the compressions. None covers entries of the run that is created for the document.

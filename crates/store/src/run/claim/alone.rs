@@ -20,6 +20,7 @@ use crate::error::{Result, not_json};
 use crate::handle::RunStore;
 use crate::message::move_messages;
 use crate::rate::{Tokens, count};
+use crate::statement::Statement as _;
 use crate::system_message::lock;
 
 impl RunStore {
@@ -179,9 +180,8 @@ async fn postpone(connection: &mut PgConnection, request: ClaimRequest, wait: Op
         request.agentable.0,
         wait
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 impl RunStore {

@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::row_security::with_connection;
+use crate::statement::Statement as _;
 use crate::system_message::{LockedRow, lock};
 
 pub(crate) use self::change::change;
@@ -373,9 +374,8 @@ async fn copy_done(
         to.0,
         SKIPPED_BY_HAND
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Adds the list of steps to the stream of the agentable that the plan works for, while a run of it is open.
@@ -394,9 +394,8 @@ pub(crate) async fn announce(
         plan.id.0,
         run
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 fn created(plan: &NewPlan<'_>) -> Result<Event> {

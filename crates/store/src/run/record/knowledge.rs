@@ -157,7 +157,7 @@ impl RecordTx<'_> {
 impl RecordTx<'_> {
     /// The snippets of the user without their code, in the order of their names.
     pub async fn snippets(&mut self) -> Result<Vec<SnippetEntry>> {
-        let (user, limits) = (self.owner.user, self.tx.shared.knowledge_limits);
+        let (user, limits) = (self.owner.user, self.settings.knowledge_limits);
         self.knowledge().snippets(user, "", limits.max_snippets.into()).await
     }
 

@@ -30,6 +30,7 @@ use crate::error::{Error, Result, not_json};
 use crate::handle::RunStore;
 use crate::message::move_messages;
 use crate::settings::Fairness;
+use crate::statement::Statement as _;
 use crate::task_report::{EndedTask, report};
 use crate::{plan, question, tool_result};
 
@@ -43,7 +44,7 @@ struct Lock {
 }
 
 impl Lock {
-    /// Whether the step was written before. Otherwise it may be.
+    /// Whether the step has been written already; if not, it may be written now.
     ///
     /// # Errors
     /// [`Error::Fenced`] when another worker has claimed the run.
@@ -185,10 +186,10 @@ async fn assign_messages(
 /// Reads the lock's row. Nothing else is read with it: other rows could be older than the lock, if it was waited for.
 async fn lock(connection: &mut PgConnection, fence: &Fence, locks: bool) -> Result<Lock> {
     macro_rules! found {
-        ($suffix:literal, $after:literal) => {
+        ($before:literal, $after:literal) => {
             sqlx::query_as!(
                 Lock,
-                "-- store::step::alone::lock" + $suffix + r#"
+                $before + r#"
                 select epoch, run_token as token, holder is not null as "is_held!", last_write_id as last_write,
                        xmin::text as "version!"
                   from houston.run_locks where agentable_id = $1"# + $after,
@@ -199,8 +200,8 @@ async fn lock(connection: &mut PgConnection, fence: &Fence, locks: bool) -> Resu
         };
     }
     let row = match locks {
-        true => found!("", " for no key update"),
-        false => found!("_skipped", ""),
+        true => found!("-- store::step::alone::lock", " for no key update"),
+        false => found!("-- store::step::alone::lock_skipped", ""),
     };
     row.ok_or(Error::Fenced)
 }
@@ -311,9 +312,8 @@ async fn roll_back(
         last_position,
         through
     )
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// The agentable of a run, and what was stored about the run before the step.

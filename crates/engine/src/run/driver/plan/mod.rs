@@ -150,7 +150,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// The plan, with the time in which nobody took it: that is committed first.
     async fn load_held_up(&mut self) -> Result<Result<Graph, (&'static str, String)>, Interrupted> {
-        let claimed = self.journal.claimed.0;
+        let claimed = self.journal.claimed_time;
         loop {
             let mut graph = match self.load_graph().await? {
                 Ok(graph) => graph,

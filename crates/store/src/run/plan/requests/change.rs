@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::handle::TenantStore;
 use crate::plan::{add_version, show};
 use crate::question::{close, report};
+use crate::statement::Statement as _;
 use crate::system_message::{LockedRow, lock};
 
 /// Why a change was not made.
@@ -221,9 +222,8 @@ async fn write_states<'s>(
         id.0,
         Value::Array(rows)
     )
-    .execute(tx)
-    .await?;
-    Ok(())
+    .run(tx)
+    .await
 }
 
 /// Adds the list to the stream of the agentable that the plan works for.
