@@ -1,5 +1,8 @@
 //! The environment, which only this program reads: libraries get what they need as arguments.
 
+/// The folder with the data of embedded servers, unless --folder, HOUSTON_FOLDER or the program around Houston names another.
+pub(crate) const DEFAULT_FOLDER: &str = ".houston";
+
 /// An environment variable; `None` when it is not set or empty.
 pub(crate) fn environment(name: &str) -> Option<String> {
     #[expect(clippy::disallowed_methods, reason = "the command line is where the environment is read")]

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config;
 use crate::config::{Kind, Loaded};
 use crate::connect::{self, ServerSupervisor};
+use crate::environment::DEFAULT_FOLDER;
 use crate::failure::Failure;
 use crate::instruments::Callbacks;
 use crate::models::Routes;
@@ -127,7 +128,7 @@ impl Process {
     /// be started.
     pub async fn start(plan: Plan, agent: AgentType) -> Result<Self, ProcessError> {
         let Plan { folder, model, tenant, migrates, .. } = &plan;
-        let folder = folder.clone().unwrap_or_else(|| PathBuf::from(crate::commands::DEFAULT_FOLDER));
+        let folder = folder.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FOLDER));
         let (loaded, registry) = load(&plan, &agent, &folder)?;
         let (addresses, supervisor) = servers(&loaded, folder).await?;
         let stores = connect::stores(&loaded.settings, &addresses).await?;

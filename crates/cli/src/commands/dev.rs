@@ -10,10 +10,10 @@ use houston_domain::scope::Scope;
 use houston_store::Store;
 use houston_store::api_key::{self, ApiKey};
 
-use super::{Context, DEFAULT_FOLDER, Failure, runtime};
+use super::{Context, Failure, runtime};
 use crate::config::Loaded;
 use crate::connect::{self, ServerSupervisor};
-use crate::environment::environment;
+use crate::environment::{DEFAULT_FOLDER, environment};
 use crate::explain::Explainer;
 use crate::keys::{KeyLimits, create};
 use crate::metrics_listener::MetricsListener;

@@ -49,6 +49,7 @@ use std::process::{ExitCode, Termination as _};
 use clap::{Parser, Subcommand};
 
 use crate::context::Context;
+use crate::environment::DEFAULT_FOLDER;
 use crate::failure::Failure;
 use crate::runtime::runtime;
 use crate::telemetry::Verbosity;
@@ -78,8 +79,6 @@ pub(crate) struct Arguments {
     pub(crate) verbose: bool,
 }
 
-/// The folder of `houston dev`, unless --folder or HOUSTON_FOLDER is set.
-pub(crate) const DEFAULT_FOLDER: &str = ".houston";
 /// The heading of the options that all commands share.
 pub(crate) const GLOBAL: &str = "Options of every command";
 
