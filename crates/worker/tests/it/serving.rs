@@ -17,10 +17,13 @@ use crate::cluster::{TestCluster, assert_status};
 use crate::workers::agent_types;
 
 /// Statements of idle workers, of monitors, and of this test.
-const OTHERS: [&str; 27] = [
+const OTHERS: [&str; 29] = [
     "store::sweep::",
     "store::lease::",
     "store::health::",
+    // A check of health, too: is the database that of this program?
+    "store::schema::",
+    "store::functions::",
     "store::message::",
     "store::run::",
     "store::run_retry::due",
