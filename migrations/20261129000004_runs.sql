@@ -43,7 +43,8 @@ create table houston.run_locks (
     died_with uuid[] not null default '{}',
     -- since when it waits; the order among the agentables of one user
     waiting_since timestamptz not null default clock_timestamp(),
-    due_at timestamptz not null generated always as (greatest(waiting_since, next_attempt_at)) stored,
+    -- Null while it is not awake: so a message whose run is claimed at once changes nothing that is in an index.
+    due_at timestamptz generated always as (case when wake then greatest(waiting_since, next_attempt_at) end) stored,
     -- the open run, or the latest one
     run_id uuid,
     -- the last event and the last history entry: positions are handed out under this row's lock

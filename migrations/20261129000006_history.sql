@@ -110,7 +110,8 @@ create index sessions_by_time on houston.sessions (agentable_id, completed_at);
 -- The state of each agentable's sessions, and when the sweep must check whether the open session is over. The row
 -- changes once per session and not once per run. It is not part of `run_locks`, so that updates there stay HOT.
 create table houston.session_states (
-    agentable_id uuid primary key references houston.agentables on delete cascade,
+    -- No foreign key, as in houston.runs: rows are written under the lock of the agentable's row in houston.run_locks.
+    agentable_id uuid primary key,
     tenant_id uuid not null,
     -- the number of the latest closed session, and of the latest one that was reported in the event stream
     last_number integer not null default 0,
