@@ -1,14 +1,15 @@
 //! [`Record`]: a call that reads or writes Houston's own tables.
 
-use std::fmt::{Debug, Display};
+use std::fmt::{self, Debug, Display};
 
 use futures_util::future::BoxFuture;
 use houston_domain::plan::Document;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_store::Result;
 use houston_store::record::RecordTx;
-use houston_store::{Error, Result};
 
 use crate::input::Refusal;
+use crate::tool::CallContext;
 
 /// What the model reads of a call; an error ends the attempt at its step.
 pub type RecordFuture<'t> = BoxFuture<'t, Result<ToolResponse>>;
@@ -40,22 +41,26 @@ pub trait Record: Debug + Send + Sync {
     }
 }
 
-/// A [`Record`] whose methods are async functions: what the tools of this crate implement. What it writes is written
-/// with the step: exactly once.
+/// What the tools of this crate implement of a [`Record`]: mostly the arguments of a call, which get its context. What it
+/// writes is written with the step: exactly once.
 pub(crate) trait Access: Debug + Send + Sync {
     /// See [`Record::has_preview`].
     const HAS_PREVIEW: bool = false;
 
     /// Refuses arguments of the model before there is a transaction, if they are the call.
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _context: &CallContext) -> Result<(), Refusal> {
         Ok(())
     }
 
-    /// See [`Record::apply`].
-    fn apply(&self, tx: RecordTx<'_>) -> impl Future<Output = Result<ToolResponse>> + Send;
+    /// See [`Record::apply`]. A refusal is what the model reads.
+    fn apply(
+        &self,
+        context: &CallContext,
+        tx: RecordTx<'_>,
+    ) -> impl Future<Output = Result<ToolResponse, Refusal>> + Send;
 
-    /// See [`Record::preview`].
-    fn preview(&self, _tx: RecordTx<'_>) -> impl Future<Output = Result<Option<String>>> + Send {
+    /// See [`Record::preview`]. A call that will be refused has nothing to show.
+    fn preview(&self, _tx: RecordTx<'_>) -> impl Future<Output = Result<Option<String>, Refusal>> + Send {
         std::future::ready(Ok(None))
     }
 
@@ -70,9 +75,29 @@ pub(crate) trait Access: Debug + Send + Sync {
     }
 }
 
-impl<T: Access> Record for T {
+/// A call in its context, which is the same when it is repeated.
+pub(crate) struct Call<T> {
+    pub(crate) access: T,
+    pub(crate) context: CallContext,
+}
+
+impl<T: Debug> Debug for Call<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.access.fmt(f)
+    }
+}
+
+impl<T: Access> Record for Call<T> {
     fn apply<'t>(&'t self, tx: RecordTx<'t>) -> RecordFuture<'t> {
-        Box::pin(Access::apply(self, tx))
+        Box::pin(async move {
+            match self.access.apply(&self.context, tx).await {
+                Ok(response) | Err(Refusal::Answer(response)) => Ok(response),
+                Err(Refusal::Invalid(reason)) => {
+                    Ok(ToolResponse::failure(ToolErrorCode::ValidationError, reason))
+                }
+                Err(Refusal::Store(error)) => Err(error),
+            }
+        })
     }
 
     fn has_preview(&self) -> bool {
@@ -80,15 +105,21 @@ impl<T: Access> Record for T {
     }
 
     fn preview<'t>(&'t self, tx: RecordTx<'t>) -> BoxFuture<'t, Result<Option<String>>> {
-        Box::pin(Access::preview(self, tx))
+        Box::pin(async move {
+            match self.access.preview(tx).await {
+                Ok(preview) => Ok(preview),
+                Err(Refusal::Store(error)) => Err(error),
+                Err(Refusal::Answer(_) | Refusal::Invalid(_)) => Ok(None),
+            }
+        })
     }
 
     fn asks(&self) -> Option<String> {
-        Access::asks(self)
+        self.access.asks()
     }
 
     fn task(&self) -> Option<NewTaskInfo<'_>> {
-        Access::task(self)
+        self.access.task()
     }
 }
 
@@ -110,17 +141,6 @@ pub struct NewPlanInfo<'r> {
     pub document: &'r Document,
     /// Whether the run that makes it waits for it.
     pub attached: bool,
-}
-
-/// The response for a row that was created. When there is the maximum number, the model may delete one and try again.
-pub(crate) fn created(done: Result<()>, text: impl FnOnce() -> String) -> Result<ToolResponse> {
-    match done {
-        Ok(()) => Ok(ToolResponse::success(text())),
-        Err(error @ Error::Full { .. }) => {
-            Ok(ToolResponse::failure(ToolErrorCode::RateLimited, error.to_string()))
-        }
-        Err(error) => Err(error),
-    }
 }
 
 /// Keeps the first `most` rows of a list that was read with one more. Returns whether there were more.

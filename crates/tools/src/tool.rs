@@ -27,7 +27,7 @@ use crate::ask::Ask;
 use crate::code::Code;
 use crate::input::InvalidInput;
 use crate::progress::Progress;
-use crate::record::Record;
+use crate::record::{Access, Call, Record};
 use crate::skills::Skills;
 
 /// The circumstances of a tool call.
@@ -107,9 +107,9 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// An access to Houston's own tables.
-    pub fn record(record: impl Record + 'static) -> Self {
-        Self::Record(Arc::new(record))
+    /// An access to Houston's own tables, by a call in this context.
+    pub(crate) fn record(access: impl Access + 'static, context: &CallContext) -> Self {
+        Self::Record(Arc::new(Call { access, context: context.clone() }))
     }
 }
 

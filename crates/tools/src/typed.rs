@@ -74,8 +74,8 @@ pub(crate) trait BuiltIn<Given = Outside>: About + DeserializeOwned + JsonSchema
 
 /// A tool whose arguments are all that its call needs.
 impl<T: Access + About + DeserializeOwned + JsonSchema + 'static> BuiltIn for T {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        self.check().map(|()| Plan::record(self))
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        self.check(context).map(|()| Plan::record(self, context))
     }
 }
 
@@ -169,6 +169,7 @@ impl<T: BuiltIn<Given>, Given: Clone + Send + Sync + 'static> Tool for Typed<T, 
         arguments.plan(context, &self.given).or_else(|refusal| match refusal {
             Refusal::Invalid(reason) => Err(InvalidInput(format!("{}: {reason}", T::NAME))),
             Refusal::Answer(response) => Ok(Plan::Answer(response)),
+            Refusal::Store(error) => Err(InvalidInput(format!("{}: {error}", T::NAME))),
         })
     }
 }

@@ -49,10 +49,10 @@ enum Action {
 }
 
 impl BuiltIn for ManageMemory {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let needs = |field: &str| invalid(format!("this action needs `{field}`"));
         let id = self.memory_id.ok_or_else(|| needs("memory_id"));
-        Ok(Plan::record(match self.action {
+        let call = match self.action {
             Action::Save => {
                 let content = self.content.ok_or_else(|| needs("content"))?;
                 text("content", content.as_str(), MAX_SENTENCE_BYTES)?;
@@ -65,7 +65,8 @@ impl BuiltIn for ManageMemory {
             }
             Action::Read => MemoryCall::Read(id?),
             Action::Forget => MemoryCall::Forget(id?),
-        }))
+        };
+        Ok(Plan::record(call, context))
     }
 }
 
@@ -78,7 +79,7 @@ enum MemoryCall {
 }
 
 impl Access for MemoryCall {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let (kind, name) = (KnowledgeKind::Memory, ManageMemory::NAME);
         let answer = |id: &MemoryId, text: Option<String>| match text {
             Some(text) => ToolResponse::success(text),
@@ -86,8 +87,8 @@ impl Access for MemoryCall {
         };
         Ok(match self {
             Self::Save { content, instead_of: None } => {
-                let done = tx.create_item(kind, None, content).await;
-                return created(done, || format!("Saved {}.", MemoryId(tx.ids.row)));
+                tx.create_item(kind, None, content).await?;
+                ToolResponse::success(format!("Saved {}.", MemoryId(tx.ids.row)))
             }
             Self::Save { content, instead_of: Some(id) } => {
                 let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
@@ -124,7 +125,7 @@ impl Access for MemoryCall {
 pub(super) struct ReadProfile {}
 
 impl Access for ReadProfile {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let profile = tx.profile().await?;
         let lists = ProfileList::ALL.map(|list| list_text(&profile, list));
         Ok(ToolResponse::success(lists.join("\n")))
@@ -148,7 +149,7 @@ fn list_text(profile: &Profile, list: ProfileList) -> String {
 
 /// Keep what is lasting about the user, one short sentence an entry. `new` alone adds an entry, `old` alone removes
 /// one, both correct one. All agents of the user read it.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateProfile {
     /// facts: who they are; preferences: how they like things; communication_style: how to talk with them; interests; aims:
@@ -161,32 +162,28 @@ pub(super) struct UpdateProfile {
     new: Option<String>,
 }
 
-impl BuiltIn for UpdateProfile {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let Self { list, old, new } = self;
-        text("old", old.as_deref(), MAX_PROFILE_ENTRY_BYTES)?;
-        text("new", new.as_deref(), MAX_PROFILE_ENTRY_BYTES)?;
-        let change = match (old, new) {
+impl UpdateProfile {
+    fn change(&self) -> Result<ProfileChange> {
+        text("old", self.old.as_deref(), MAX_PROFILE_ENTRY_BYTES)?;
+        text("new", self.new.as_deref(), MAX_PROFILE_ENTRY_BYTES)?;
+        Ok(match (self.old.clone(), self.new.clone()) {
             (None, Some(new)) => ProfileChange::Add(new),
             (Some(old), Some(new)) => ProfileChange::Replace { old, new },
             (Some(old), None) => ProfileChange::Remove(old),
             (None, None) => return Err(invalid("give `old`, `new` or both")),
-        };
-        Ok(Plan::record(ProfileCall { list, change }))
+        })
     }
 }
 
-#[derive(Debug)]
-struct ProfileCall {
-    list: ProfileList,
-    change: ProfileChange,
-}
+impl Access for UpdateProfile {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        self.change().map(drop)
+    }
 
-impl Access for ProfileCall {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let list = self.list;
         let mut profile = tx.lock_profile().await?;
-        if let Err(error) = tx.change_profile(&mut profile, list, &self.change) {
+        if let Err(error) = tx.change_profile(&mut profile, list, &self.change()?) {
             let text = match error {
                 ProfileChangeError::Full { .. } => format!("{error}; replace or remove one"),
                 ProfileChangeError::NoSuchEntry { .. } => {
@@ -207,9 +204,24 @@ impl Access for ProfileCall {
 pub(super) struct ReadCustomInstructions {}
 
 impl Access for ReadCustomInstructions {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let all = tx.texts(KnowledgeKind::CustomInstruction).await?;
         let none = "There are no custom instructions.".to_owned();
         Ok(ToolResponse::success(if all.is_empty() { none } else { all.join("\n\n") }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_says_how_the_profile_changes() {
+        let text = |given: &str| Some(given.to_owned());
+        let change = |old, new| UpdateProfile { list: ProfileList::Facts, old, new }.change().unwrap();
+        assert_eq!(change(None, text("b")), ProfileChange::Add("b".to_owned()));
+        let (old, new) = ("a".to_owned(), "b".to_owned());
+        assert_eq!(change(text("a"), text("b")), ProfileChange::Replace { old, new });
+        assert_eq!(change(text("a"), None), ProfileChange::Remove("a".to_owned()));
     }
 }

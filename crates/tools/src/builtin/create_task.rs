@@ -72,7 +72,8 @@ impl BuiltIn for CreateTask {
         if let Some(Err(wrong)) = output.as_ref().map(Output::check) {
             return Err(invalid(format!("output: {}", wrong.reason)));
         }
-        Ok(Plan::record(Create { title, instructions, kind: TaskKind { tools, ..kind }, output, latency }))
+        let create = Create { title, instructions, kind: TaskKind { tools, ..kind }, output, latency };
+        Ok(Plan::record(create, context))
     }
 }
 
@@ -87,7 +88,7 @@ struct Create {
 }
 
 impl Access for Create {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let (counts, limits) = (tx.task_counts().await?, tx.limits.tasks);
         if let Some(refusal) = refusal(&counts, &limits, tx.settings.knowledge_limits.max_notes) {
             return Ok(refusal);

@@ -9,7 +9,6 @@ use houston_domain::workspace::{
     lines_page, listing,
 };
 use houston_store::workspace_file::{FileEntry, WorkspaceFile};
-use houston_store::{Error, FolderError};
 use serde::Deserializer;
 use serde::de::Error as _;
 
@@ -47,11 +46,9 @@ pub(super) struct ReadFile {
 }
 
 impl Access for ReadFile {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        answered(tx.file(&self.path).await.map(|file| match file {
-            Some(file) => self.page(&file, tx.limits.page_bytes),
-            None => missing(&self.path),
-        }))
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let file = tx.file(&self.path).await?.ok_or_else(|| missing(&self.path))?;
+        Ok(self.page(&file, tx.limits.page_bytes))
     }
 }
 
@@ -98,7 +95,7 @@ const DEFAULT_LINES: u32 = 200;
 const MAX_LINES: u32 = 5_000;
 
 /// List the files of your workspace with their lengths. Deeper folders are one line each.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListFiles {
     /// A folder; the whole workspace when left out.
@@ -115,49 +112,35 @@ pub(super) struct ListFiles {
     limit: Option<u32>,
 }
 
-impl BuiltIn for ListFiles {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let deepest = u32::try_from(MAX_DEPTH).unwrap_or(u32::MAX);
-        Ok(Plan::record(List {
-            folder: folder(self.path.as_deref())?,
-            depth: clamped("depth", self.depth, DEFAULT_DEPTH, deepest),
-            lines: clamped("limit", self.limit, DEFAULT_LINES, MAX_LINES),
-            guards: Arc::clone(&context.guards),
-        }))
+impl Access for ListFiles {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        folder(self.path.as_deref()).map(drop)
     }
-}
 
-#[derive(Debug)]
-struct List {
-    folder: Option<WorkspacePath>,
-    depth: Clamped,
-    lines: Clamped,
-    guards: Arc<[Arc<Layer>]>,
-}
-
-impl Access for List {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        answered(entries(&mut tx, &self.guards).await.map(|(entries, too_many)| {
-            let all = entries.iter().map(|entry| (entry.path.as_str(), entry.bytes));
-            let listed = listing(self.folder.as_ref(), self.depth.value, all);
-            let notes = [&self.depth.note, &self.lines.note, &too_many];
-            let mut notes: Vec<String> = notes.into_iter().flatten().cloned().collect();
-            if listed.is_empty() {
-                notes.push(match &self.folder {
-                    Some(folder) => format!("There are no files in {folder}."),
-                    None => "There are no files yet.".to_owned(),
-                });
-            }
-            if let Some(more) = listed.len().checked_sub(self.lines.value).filter(|more| *more > 0) {
-                let lines = counted(more, "more line");
-                notes.push(format!("{lines}: list one of the folders, or set a lower `depth`."));
-            }
-            let lines: Vec<String> = listed.iter().take(self.lines.value).map(line).collect();
-            // Names may be what strangers wrote, too.
-            let is_untrusted = entries.iter().any(|entry| entry.untrusted);
-            let text = untrusted::stored(is_untrusted && !lines.is_empty(), "files", lines.join("\n"));
-            with_notes(text, &notes)
-        }))
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let folder = folder(self.path.as_deref())?;
+        let deepest = u32::try_from(MAX_DEPTH).unwrap_or(u32::MAX);
+        let depth = clamped("depth", self.depth, DEFAULT_DEPTH, deepest);
+        let most = clamped("limit", self.limit, DEFAULT_LINES, MAX_LINES);
+        let (entries, too_many) = entries(&mut tx, &context.guards).await?;
+        let all = entries.iter().map(|entry| (entry.path.as_str(), entry.bytes));
+        let listed = listing(folder.as_ref(), depth.value, all);
+        let mut notes: Vec<String> = [depth.note, most.note, too_many].into_iter().flatten().collect();
+        if listed.is_empty() {
+            notes.push(match &folder {
+                Some(folder) => format!("There are no files in {folder}."),
+                None => "There are no files yet.".to_owned(),
+            });
+        }
+        if let Some(more) = listed.len().checked_sub(most.value).filter(|more| *more > 0) {
+            let lines = counted(more, "more line");
+            notes.push(format!("{lines}: list one of the folders, or set a lower `depth`."));
+        }
+        let lines: Vec<String> = listed.iter().take(most.value).map(line).collect();
+        // Names may be what strangers wrote, too.
+        let is_untrusted = entries.iter().any(|entry| entry.untrusted);
+        let text = untrusted::stored(is_untrusted && !lines.is_empty(), "files", lines.join("\n"));
+        Ok(with_notes(text, &notes))
     }
 }
 
@@ -171,7 +154,7 @@ fn line(listed: &Listed) -> String {
 }
 
 /// Find files of your workspace by their paths.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FindFiles {
     /// As *.md (in any folder), notes/**/*.{md,txt}, or ** for all.
@@ -183,42 +166,28 @@ pub(super) struct FindFiles {
     limit: Option<u32>,
 }
 
-impl BuiltIn for FindFiles {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        Ok(Plan::record(Find {
-            pattern: pattern(&self.glob)?,
-            most: clamped("limit", self.limit, DEFAULT_LINES, MAX_LINES),
-            guards: Arc::clone(&context.guards),
-        }))
+impl Access for FindFiles {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        pattern(&self.glob).map(drop)
     }
-}
 
-#[derive(Debug)]
-struct Find {
-    pattern: FilePattern,
-    most: Clamped,
-    guards: Arc<[Arc<Layer>]>,
-}
-
-impl Access for Find {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        answered(entries(&mut tx, &self.guards).await.map(|(entries, too_many)| {
-            let found: Vec<_> = entries.iter().filter(|entry| self.pattern.is_match(&entry.path)).collect();
-            let mut notes: Vec<String> =
-                [&self.most.note, &too_many].into_iter().flatten().cloned().collect();
-            if found.is_empty() {
-                notes.push(format!("None of {} matches.", counted(entries.len(), "file")));
-            }
-            if let Some(more) = found.len().checked_sub(self.most.value).filter(|more| *more > 0) {
-                notes.push(format!("{} match: use a narrower pattern.", counted(more, "more file")));
-            }
-            let line = |entry: &&FileEntry| format!("{} ({})", entry.path, counted_u64(entry.bytes, "byte"));
-            let lines: Vec<String> = found.iter().take(self.most.value).map(line).collect();
-            // Names may be what strangers wrote, too.
-            let is_untrusted = found.iter().any(|entry| entry.untrusted);
-            let text = untrusted::stored(is_untrusted, "files", lines.join("\n"));
-            with_notes(text, &notes)
-        }))
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let (pattern, most) = (pattern(&self.glob)?, clamped("limit", self.limit, DEFAULT_LINES, MAX_LINES));
+        let (entries, too_many) = entries(&mut tx, &context.guards).await?;
+        let found: Vec<_> = entries.iter().filter(|entry| pattern.is_match(&entry.path)).collect();
+        let mut notes: Vec<String> = [most.note, too_many].into_iter().flatten().collect();
+        if found.is_empty() {
+            notes.push(format!("None of {} matches.", counted(entries.len(), "file")));
+        }
+        if let Some(more) = found.len().checked_sub(most.value).filter(|more| *more > 0) {
+            notes.push(format!("{} match: use a narrower pattern.", counted(more, "more file")));
+        }
+        let line = |entry: &&FileEntry| format!("{} ({})", entry.path, counted_u64(entry.bytes, "byte"));
+        let lines: Vec<String> = found.iter().take(most.value).map(line).collect();
+        // Names may be what strangers wrote, too.
+        let is_untrusted = found.iter().any(|entry| entry.untrusted);
+        let text = untrusted::stored(is_untrusted, "files", lines.join("\n"));
+        Ok(with_notes(text, &notes))
     }
 }
 
@@ -288,17 +257,6 @@ pub(super) async fn entries(
     Ok((entries, note))
 }
 
-/// The response of a call; a file that cannot be read or changed in the folder of the workspace is one for the model.
-pub(super) fn answered(answer: Result<ToolResponse>) -> Result<ToolResponse> {
-    let Err(Error::Folder(error)) = answer else { return answer };
-    let code = match error {
-        FolderError::Obstacle(_) => ToolErrorCode::ValidationError,
-        FolderError::TooMany => ToolErrorCode::RateLimited,
-        FolderError::Busy | FolderError::Io(_) => ToolErrorCode::IoError,
-    };
-    Ok(ToolResponse::failure(code, error.to_string()))
-}
-
 /// `120 bytes, sha 2cf24dba5fb0a30e`
 pub(super) fn described(bytes: usize, version: FileVersion) -> String {
     format!("{}, sha {version}", counted(bytes, "byte"))
@@ -315,12 +273,12 @@ fn counted_u64(count: u64, what: &str) -> String {
 
 /// The response for a file that does not exist.
 pub(super) fn missing(path: &WorkspacePath) -> ToolResponse {
-    refused(&ChangeRefusal::NotFound { path: path.to_string() })
+    refused(ChangeRefusal::NotFound { path: path.to_string() })
 }
 
 /// The response for a change that is not made.
-pub(super) fn refused(refusal: &ChangeRefusal) -> ToolResponse {
-    match refusal {
+pub(super) fn refused(refusal: ChangeRefusal) -> ToolResponse {
+    match &refusal {
         ChangeRefusal::NotFound { .. } => {
             let text = format!("{refusal}: {} shows the files there are", ListFiles::NAME);
             ToolResponse::failure(ToolErrorCode::NotFound, text)

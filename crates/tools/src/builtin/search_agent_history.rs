@@ -41,9 +41,9 @@ pub(super) struct SearchAgentHistory {
 }
 
 impl BuiltIn for SearchAgentHistory {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan> {
         let Self { query, timeframe, from, to, session_id, after } = self;
-        Ok(Plan::record(match (query, session_id) {
+        let call = match (query, session_id) {
             (Some(query), None) => {
                 if timeframe.is_some() && (from.is_some() || to.is_some()) {
                     return Err(invalid("give `timeframe`, or `from` and `to`, not both"));
@@ -59,7 +59,8 @@ impl BuiltIn for SearchAgentHistory {
                 return Err(invalid("give `query` to search, or `session_id` to read, not both"));
             }
             (None, None) => return Err(invalid("give `query` to search, or `session_id` to read")),
-        }))
+        };
+        Ok(Plan::record(call, context))
     }
 }
 
@@ -70,7 +71,7 @@ enum Call {
 }
 
 impl Access for Call {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         Ok(match self {
             Self::Search(search) => found(tx.find_sessions(search).await?),
             Self::Read { session, after } => {

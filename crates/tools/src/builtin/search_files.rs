@@ -1,9 +1,8 @@
 //! `search_files`: finds lines in files of the workspace by a regular expression.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use houston_domain::guard::{Layer, is_open};
+use houston_domain::guard::is_open;
 use houston_domain::workspace::{
     FilePattern, MAX_LINE_BYTES, MAX_SEARCH_WORK, TextPattern, TextSearch, WorkspacePath,
 };
@@ -48,14 +47,14 @@ impl BuiltIn for SearchFiles {
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let text = TextPattern::new(&self.regex, self.ignore_case.unwrap_or(false))
             .map_err(|error| invalid(format!("`regex` {error}")))?;
-        Ok(Plan::record(Call {
+        let call = Call {
             text,
             glob: self.glob.as_deref().map(files::pattern).transpose()?,
             folder: files::folder(self.path.as_deref())?,
             most: files::clamped("limit", self.limit, DEFAULT_MATCHES, MAX_MATCHES),
             after: self.after.as_deref().map(after_of).transpose()?,
-            guards: Arc::clone(&context.guards),
-        }))
+        };
+        Ok(Plan::record(call, context))
     }
 }
 
@@ -66,7 +65,6 @@ struct Call {
     folder: Option<WorkspacePath>,
     most: Clamped,
     after: Option<After>,
-    guards: Arc<[Arc<Layer>]>,
 }
 
 /// Where a search goes on.
@@ -98,12 +96,6 @@ struct Batch {
     contents: BTreeMap<String, String>,
     /// Those that were written after reading what strangers wrote.
     untrusted: BTreeSet<String>,
-}
-
-impl Access for Call {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        files::answered(self.searched(&mut tx).await)
-    }
 }
 
 /// How many of the first files are read at once: at least one.
@@ -147,12 +139,12 @@ fn search_all(search: &mut TextSearch, found: &mut Found, batch: &Batch, first: 
     }
 }
 
-impl Call {
-    async fn searched(&self, tx: &mut RecordTx<'_>) -> Result<ToolResponse> {
-        let (entries, too_many) = files::entries(tx, &self.guards).await?;
+impl Access for Call {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let (entries, too_many) = files::entries(&mut tx, &context.guards).await?;
         let wanted: Vec<&FileEntry> = entries.iter().filter(|entry| self.wants(&entry.path)).collect();
         let (open, closed): (Vec<_>, Vec<_>) =
-            wanted.into_iter().partition(|entry| is_open(&self.guards, &entry.path));
+            wanted.into_iter().partition(|entry| is_open(&context.guards, &entry.path));
         let mut found = Found::default();
         let mut search = self.text.search(MAX_SEARCH_WORK.saturating_sub(tx.work_done()));
         let before = search.left();
@@ -173,7 +165,9 @@ impl Call {
         let text = untrusted::stored(found.untrusted, "files", found.lines.join("\n"));
         Ok(files::with_notes(text, &notes))
     }
+}
 
+impl Call {
     fn wants(&self, path: &str) -> bool {
         let is_after =
             |after: &After| path > after.path.as_str() || after.line.is_some() && path == after.path.as_str();

@@ -54,7 +54,7 @@ impl BuiltIn for UseSkill {
                 let files: Vec<String> = bundled.files.keys().cloned().collect();
                 Plan::Answer(ToolResponse::success(instructions(&bundled.text, &files)))
             }
-            None => Plan::record(ReadText(skill.clone())),
+            None => Plan::record(ReadText(skill.clone()), context),
         })
     }
 }
@@ -64,7 +64,7 @@ impl BuiltIn for UseSkill {
 struct ReadText(SkillSummary);
 
 impl Access for ReadText {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let SkillSummary { name, source, .. } = &self.0;
         Ok(match tx.skill_text(*source, name).await? {
             Some(skill) => ToolResponse::success(instructions(&skill.text, &skill.files)),
@@ -103,7 +103,7 @@ impl BuiltIn for ReadSkillFile {
                 let text = if path == TEXT_FILE { Some(&bundled.text) } else { bundled.files.get(&path) };
                 Plan::Answer(text.map_or_else(|| missing(&skill.name, &path), ToolResponse::success))
             }
-            None => Plan::record(ReadFile { skill: skill.clone(), path }),
+            None => Plan::record(ReadFile { skill: skill.clone(), path }, context),
         })
     }
 }
@@ -116,7 +116,7 @@ struct ReadFile {
 }
 
 impl Access for ReadFile {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let (SkillSummary { name, source, .. }, path) = (&self.skill, &self.path);
         let text = match path.as_str() {
             TEXT_FILE => tx.skill_text(*source, name).await?.map(|skill| skill.text),

@@ -61,12 +61,12 @@ impl BuiltIn for SaveSnippet {
         outside.sandbox.is_some()
     }
 
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan> {
         snippet::check_name(&self.name).map_err(invalid)?;
         line("description", self.description.as_str(), MAX_DESCRIPTION_CHARS)?;
         text("code", self.code.as_str(), usize::MAX)?;
         snippet::check_code(&self.code).map_err(invalid)?;
-        Ok(Plan::record(Save(self)))
+        Ok(Plan::record(Save(self), context))
     }
 }
 
@@ -74,22 +74,17 @@ impl BuiltIn for SaveSnippet {
 struct Save(SaveSnippet);
 
 impl Access for Save {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let SaveSnippet { name, description, code, language } = &self.0;
         let snippet = NewSnippet { name, language: language_name(*language), description, code, tool: None };
-        let (done, saved) = match tx.save_snippet(&snippet, 0).await {
-            Ok(saved) => (Ok(()), saved),
-            Err(error) => (Err(error), SavedSnippet { replaced: false, lost_tool: false }),
+        let SavedSnippet { replaced, lost_tool } = tx.save_snippet(&snippet, 0).await?;
+        let done = if replaced { "Replaced" } else { "Saved" };
+        let lost = if lost_tool {
+            format!(" {} is no tool any more: a person must allow it again.", snippet::tool_name(name))
+        } else {
+            String::new()
         };
-        created(done, || {
-            let done = if saved.replaced { "Replaced" } else { "Saved" };
-            let lost = if saved.lost_tool {
-                format!(" {} is no tool any more: a person must allow it again.", snippet::tool_name(name))
-            } else {
-                String::new()
-            };
-            format!("{done} {name}.{lost}")
-        })
+        Ok(ToolResponse::success(format!("{done} {name}.{lost}")))
     }
 }
 
@@ -103,7 +98,7 @@ impl Access for Save {
 pub(super) struct ListSnippets {}
 
 impl Access for ListSnippets {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let found = tx.snippets().await?;
         if found.is_empty() {
             return Ok(ToolResponse::success("There are no snippets yet."));
@@ -130,11 +125,11 @@ pub(super) struct ReadSnippet {
 }
 
 impl Access for ReadSnippet {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         snippet::check_name(&self.name).map_err(invalid)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let source = format!("snippet {}", self.name);
         let Some(found) = tx.snippet(&self.name).await? else {
             return Ok(not_found(source, ListSnippets::NAME));
@@ -240,11 +235,11 @@ pub(super) struct DeleteSnippet {
 }
 
 impl Access for DeleteSnippet {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         snippet::check_name(&self.name).map_err(invalid)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let name = &self.name;
         Ok(match tx.delete_snippet(name).await? {
             true => ToolResponse::success(format!("Deleted {name}.")),
@@ -286,13 +281,13 @@ impl BuiltIn for CreateTool {
         outside.sandbox.is_some() && outside.snippet_tools > 0
     }
 
-    fn plan(self, _: &CallContext, outside: &Outside) -> Result<Plan, Refusal> {
+    fn plan(self, context: &CallContext, outside: &Outside) -> Result<Plan> {
         snippet::check_name(&self.name).map_err(invalid)?;
         line("description", self.description.as_str(), MAX_DESCRIPTION_CHARS)?;
         text("code", self.code.as_str(), usize::MAX)?;
         snippet::check_code(&self.code).map_err(invalid)?;
         snippet::check_schema(&self.input_schema).map_err(invalid)?;
-        Ok(Plan::record(Make { call: self, most: outside.snippet_tools }))
+        Ok(Plan::record(Make { call: self, most: outside.snippet_tools }, context))
     }
 }
 
@@ -304,16 +299,15 @@ struct Make {
 }
 
 impl Access for Make {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let CreateTool { name, description, input_schema, code, language } = &self.call;
         let language = language_name(*language);
         let pin = snippet::pin(name, language, description, code, input_schema);
         let tool = Some((input_schema, pin.as_str()));
         let snippet = NewSnippet { name, language, description, code, tool };
-        let saved = tx.save_snippet(&snippet, self.most).await.map(drop);
-        created(saved, || {
-            format!("{} is a tool of your user's agents from the next run on.", snippet::tool_name(name))
-        })
+        tx.save_snippet(&snippet, self.most).await?;
+        let name = snippet::tool_name(name);
+        Ok(ToolResponse::success(format!("{name} is a tool of your user's agents from the next run on.")))
     }
 }
 

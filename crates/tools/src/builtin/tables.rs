@@ -1,6 +1,5 @@
 //! Custom tables of the user; what is in them: [`records`](super::records).
 
-use chrono::{DateTime, Utc};
 use houston_domain::custom_table::{
     Fault, Field, FieldType, Fields, MAX_DESCRIPTION_BYTES, MAX_NAME_CHARS, check_name, texts,
 };
@@ -19,7 +18,7 @@ built_in! {
 }
 
 /// Creates a table. Written with the step: exactly once.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = format!(
     "Create a table of the user for records of one kind: give `name` and `fields`, or `preset` ({} names them). Fields \
@@ -53,65 +52,38 @@ fn fields_schema(_: &mut SchemaGenerator) -> Schema {
     }})
 }
 
-impl BuiltIn for CreateTable {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+impl Access for CreateTable {
+    fn check(&self, _: &CallContext) -> Result<()> {
         let Self { name, description, fields, preset } = self;
-        if let Some(name) = &name {
+        if let Some(name) = name {
             check_name(name).map_err(invalid)?;
         }
         text("description", description.as_deref(), MAX_DESCRIPTION_BYTES)?;
-        let what = match (preset, name) {
-            (Some(_), _) if !fields.is_empty() => {
-                return Err(invalid("give either `fields` or `preset`, not both"));
-            }
-            (Some(preset), name) => What::Preset { preset, name },
-            (None, Some(name)) => What::Own { name, fields },
-            (None, None) => return Err(invalid("give `name` and `fields`, or `preset`")),
-        };
-        Ok(Plan::record(Create { what, description, now: context.now }))
+        match (preset, name) {
+            (Some(_), _) if !fields.is_empty() => Err(invalid("give either `fields` or `preset`, not both")),
+            (None, None) => Err(invalid("give `name` and `fields`, or `preset`")),
+            _ => Ok(()),
+        }
     }
-}
 
-#[derive(Debug)]
-enum What {
-    Preset { preset: String, name: Option<String> },
-    Own { name: String, fields: Vec<Field> },
-}
-
-#[derive(Debug)]
-struct Create {
-    what: What,
-    description: Option<String>,
-    now: DateTime<Utc>,
-}
-
-impl Access for Create {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let refused = |text: String| {
-            let text = format!("{}: {text}", CreateTable::NAME);
-            ToolResponse::failure(ToolErrorCode::ValidationError, text)
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let refused = |text: String| invalid(format!("{}: {text}", Self::NAME));
+        let (usual, about, fields) = match &self.preset {
+            None => (String::new(), String::new(), self.fields.clone()),
+            Some(preset) => {
+                let found = tx.settings.table_presets.named(preset);
+                let found = found.map_err(|unknown| refused(unknown.to_string()))?;
+                (preset.clone(), found.description.clone(), found.fields.clone())
+            }
         };
-        let (name, about, fields) = match &self.what {
-            What::Own { name, fields } => (name.clone(), String::new(), fields.clone()),
-            What::Preset { preset, name } => match tx.settings.table_presets.named(preset) {
-                Ok(found) => {
-                    let name = name.as_ref().unwrap_or(preset).clone();
-                    (name, found.description.clone(), found.fields.clone())
-                }
-                Err(unknown) => return Ok(refused(unknown.to_string())),
-            },
-        };
-        let fields = match Fields::new(fields, &tx.settings.knowledge_limits.tables) {
-            Ok(fields) => fields,
-            Err(faults) => return Ok(refused(texts(&faults))),
-        };
-        let description = self.description.clone().unwrap_or(about);
+        let fields = Fields::new(fields, &tx.settings.knowledge_limits.tables)
+            .map_err(|faults| refused(texts(&faults)))?;
+        let (name, description) =
+            (self.name.clone().unwrap_or(usual), self.description.clone().unwrap_or(about));
         let schema = fields.schema();
-        let done = tx.create_table(name.clone(), description, fields, self.now).await;
-        written(done, |()| {
-            let id = TableId(tx.ids.row);
-            ToolResponse::success(format!("Created {name} ({id}). A record: {schema}"))
-        })
+        tx.create_table(name.clone(), description, fields, context.now).await.map_err(gone)?;
+        let id = TableId(tx.ids.row);
+        Ok(ToolResponse::success(format!("Created {name} ({id}). A record: {schema}")))
     }
 }
 
@@ -127,11 +99,11 @@ pub(super) struct AddFields {
 }
 
 impl Access for AddFields {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         line("table", self.table.as_str(), MAX_NAME_CHARS)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let Some(table) = tx.table(&self.table).await? else { return Ok(missing(&self.table)) };
         Ok(match tx.add_fields(&table, &self.fields).await? {
             Some(Ok(table)) => {
@@ -151,11 +123,11 @@ pub(super) struct ListTables {
 }
 
 impl Access for ListTables {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         line("table", self.table.as_deref(), MAX_NAME_CHARS)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let stored =
             |table: &CustomTable, text| untrusted::stored(table.untrusted, &table.id.to_string(), text);
         if let Some(name) = &self.table {
@@ -197,13 +169,13 @@ pub(super) struct DropTable {
 }
 
 impl Access for DropTable {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         line("table", self.table.as_str(), MAX_NAME_CHARS)
     }
 
     const HAS_PREVIEW: bool = true;
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let Some(table) = tx.table(&self.table).await? else { return Ok(missing(&self.table)) };
         tx.delete_table(&table).await?;
         let (name, records) = (&table.name, table.records);
@@ -231,15 +203,10 @@ pub(super) fn refused(tool: &str, table: &CustomTable, faults: &[Fault]) -> Tool
     ToolResponse::failure(ToolErrorCode::ValidationError, text)
 }
 
-/// The answer to what was written, or to what has no room.
-pub(super) fn written<T>(done: Result<T>, text: impl FnOnce(T) -> ToolResponse) -> Result<ToolResponse> {
-    let (code, error) = match done {
-        Ok(value) => return Ok(text(value)),
-        Err(error @ (Error::Full { .. } | Error::TooLarge { .. })) => (ToolErrorCode::RateLimited, error),
-        Err(error @ (Error::Exists { .. } | Error::NotFound { .. })) => {
-            (ToolErrorCode::ValidationError, error)
-        }
-        Err(error) => return Err(error),
-    };
-    Ok(ToolResponse::failure(code, error.to_string()))
+/// The refusal of what was not written; also because the table is gone by now.
+pub(super) fn gone(error: Error) -> Refusal {
+    match error {
+        Error::NotFound { .. } => invalid(error),
+        error => error.into(),
+    }
 }

@@ -78,7 +78,7 @@ impl BuiltIn for ManageTodos {
         if matches!(action, Action::Add | Action::Update) {
             titles.iter().try_for_each(|title| line("titles", title.as_str(), MAX_TITLE_CHARS))?;
         }
-        Ok(Plan::record(match action {
+        let call = match action {
             Action::Add => Call::Add { fields, titles },
             Action::Update => {
                 let change = TodoChange { title: titles.pop(), ..fields.change() };
@@ -87,14 +87,15 @@ impl BuiltIn for ManageTodos {
                         "nothing to change: give `titles`, `details`, `due`, `priority`, `list` or `before`";
                     return Err(invalid(reason));
                 }
-                Call::Change { ids, change, before, now: context.now }
+                Call::Change { ids, change, before }
             }
             Action::Complete | Action::Reopen => {
                 let change = TodoChange { done: Some(action == Action::Complete), ..TodoChange::default() };
-                Call::Change { ids, change, before: None, now: context.now }
+                Call::Change { ids, change, before: None }
             }
             Action::Delete => Call::Delete(ids),
-        }))
+        };
+        Ok(Plan::record(call, context))
     }
 }
 
@@ -147,29 +148,29 @@ impl Fields {
 #[derive(Debug)]
 enum Call {
     Add { fields: Fields, titles: Vec<String> },
-    Change { ids: Vec<TodoId>, change: TodoChange, before: Option<TodoId>, now: DateTime<Utc> },
+    Change { ids: Vec<TodoId>, change: TodoChange, before: Option<TodoId> },
     Delete(Vec<TodoId>),
 }
 
 impl Access for Call {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         match self {
             Self::Add { fields, titles } => {
                 let ids = tx.ids.rows(titles.len());
                 let new: Vec<NewTodo> =
                     titles.iter().zip(ids).map(|(title, id)| fields.todo(id, title)).collect();
-                let done = tx.create_todos(&new).await;
+                tx.create_todos(&new).await?;
                 let line = |todo: &NewTodo| format!("Added {}: {}", todo.id, todo.title);
-                created(done, || new.iter().map(line).collect::<Vec<_>>().join("\n"))
+                Ok(ToolResponse::success(new.iter().map(line).collect::<Vec<_>>().join("\n")))
             }
-            Self::Change { ids, change, before, now } => {
+            Self::Change { ids, change, before } => {
                 if let (Some(next), [id]) = (before, ids.as_slice())
                     && !tx.put_todo_before(*id, *next).await?
                 {
                     return Ok(missing(2));
                 }
                 let changed = tx.change_todos(ids, change).await?;
-                let lines: Vec<String> = changed.iter().map(|todo| described(todo, *now)).collect();
+                let lines: Vec<String> = changed.iter().map(|todo| described(todo, context.now)).collect();
                 Ok(answer(ids.len(), lines.len(), &lines.join("\n")))
             }
             Self::Delete(ids) => {
@@ -205,7 +206,7 @@ const MAX_ITEMS: u32 = 100;
 const DETAILS_CHARS: usize = 200;
 
 /// The user's todos, in their order, with ids and due times.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListTodos {
     /// Default: open.
@@ -227,9 +228,9 @@ pub(super) struct ListTodos {
     after: Option<TodoId>,
 }
 
-impl BuiltIn for ListTodos {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let due_by = self.due_by.map(|text| match text.trim() {
+impl ListTodos {
+    fn query(&self, context: &CallContext) -> Result<TodoQuery> {
+        let due_by = self.due_by.as_deref().map(|text| match text.trim() {
             "now" => Ok(context.now),
             text => Due::parse(text, context.zone).map(|due| due.at),
         });
@@ -237,33 +238,30 @@ impl BuiltIn for ListTodos {
         line("list", self.list.as_deref(), MAX_LIST_CHARS)?;
         let due_by = due_by.transpose().map_err(|error| invalid(format!("`due_by`: {error}")))?;
         line("query", self.query.as_deref(), MAX_QUERY_CHARS)?;
-        let query = TodoQuery {
+        Ok(TodoQuery {
             status: self.status.unwrap_or_default(),
-            list: self.list,
+            list: self.list.clone(),
             due_by,
-            text: self.query,
+            text: self.query.clone(),
             written_for: None,
             after: self.after,
             limit: i64::from(limit) + 1,
-        };
-        Ok(Plan::record(List { query, here: self.here, now: context.now }))
+        })
     }
 }
 
-#[derive(Debug)]
-struct List {
-    query: TodoQuery,
-    here: bool,
-    now: DateTime<Utc>,
-}
+impl Access for ListTodos {
+    fn check(&self, context: &CallContext) -> Result<()> {
+        self.query(context).map(drop)
+    }
 
-impl Access for List {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let mut todos = tx.todos(&self.query, self.here).await?;
-        let most = usize::try_from(self.query.limit - 1).unwrap_or(usize::MAX);
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let query = self.query(context)?;
+        let mut todos = tx.todos(&query, self.here).await?;
+        let most = usize::try_from(query.limit - 1).unwrap_or(usize::MAX);
         let has_more = todos.len() > most;
         todos.truncate(most);
-        let mut lines: Vec<String> = todos.iter().map(|todo| described(todo, self.now)).collect();
+        let mut lines: Vec<String> = todos.iter().map(|todo| described(todo, context.now)).collect();
         if lines.is_empty() {
             lines.push("There are no such todos.".to_owned());
         }
