@@ -78,7 +78,7 @@ mod shell;
 pub mod walls;
 
 pub use evaluators::{Evaluators, NoAnswer};
-pub use outcome::{Console, Error, Fault, Level, Line, Outcome, Run};
+pub use outcome::{Error, Fault, Outcome, Run};
 pub use process::Program;
 pub use protocol::Conversion;
 pub use sandbox::{Converted, Sandbox};

@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::outcome::{Fault, Level};
+use crate::outcome::Fault;
 
 /// What is converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,10 +82,12 @@ pub(crate) struct Asked {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct End {
     pub(crate) result: EndResult,
-    pub(crate) console: Vec<(Level, String)>,
-    /// Whether the console had more than its limit.
-    pub(crate) cut: bool,
+    /// As [`crate::Run`] has it.
+    pub(crate) console: String,
 }
+
+/// The last line of a console that had more than its limit.
+pub(crate) const CUT: &str = "[the console had more, which was cut]\n";
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

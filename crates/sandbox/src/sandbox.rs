@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::outcome::{Console, Error, Fault, Line, Outcome, Run, hint};
+use crate::outcome::{Error, Fault, Outcome, Run, hint};
 use crate::process::{Allowance, Child, Death, Program, Read};
-use crate::protocol::{Asked, Conversion, End, EndResult, Message, Task};
+use crate::protocol::{Asked, CUT, Conversion, End, EndResult, Message, Task};
 use crate::script::{Answer, Call, Host, Limits, MAX_CODE, Script};
 
 /// CPU time of a converter, and how long it may take on a machine that does much else.
@@ -27,6 +27,8 @@ const SPARE_CPU: Duration = Duration::from_secs(2);
 const ESCAPED: usize = 6;
 /// Bytes of a line beside what its limits count.
 const FRAME: usize = 64 << 10;
+/// Bytes of a line of the console beside what its limit counts: `warning: ` and the end.
+const FRAME_OF_LINE: usize = 10;
 /// Bytes of an error's message.
 const MAX_MESSAGE: usize = 8000;
 /// Bytes of the answers to one line of calls.
@@ -87,7 +89,7 @@ impl Sandbox {
     /// wrong is in the outcome.
     pub async fn run(&self, script: &Script, host: &mut impl Host) -> Result<Run, Error> {
         if let Some(outcome) = too_long(script) {
-            return Ok(Run { outcome, console: Console::default(), calls: 0 });
+            return Ok(Run { outcome, console: String::new(), calls: 0 });
         }
         let _permit = self.children.acquire().await;
         let limits = script.limits.clamped();
@@ -189,8 +191,8 @@ impl Session<'_> {
         &mut self,
         child: &mut Child,
         host: &mut impl Host,
-    ) -> Result<(Outcome, Console), Error> {
-        let silent = |outcome| Ok((outcome, Console::default()));
+    ) -> Result<(Outcome, String), Error> {
+        let silent = |outcome| Ok((outcome, String::new()));
         loop {
             match child.message().await? {
                 Read::Message(Message::Calls(asked)) => {
@@ -233,14 +235,12 @@ impl Session<'_> {
             .collect()
     }
 
-    fn outcome(&self, end: End) -> Result<(Outcome, Console), Error> {
-        let text: usize = end.console.iter().map(|(_, text)| text.len()).sum();
-        if text > self.limits.console {
+    fn outcome(&self, end: End) -> Result<(Outcome, String), Error> {
+        let limits = self.limits;
+        let lines = end.console.matches('\n').count();
+        if end.console.len() > limits.console + FRAME_OF_LINE * lines + CUT.len() {
             return Err(Error::Protocol("more console than it may have".to_owned()));
         }
-        let lines = end.console.into_iter().map(|(level, text)| Line { level, text }).collect();
-        let console = Console { lines, cut: end.cut };
-        let limits = self.limits;
         let outcome = match end.result {
             EndResult::Value(value) if value.get().len() > limits.output => {
                 return Err(Error::Protocol("a result that is too large".to_owned()));
@@ -256,7 +256,7 @@ impl Session<'_> {
             EndResult::TooLarge(bytes) => Outcome::TooLarge { bytes, limit: limits.output },
             EndResult::Stuck => Outcome::Stuck,
         };
-        Ok((outcome, console))
+        Ok((outcome, end.console))
     }
 }
 

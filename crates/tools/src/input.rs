@@ -54,13 +54,18 @@ impl From<Error> for Refusal {
             Error::Folder(FolderError::Busy | FolderError::Io(_)) => ToolErrorCode::IoError,
             _ => return Self::Store(error),
         };
-        ToolResponse::failure(code, error.to_string()).into()
+        failed(code, error.to_string())
     }
 }
 
 /// A refusal of arguments: what is wrong, and what is allowed.
 pub(crate) fn invalid(reason: impl Display) -> Refusal {
     Refusal::Invalid(reason.to_string())
+}
+
+/// A refusal with this response, which may say what to do instead.
+pub(crate) fn failed(code: ToolErrorCode, text: impl Into<String>) -> Refusal {
+    Refusal::Answer(ToolResponse::failure(code, text))
 }
 
 /// Checks a text, if there is one: it must not be blank and may have at most `max` bytes.

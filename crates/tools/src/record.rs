@@ -1,6 +1,6 @@
 //! [`Record`]: a call that reads or writes Houston's own tables.
 
-use std::fmt::{self, Debug, Display};
+use std::fmt::{Debug, Display};
 
 use futures_util::future::BoxFuture;
 use houston_domain::plan::Document;
@@ -8,8 +8,7 @@ use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_store::Result;
 use houston_store::record::RecordTx;
 
-use crate::input::Refusal;
-use crate::tool::CallContext;
+use crate::input::{Refusal, failed};
 
 /// What the model reads of a call; an error ends the attempt at its step.
 pub type RecordFuture<'t> = BoxFuture<'t, Result<ToolResponse>>;
@@ -41,88 +40,6 @@ pub trait Record: Debug + Send + Sync {
     }
 }
 
-/// What the tools of this crate implement of a [`Record`]: mostly the arguments of a call, which get its context. What it
-/// writes is written with the step: exactly once.
-pub(crate) trait Access: Debug + Send + Sync {
-    /// See [`Record::has_preview`].
-    const HAS_PREVIEW: bool = false;
-
-    /// Refuses arguments of the model before there is a transaction, if they are the call.
-    fn check(&self, _context: &CallContext) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    /// See [`Record::apply`]. A refusal is what the model reads.
-    fn apply(
-        &self,
-        context: &CallContext,
-        tx: RecordTx<'_>,
-    ) -> impl Future<Output = Result<ToolResponse, Refusal>> + Send;
-
-    /// See [`Record::preview`]. A call that will be refused has nothing to show.
-    fn preview(&self, _tx: RecordTx<'_>) -> impl Future<Output = Result<Option<String>, Refusal>> + Send {
-        std::future::ready(Ok(None))
-    }
-
-    /// See [`Record::asks`].
-    fn asks(&self) -> Option<String> {
-        None
-    }
-
-    /// See [`Record::task`].
-    fn task(&self) -> Option<NewTaskInfo<'_>> {
-        None
-    }
-}
-
-/// A call in its context, which is the same when it is repeated.
-pub(crate) struct Call<T> {
-    pub(crate) access: T,
-    pub(crate) context: CallContext,
-}
-
-impl<T: Debug> Debug for Call<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.access.fmt(f)
-    }
-}
-
-impl<T: Access> Record for Call<T> {
-    fn apply<'t>(&'t self, tx: RecordTx<'t>) -> RecordFuture<'t> {
-        Box::pin(async move {
-            match self.access.apply(&self.context, tx).await {
-                Ok(response) | Err(Refusal::Answer(response)) => Ok(response),
-                Err(Refusal::Invalid(reason)) => {
-                    Ok(ToolResponse::failure(ToolErrorCode::ValidationError, reason))
-                }
-                Err(Refusal::Store(error)) => Err(error),
-            }
-        })
-    }
-
-    fn has_preview(&self) -> bool {
-        T::HAS_PREVIEW
-    }
-
-    fn preview<'t>(&'t self, tx: RecordTx<'t>) -> BoxFuture<'t, Result<Option<String>>> {
-        Box::pin(async move {
-            match self.access.preview(tx).await {
-                Ok(preview) => Ok(preview),
-                Err(Refusal::Store(error)) => Err(error),
-                Err(Refusal::Answer(_) | Refusal::Invalid(_)) => Ok(None),
-            }
-        })
-    }
-
-    fn asks(&self) -> Option<String> {
-        self.access.asks()
-    }
-
-    fn task(&self) -> Option<NewTaskInfo<'_>> {
-        self.access.task()
-    }
-}
-
 /// A task, as streams and hints name it.
 #[derive(Debug, Clone, Copy)]
 pub struct NewTaskInfo<'r> {
@@ -150,10 +67,7 @@ pub(crate) fn keep<T>(rows: &mut Vec<T>, most: u32) -> bool {
     has_more
 }
 
-/// The response for `id`, which does not exist: `lists` shows the ids that do.
-pub(crate) fn not_found(id: impl Display, lists: &str) -> ToolResponse {
-    ToolResponse::failure(
-        ToolErrorCode::NotFound,
-        format!("there is no {id}: {lists} shows the ids there are"),
-    )
+/// The refusal for `id`, which does not exist: `lists` shows the ids that do.
+pub(crate) fn not_found(id: impl Display, lists: &str) -> Refusal {
+    failed(ToolErrorCode::NotFound, format!("there is no {id}: {lists} shows the ids there are"))
 }

@@ -12,9 +12,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::input::{Refusal, invalid};
-use crate::record::Access;
 use crate::tool::{CallContext, Plan, SharedTool};
-use crate::typed::{About, BuiltIn, shared};
+use crate::typed::{About, Access, BuiltIn, shared};
 use crate::untrusted::marked;
 
 /// The tool for the state that a kind declares.
@@ -60,7 +59,7 @@ struct Call {
 }
 
 impl Access for Call {
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse, Refusal> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String, Refusal> {
         let now = tx.shared_state().await?;
         let now = now.as_ref().unwrap_or(&self.declared.initial);
         let change = self.declared.merge(now, &self.patch).map_err(|Mismatch { pointer, reason }| {
@@ -70,6 +69,6 @@ impl Access for Call {
         if !change.delta.is_empty() {
             tx.change_shared_state(change);
         }
-        Ok(ToolResponse::success(text))
+        Ok(text)
     }
 }

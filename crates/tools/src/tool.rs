@@ -27,7 +27,7 @@ use crate::ask::Ask;
 use crate::code::Code;
 use crate::input::InvalidInput;
 use crate::progress::Progress;
-use crate::record::{Access, Call, Record};
+use crate::record::Record;
 use crate::skills::Skills;
 
 /// The circumstances of a tool call.
@@ -104,13 +104,6 @@ pub enum Plan {
     Code(Code),
     /// A question to a model. Its intent is committed before the model is asked, and its costs with the response.
     Ask(Box<Ask>),
-}
-
-impl Plan {
-    /// An access to Houston's own tables, by a call in this context.
-    pub(crate) fn record(access: impl Access + 'static, context: &CallContext) -> Self {
-        Self::Record(Arc::new(Call { access, context: context.clone() }))
-    }
 }
 
 impl std::fmt::Debug for Plan {

@@ -12,7 +12,7 @@ use url::{Url, quirks};
 
 use super::json;
 use super::script::Stack;
-use crate::outcome::{Fault, Level};
+use crate::outcome::Fault;
 use crate::protocol::{Asked, EndResult};
 
 /// A base64 that ends with its padding or without.
@@ -25,7 +25,7 @@ const MAX_MESSAGE: usize = 2000;
 
 /// What the functions collect while a script runs.
 pub(super) struct Collected {
-    pub(super) console: Vec<(Level, String)>,
+    pub(super) console: String,
     pub(super) console_left: usize,
     pub(super) console_cut: bool,
     /// Calls that have not been asked for yet.
@@ -45,14 +45,18 @@ pub(super) type Shared = Rc<RefCell<Collected>>;
 impl Collected {
     /// Adds a line; returns whether the console is full.
     fn log(&mut self, level: &str, text: &str) -> bool {
-        let level = serde_json::from_value(level.into()).unwrap_or(Level::Log);
         if self.console_left == 0 {
             self.console_cut = true;
             return true;
         }
         let kept = &text[..text.floor_char_boundary(self.console_left)];
         self.console_cut |= kept.len() < text.len();
-        self.console.push((level, kept.to_owned()));
+        let mark = match level {
+            "warn" => "warning: ",
+            "error" => "error: ",
+            _ => "",
+        };
+        self.console.extend([mark, kept, "\n"]);
         // Each line costs something, so that empty ones end, too.
         self.console_left = self.console_left.saturating_sub(kept.len() + 1);
         self.console_cut

@@ -10,7 +10,7 @@ use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Runt
 use super::host::{self, Collected, Shared};
 use super::{Pipes, cpu_ms, source};
 use crate::outcome::Fault;
-use crate::protocol::{Asked, End, EndResult, Message};
+use crate::protocol::{Asked, CUT, End, EndResult, Message};
 use crate::script::{Language, Script};
 
 const PRELUDE: &str = include_str!("prelude.js");
@@ -59,7 +59,7 @@ pub(super) fn run(script: &Script, pipes: &mut Pipes) -> io::Result<End> {
         Language::TypeScript => 0,
     };
     let shared = Rc::new(RefCell::new(Collected {
-        console: Vec::new(),
+        console: String::new(),
         console_left: script.limits.console,
         console_cut: false,
         asked: Vec::new(),
@@ -77,8 +77,11 @@ pub(super) fn run(script: &Script, pipes: &mut Pipes) -> io::Result<End> {
     if matches!(result, EndResult::Value(_)) {
         collected.report_unhandled();
     }
-    let console = std::mem::take(&mut collected.console);
-    Ok(End { result, console, cut: collected.console_cut })
+    let mut console = std::mem::take(&mut collected.console);
+    if collected.console_cut {
+        console.push_str(CUT);
+    }
+    Ok(End { result, console })
 }
 
 fn interpret(script: &Script, source: String, shared: &Shared, pipes: &mut Pipes) -> io::Result<EndResult> {

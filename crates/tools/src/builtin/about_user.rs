@@ -79,16 +79,15 @@ enum MemoryCall {
 }
 
 impl Access for MemoryCall {
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (kind, name) = (KnowledgeKind::Memory, ManageMemory::NAME);
-        let answer = |id: &MemoryId, text: Option<String>| match text {
-            Some(text) => ToolResponse::success(text),
-            None => not_found(id, &format!("{name} with `recall`")),
+        let answer = |id: &MemoryId, text: Option<String>| {
+            text.ok_or_else(|| not_found(id, &format!("{name} with `recall`")))
         };
-        Ok(match self {
+        match self {
             Self::Save { content, instead_of: None } => {
                 tx.create_item(kind, None, content).await?;
-                ToolResponse::success(format!("Saved {}.", MemoryId(tx.ids.row)))
+                Ok(format!("Saved {}.", MemoryId(tx.ids.row)))
             }
             Self::Save { content, instead_of: Some(id) } => {
                 let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
@@ -102,7 +101,7 @@ impl Access for MemoryCall {
                 let lines = found.into_iter().map(|found| excerpt::<MemoryId>(found, &reads, chars));
                 let lines: Vec<String> = lines.collect();
                 let none = "Nothing like it is in memory: try other words.".to_owned();
-                ToolResponse::success(if lines.is_empty() { none } else { lines.join("\n\n") })
+                Ok(if lines.is_empty() { none } else { lines.join("\n\n") })
             }
             Self::Read(id) => {
                 let text = |memory: KnowledgeItem| {
@@ -114,7 +113,7 @@ impl Access for MemoryCall {
                 let is_gone = tx.delete_item(kind, *id).await?;
                 answer(id, is_gone.then(|| format!("Forgot {id}.")))
             }
-        })
+        }
     }
 }
 
@@ -125,10 +124,10 @@ impl Access for MemoryCall {
 pub(super) struct ReadProfile {}
 
 impl Access for ReadProfile {
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let profile = tx.profile().await?;
         let lists = ProfileList::ALL.map(|list| list_text(&profile, list));
-        Ok(ToolResponse::success(lists.join("\n")))
+        Ok(lists.join("\n"))
     }
 }
 
@@ -180,7 +179,7 @@ impl Access for UpdateProfile {
         self.change().map(drop)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let list = self.list;
         let mut profile = tx.lock_profile().await?;
         if let Err(error) = tx.change_profile(&mut profile, list, &self.change()?) {
@@ -190,10 +189,10 @@ impl Access for UpdateProfile {
                     format!("{error}: `old` must be exactly an entry that {} returns", ReadProfile::NAME)
                 }
             };
-            return Ok(ToolResponse::failure(ToolErrorCode::NotFound, text));
+            return Err(failed(ToolErrorCode::NotFound, text));
         }
         tx.write_profile(&profile).await?;
-        Ok(ToolResponse::success(list_text(&profile, list)))
+        Ok(list_text(&profile, list))
     }
 }
 
@@ -204,10 +203,10 @@ impl Access for UpdateProfile {
 pub(super) struct ReadCustomInstructions {}
 
 impl Access for ReadCustomInstructions {
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let all = tx.texts(KnowledgeKind::CustomInstruction).await?;
         let none = "There are no custom instructions.".to_owned();
-        Ok(ToolResponse::success(if all.is_empty() { none } else { all.join("\n\n") }))
+        Ok(if all.is_empty() { none } else { all.join("\n\n") })
     }
 }
 

@@ -38,14 +38,14 @@ impl Access for ScheduleCheckIn {
         self.request().map(drop)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let set = tx.set_check_in(&self.request()?).await?.map_err(refused)?;
         let id = CheckInId(tx.ids.row);
-        Ok(ToolResponse::success(format!("Set {id} for {}.", set.local)))
+        Ok(format!("Set {id} for {}.", set.local))
     }
 }
 
-fn refused(refusal: CheckInRefusal) -> ToolResponse {
+fn refused(refusal: CheckInRefusal) -> Refusal {
     let (code, text) = match refusal {
         CheckInRefusal::Cancelled => {
             (ToolErrorCode::PermissionDenied, "this run is being cancelled: no check-in was set".to_owned())
@@ -63,7 +63,7 @@ fn refused(refusal: CheckInRefusal) -> ToolResponse {
         ),
         CheckInRefusal::Invalid(invalid) => (ToolErrorCode::ValidationError, invalid.to_string()),
     };
-    ToolResponse::failure(code, text)
+    failed(code, text)
 }
 
 /// List the check-ins you have set, or cancel one.
@@ -101,18 +101,17 @@ impl Access for ManageCheckIns {
         self.cancelled().map(drop)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let Some(id) = self.cancelled()? else {
             let line = |one: PendingCheckIn| format!("{} at {}: {}", one.id, one.local, one.reason);
             let lines: Vec<String> = tx.check_ins().await?.into_iter().map(line).collect();
             let none = "No check-in is set.".to_owned();
-            return Ok(ToolResponse::success(if lines.is_empty() { none } else { lines.join("\n") }));
+            return Ok(if lines.is_empty() { none } else { lines.join("\n") });
         };
-        Ok(if tx.cancel_check_in(id).await? {
-            ToolResponse::success(format!("Cancelled {id}."))
-        } else {
-            let text = format!("there is no {id}: {} with `list` lists those that are set", Self::NAME);
-            ToolResponse::failure(ToolErrorCode::NotFound, text)
-        })
+        if tx.cancel_check_in(id).await? {
+            return Ok(format!("Cancelled {id}."));
+        }
+        let text = format!("there is no {id}: {} with `list` lists those that are set", Self::NAME);
+        Err(failed(ToolErrorCode::NotFound, text))
     }
 }

@@ -22,7 +22,7 @@ built_in! {
 fn reached(context: &CallContext) -> Result<&[AgentType]> {
     if context.reached.is_empty() {
         let text = "you cannot see other conversations of your user: the file of your kind has no `reaches`";
-        return Err(ToolResponse::failure(ToolErrorCode::PermissionDenied, text).into());
+        return Err(failed(ToolErrorCode::PermissionDenied, text));
     }
     Ok(&context.reached)
 }
@@ -53,7 +53,7 @@ impl<'c> Named<'c> {
     /// There is none, for the model; those of the store.
     pub(super) async fn find(&self, tx: &mut RecordTx<'_>) -> Result<Conversation> {
         let found = tx.conversation(&names(self.reached), self.id).await?;
-        Ok(found.ok_or_else(|| not_found(self.given, ListConversations::NAME))?)
+        found.ok_or_else(|| not_found(self.given, ListConversations::NAME))
     }
 
     pub(super) fn line(&self, found: &Conversation) -> String {
@@ -147,7 +147,7 @@ impl Access for ListConversations {
         self.before(reached).map(drop)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let reached = reached(context)?;
         let (kinds, limit, before) = (self.kinds(reached)?, self.limit()?, self.before(reached)?);
         let query =
@@ -156,12 +156,12 @@ impl Access for ListConversations {
             tx.conversations(&query).await?.iter().map(|one| described(one, reached)).collect();
         if lines.is_empty() {
             let older = if before.is_some() { "older " } else { "" };
-            return Ok(ToolResponse::success(format!("There are no {older}conversations.")));
+            return Ok(format!("There are no {older}conversations."));
         }
         if keep(&mut lines, limit) {
             lines.push("There are older ones: ask again with `before` set to the last id here.".to_owned());
         }
-        Ok(ToolResponse::success(lines.join("\n")))
+        Ok(lines.join("\n"))
     }
 }
 
@@ -192,7 +192,7 @@ impl Access for ReadConversation {
         self.limit().map(drop)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let of = Named::parse(&self.conversation_id, context)?;
         let (found, limit) = (of.find(&mut tx).await?, self.limit()?);
         let messages = tx.thread(found.id, self.before, i64::from(limit) + 1, MESSAGE_CHARS).await?;
@@ -206,7 +206,7 @@ impl ReadConversation {
     }
 
     /// The conversation's line, then its messages. `messages` has one more than a page, if there are more.
-    fn page(&self, line: String, mut messages: Vec<ReadMessage>, limit: u32) -> ToolResponse {
+    fn page(&self, line: String, mut messages: Vec<ReadMessage>, limit: u32) -> String {
         let is_more = keep(&mut messages, limit);
         let mut parts = vec![line];
         if messages.is_empty() {
@@ -223,7 +223,7 @@ impl ReadConversation {
         if let Some(last) = last.filter(|_| is_more) {
             parts.push(format!("There are older ones: ask again with `before` set to {last}."));
         }
-        ToolResponse::success(parts.join("\n\n"))
+        parts.join("\n\n")
     }
 }
 
@@ -249,18 +249,18 @@ impl Access for PostToConversation {
         text("text", self.text.as_str(), MAX_POST_BYTES)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let Self { conversation_id: given, text } = self;
         let to = Named::parse(given, context)?;
         let found = to.find(&mut tx).await?;
         if found.is_archived() {
             let text = format!("{given} is archived: only your user wakes it. Nothing was posted");
-            return Ok(ToolResponse::failure(ToolErrorCode::PermissionDenied, text));
+            return Err(failed(ToolErrorCode::PermissionDenied, text));
         }
         let (own_kind, counts) = tx.post_counts().await?;
         let hops = tx.limits.reach.hops(&counts).map_err(post_refused)?;
         let message = NewAgentMessage { to: to.id, text, hops };
-        Ok(ToolResponse::success(match tx.post_to(&own_kind, message).await? {
+        Ok(match tx.post_to(&own_kind, message).await? {
             Delivery::Posted => {
                 format!("Posted to {}. Its agent works on its own: do not wait for it.", to.line(&found))
             }
@@ -268,12 +268,12 @@ impl Access for PostToConversation {
             Delivery::Noted | Delivery::Refused => format!(
                 "{given} has just been archived: its agent reads this when your user writes there again."
             ),
-        }))
+        })
     }
 }
 
 /// The response when a limit of messages is reached, with what the model can do instead.
-pub(super) fn post_refused(refusal: PostRefusal) -> ToolResponse {
+pub(super) fn post_refused(refusal: PostRefusal) -> Refusal {
     let (code, text) = match refusal {
         PostRefusal::Run(most) => (
             ToolErrorCode::RateLimited,
@@ -297,7 +297,7 @@ pub(super) fn post_refused(refusal: PostRefusal) -> ToolResponse {
             ),
         ),
     };
-    ToolResponse::failure(code, format!("{text}. Nothing was done"))
+    failed(code, format!("{text}. Nothing was done"))
 }
 
 /// Send the user a message. It is the only thing they see, and it ends your turn: use the other tools first.

@@ -64,14 +64,14 @@ impl Access for WriteFile {
         text("content", &self.content)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let Self { path, content, expected_sha: expected } = self;
         let present = tx.present_files(path).await?;
         check_write(path, content, expected, &present, &tx.settings.knowledge_limits.files)
             .map_err(files::refused)?;
         let version = tx.write_file(path, content, false).await?;
         let done = if present.file.is_some() { "Replaced" } else { "Created" };
-        Ok(ToolResponse::success(format!("{done} {path}: {}", files::described(content.len(), version))))
+        Ok(format!("{done} {path}: {}", files::described(content.len(), version)))
     }
 
     async fn preview(&self, mut tx: RecordTx<'_>) -> Result<Option<String>> {
@@ -110,13 +110,13 @@ impl Access for EditFile {
         text("new", &self.new)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let Self { path, old, new, expected_sha: expected } = self;
         let file = tx.file(path).await?.ok_or_else(|| files::missing(path))?;
         // First what the model expects: it should read a changed file again before it corrects the text.
         if !expected.is_met(Some(file.version)) {
             let changed = ChangeRefusal::Changed { path: path.to_string(), version: file.version };
-            return Ok(files::refused(changed));
+            return Err(files::refused(changed));
         }
         let content =
             edited(&file.content, old, new).map_err(|refusal| invalid(format!("{path}: {refusal}")))?;
@@ -124,7 +124,7 @@ impl Access for EditFile {
         check_write(path, &content, expected, &present, &tx.settings.knowledge_limits.files)
             .map_err(files::refused)?;
         let version = tx.write_file(path, &content, file.untrusted).await?;
-        Ok(ToolResponse::success(format!("Changed {path}: {}", files::described(content.len(), version))))
+        Ok(format!("Changed {path}: {}", files::described(content.len(), version)))
     }
 
     async fn preview(&self, mut tx: RecordTx<'_>) -> Result<Option<String>> {
@@ -152,12 +152,12 @@ pub(super) struct DeleteFile {
 impl Access for DeleteFile {
     const HAS_PREVIEW: bool = true;
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let Self { path, expected_sha: expected } = self;
         let present = tx.present_files(path).await?;
         check_delete(path, expected, &present).map_err(files::refused)?;
         tx.delete_file(path).await?;
-        Ok(ToolResponse::success(format!("Deleted {path}.")))
+        Ok(format!("Deleted {path}."))
     }
 
     async fn preview(&self, mut tx: RecordTx<'_>) -> Result<Option<String>> {

@@ -46,7 +46,7 @@ pub(super) struct ReadFile {
 }
 
 impl Access for ReadFile {
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let file = tx.file(&self.path).await?.ok_or_else(|| missing(&self.path))?;
         Ok(self.page(&file, tx.limits.page_bytes))
     }
@@ -54,7 +54,7 @@ impl Access for ReadFile {
 
 impl ReadFile {
     /// The lines of the page, after a line about the file, and how to read on.
-    fn page(&self, file: &WorkspaceFile, max_bytes: usize) -> ToolResponse {
+    fn page(&self, file: &WorkspaceFile, max_bytes: usize) -> String {
         let start = PageStart { line: self.offset.unwrap_or(1).max(1), at: self.at.unwrap_or(0) };
         let lines = clamped("limit", self.limit, MAX_PAGE_LINES, MAX_PAGE_LINES);
         let page = lines_page(&file.content, start, lines.value, max_bytes, self.numbered.unwrap_or(false));
@@ -117,7 +117,7 @@ impl Access for ListFiles {
         folder(self.path.as_deref()).map(drop)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let folder = folder(self.path.as_deref())?;
         let deepest = u32::try_from(MAX_DEPTH).unwrap_or(u32::MAX);
         let depth = clamped("depth", self.depth, DEFAULT_DEPTH, deepest);
@@ -171,7 +171,7 @@ impl Access for FindFiles {
         pattern(&self.glob).map(drop)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (pattern, most) = (pattern(&self.glob)?, clamped("limit", self.limit, DEFAULT_LINES, MAX_LINES));
         let (entries, too_many) = entries(&mut tx, &context.guards).await?;
         let found: Vec<_> = entries.iter().filter(|entry| pattern.is_match(&entry.path)).collect();
@@ -232,7 +232,7 @@ pub(super) fn clamped(field: &str, given: Option<u32>, default: u32, max: u32) -
 }
 
 /// `text` with notes after it, in brackets.
-pub(super) fn with_notes(mut text: String, notes: &[String]) -> ToolResponse {
+pub(super) fn with_notes(mut text: String, notes: &[String]) -> String {
     if !notes.is_empty() {
         if !text.is_empty() {
             text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
@@ -241,7 +241,7 @@ pub(super) fn with_notes(mut text: String, notes: &[String]) -> ToolResponse {
         text.push_str(&notes.join(" "));
         text.push(']');
     }
-    ToolResponse::success(text)
+    text
 }
 
 /// The names of the files of the workspace that the guards let tools show, and a note if there are too many to look at all
@@ -271,20 +271,20 @@ fn counted_u64(count: u64, what: &str) -> String {
     counted(usize::try_from(count).unwrap_or(usize::MAX), what)
 }
 
-/// The response for a file that does not exist.
-pub(super) fn missing(path: &WorkspacePath) -> ToolResponse {
+/// The refusal for a file that does not exist.
+pub(super) fn missing(path: &WorkspacePath) -> Refusal {
     refused(ChangeRefusal::NotFound { path: path.to_string() })
 }
 
-/// The response for a change that is not made.
-pub(super) fn refused(refusal: ChangeRefusal) -> ToolResponse {
+/// The refusal for a change that is not made.
+pub(super) fn refused(refusal: ChangeRefusal) -> Refusal {
     match &refusal {
         ChangeRefusal::NotFound { .. } => {
             let text = format!("{refusal}: {} shows the files there are", ListFiles::NAME);
-            ToolResponse::failure(ToolErrorCode::NotFound, text)
+            failed(ToolErrorCode::NotFound, text)
         }
-        full if full.is_full() => ToolResponse::failure(ToolErrorCode::RateLimited, refusal.to_string()),
-        _ => ToolResponse::failure(ToolErrorCode::ValidationError, refusal.to_string()),
+        full if full.is_full() => failed(ToolErrorCode::RateLimited, refusal.to_string()),
+        _ => invalid(refusal),
     }
 }
 

@@ -45,7 +45,7 @@ impl CreateGoal {
             Some(wanted) => kinds.find(|kind| kind.kind == *wanted),
             None => kinds.next(),
         };
-        Ok(found.ok_or_else(|| {
+        found.ok_or_else(|| {
             let reason = match &self.kind {
                 Some(wanted) if !names.is_empty() => {
                     let wanted: String = wanted.chars().take(60).collect();
@@ -54,8 +54,8 @@ impl CreateGoal {
                 _ => "you cannot create conversations: the file of your kind has no `reaches` with a kind that users create"
                     .to_owned(),
             };
-            ToolResponse::failure(ToolErrorCode::PermissionDenied, reason)
-        })?)
+            failed(ToolErrorCode::PermissionDenied, reason)
+        })
     }
 }
 
@@ -77,7 +77,7 @@ impl Access for CreateGoal {
         text("message", self.message.as_deref(), MAX_POST_BYTES)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (Self { title, description, message, .. }, kind) = (self, self.kind(context)?);
         let made = tx.made_counts().await?;
         tx.limits.reach.may_make(&made).map_err(refused)?;
@@ -93,17 +93,15 @@ impl Access for CreateGoal {
         tx.make_conversation(&NewConversation { id, kind, status, title, description }).await?;
         let made = format!("Created {}: {title}.", id.public_id(kind));
         let Some((own_kind, text, hops)) = post else {
-            return Ok(ToolResponse::success(format!("{made} Its agent waits for a message.")));
+            return Ok(format!("{made} Its agent waits for a message."));
         };
         tx.post_to(&own_kind, NewAgentMessage { to: id, text, hops }).await?;
-        Ok(ToolResponse::success(format!(
-            "{made} Its agent has your message and works on its own: do not wait for it."
-        )))
+        Ok(format!("{made} Its agent has your message and works on its own: do not wait for it."))
     }
 }
 
 /// The response when a limit is reached, with what the model can do instead.
-fn refused(refusal: MakeRefusal) -> ToolResponse {
+fn refused(refusal: MakeRefusal) -> Refusal {
     let text = match refusal {
         MakeRefusal::Run(most) => format!(
             "you have created {most} goals in this run, and no more are allowed: tell your user which others you would \
@@ -115,7 +113,7 @@ fn refused(refusal: MakeRefusal) -> ToolResponse {
             PostToConversation::NAME
         ),
     };
-    ToolResponse::failure(ToolErrorCode::RateLimited, format!("{text}. Nothing was created"))
+    failed(ToolErrorCode::RateLimited, format!("{text}. Nothing was created"))
 }
 
 /// Change title, description or status of one of your user's goals. An archived one is closed: its run and tasks end,
@@ -152,12 +150,12 @@ impl Access for UpdateGoal {
         self.change(of.kind).map(drop)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let of = Named::parse(&self.conversation_id, context)?;
         of.find(&mut tx).await?;
         tx.change_conversation(of.id, &self.change(of.kind)?).await?;
         let changed = of.find(&mut tx).await?;
-        Ok(ToolResponse::success(format!("Changed {}", of.line(&changed))))
+        Ok(format!("Changed {}", of.line(&changed)))
     }
 }
 

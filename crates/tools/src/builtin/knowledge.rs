@@ -42,9 +42,9 @@ impl Access for CreateNote {
         text("content", self.content.as_str(), MAX_DOCUMENT_BYTES)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         tx.create_item(KnowledgeKind::Note, Some(&self.title), &self.content).await?;
-        Ok(ToolResponse::success(format!("Created {}: {}", NoteId(tx.ids.row), self.title)))
+        Ok(format!("Created {}: {}", NoteId(tx.ids.row), self.title))
     }
 }
 
@@ -62,7 +62,7 @@ impl Access for ListNotes {
         self.0.query().map(drop)
     }
 
-    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<String> {
         self.0.page(tx, KnowledgeKind::Note, Some(ReadNote::NAME)).await
     }
 }
@@ -80,7 +80,7 @@ fn note_ids() -> String {
 }
 
 impl Access for ReadNote {
-    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<String> {
         document(tx, KnowledgeKind::Note, self.note_id, ListNotes::NAME).await
     }
 }
@@ -105,13 +105,12 @@ impl Access for UpdateNote {
         text("content", self.content.as_deref(), MAX_DOCUMENT_BYTES)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (id, title, content) = (self.note_id, self.title.as_deref(), self.content.as_deref());
         let change = KnowledgeChange { title, content, ..KnowledgeChange::default() };
-        Ok(match tx.change_item(KnowledgeKind::Note, id, change).await? {
-            Some(note) => ToolResponse::success(format!("Changed {id}: {}", note.title.unwrap_or_default())),
-            None => not_found(id, ListNotes::NAME),
-        })
+        let changed = tx.change_item(KnowledgeKind::Note, id, change).await?;
+        let note = changed.ok_or_else(|| not_found(id, ListNotes::NAME))?;
+        Ok(format!("Changed {id}: {}", note.title.unwrap_or_default()))
     }
 }
 
@@ -124,12 +123,12 @@ pub(super) struct DeleteNote {
 }
 
 impl Access for DeleteNote {
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let id = self.note_id;
-        Ok(match tx.delete_item(KnowledgeKind::Note, id).await? {
-            true => ToolResponse::success(format!("Deleted {id}.")),
-            false => not_found(id, ListNotes::NAME),
-        })
+        match tx.delete_item(KnowledgeKind::Note, id).await? {
+            true => Ok(format!("Deleted {id}.")),
+            false => Err(not_found(id, ListNotes::NAME)),
+        }
     }
 }
 
@@ -150,9 +149,9 @@ impl Access for CreateFeedItem {
         text("content", self.content.as_str(), MAX_DOCUMENT_BYTES)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         tx.create_item(KnowledgeKind::FeedItem, Some(&self.title), &self.content).await?;
-        Ok(ToolResponse::success(format!("Created {}: {}", FeedItemId(tx.ids.row), self.title)))
+        Ok(format!("Created {}: {}", FeedItemId(tx.ids.row), self.title))
     }
 }
 
@@ -170,7 +169,7 @@ impl Access for ListFeedItems {
         self.0.query().map(drop)
     }
 
-    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<String> {
         self.0.page(tx, KnowledgeKind::FeedItem, Some(ReadFeedItem::NAME)).await
     }
 }
@@ -184,7 +183,7 @@ pub(super) struct ReadFeedItem {
 }
 
 impl Access for ReadFeedItem {
-    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<String> {
         document(tx, KnowledgeKind::FeedItem, self.feed_item_id, ListFeedItems::NAME).await
     }
 }
@@ -230,12 +229,12 @@ impl Access for ManageLearning {
         }
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let kind = KnowledgeKind::Learning;
         let (id, done, text) = match self.action {
             LearningAction::Add => {
                 tx.create_item(kind, None, self.content()?).await?;
-                return Ok(ToolResponse::success(format!("Remembered as {}.", LearningId(tx.ids.row))));
+                return Ok(format!("Remembered as {}.", LearningId(tx.ids.row)));
             }
             LearningAction::Update => {
                 let (id, content) = (self.id()?, Some(self.content()?));
@@ -245,11 +244,11 @@ impl Access for ManageLearning {
             LearningAction::Remove => (self.id()?, tx.delete_item(kind, self.id()?).await?, "Forgot"),
         };
         if done {
-            return Ok(ToolResponse::success(format!("{text} {id}.")));
+            return Ok(format!("{text} {id}."));
         }
         let lists = ListLearnings::NAME;
         let text = format!("there is no {id}: use an id from <learnings> or {lists}, or add a new one");
-        Ok(ToolResponse::failure(ToolErrorCode::NotFound, text))
+        Err(failed(ToolErrorCode::NotFound, text))
     }
 }
 
@@ -264,7 +263,7 @@ impl Access for ListLearnings {
         self.0.query().map(drop)
     }
 
-    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<String> {
         self.0.page(tx, KnowledgeKind::Learning, None).await
     }
 }
@@ -294,12 +293,7 @@ impl<Id: Copy + Display + From<Uuid> + Into<Uuid>, const MAX: u32> Listing<Id, M
     }
 
     /// A page of the list: shortened if the tool `reads` returns an item whole.
-    async fn page(
-        &self,
-        mut tx: RecordTx<'_>,
-        kind: KnowledgeKind,
-        reads: Option<&str>,
-    ) -> Result<ToolResponse> {
+    async fn page(&self, mut tx: RecordTx<'_>, kind: KnowledgeKind, reads: Option<&str>) -> Result<String> {
         let query = self.query()?;
         let chars = reads.map_or(i32::MAX, |_| tx.settings.knowledge_limits.excerpt_chars);
         let found = tx.excerpts(kind, &query, chars).await?.into_iter();
@@ -314,11 +308,11 @@ async fn document<Id: Copy + Display + Into<Uuid>>(
     kind: KnowledgeKind,
     id: Id,
     lists: &str,
-) -> Result<ToolResponse> {
-    let Some(item) = tx.item(kind, id).await? else { return Ok(not_found(id, lists)) };
+) -> Result<String> {
+    let item = tx.item(kind, id).await?.ok_or_else(|| not_found(id, lists))?;
     let text = format!("{}\n{}", item.title.unwrap_or_default(), item.content);
     let text = untrusted::stored(item.untrusted, &id.to_string(), text);
-    Ok(ToolResponse::success(format!("{id}: {text}")))
+    Ok(format!("{id}: {text}"))
 }
 
 /// One item of a list. A shortened text gives its length, and the tool `reads` that returns it whole.
@@ -332,19 +326,19 @@ pub(super) fn excerpt<Id: From<Uuid> + Display>(excerpt: Excerpt, reads: &str, m
 }
 
 /// A page of a list; `rows` has one row more than asked for, if there are more.
-fn page<Id>(mut rows: Vec<String>, listing: &ListQuery<Id>, kind: KnowledgeKind) -> ToolResponse {
+fn page<Id>(mut rows: Vec<String>, listing: &ListQuery<Id>, kind: KnowledgeKind) -> String {
     let what = kind.rules().plural;
     if rows.is_empty() {
-        return ToolResponse::success(match (&listing.query, &listing.before) {
+        return match (&listing.query, &listing.before) {
             (Some(_), _) => format!("There are no {what} like that."),
             (None, Some(_)) => format!("There are no older {what}."),
             (None, None) => format!("There are no {what} yet."),
-        });
+        };
     }
     if keep(&mut rows, listing.limit) {
         rows.push(format!("There are older {what}: ask again with `before` set to the last id here."));
     }
-    ToolResponse::success(rows.join("\n\n"))
+    rows.join("\n\n")
 }
 
 #[cfg(test)]

@@ -28,10 +28,10 @@ built_in! {
 
 /// The kind of the plans that the agent makes.
 fn kind(context: &CallContext) -> Result<&TaskKind, Refusal> {
-    Ok(context.tasks.iter().find(|kind| kind.is_plan).ok_or_else(|| {
+    context.tasks.iter().find(|kind| kind.is_plan).ok_or_else(|| {
         let reason = "you cannot make plans: do it step by step, with your own tools";
-        ToolResponse::failure(ToolErrorCode::PermissionDenied, reason)
-    })?)
+        failed(ToolErrorCode::PermissionDenied, reason)
+    })
 }
 
 /// Parses the id of a plan.
@@ -195,12 +195,9 @@ struct Create {
 }
 
 impl Access for Create {
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (counts, limits) = (tx.task_counts().await?, tx.limits.tasks);
-        if let Some(refusal) = create_task::refusal(&counts, &limits, tx.settings.knowledge_limits.max_notes)
-        {
-            return Ok(refusal);
-        }
+        create_task::check_counts(&counts, &limits, tx.settings.knowledge_limits.max_notes)?;
         let RecordIds { row, run, message } = tx.ids;
         let id = AgentableId(row);
         let plan = NewPlan {
@@ -222,7 +219,7 @@ impl Access for Create {
             true => "You go on when it has ended.",
             false => "A message says when it has ended.",
         };
-        Ok(ToolResponse::success(format!("Made {}. {follows}", id.public_id(&self.kind.kind))))
+        Ok(format!("Made {}. {follows}", id.public_id(&self.kind.kind)))
     }
 
     fn asks(&self) -> Option<String> {
@@ -278,32 +275,32 @@ impl Access for ReadPlan {
         self.id(kind).map(drop)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let kind = kind(context)?;
         let Some(id) = self.id(kind)? else { return list(&tx.plans(LISTED).await?) };
-        let Some(plan) = tx.plan(id).await? else { return Ok(not_found(&id.public_id(&kind.kind))) };
+        let plan = tx.plan(id).await?.ok_or_else(|| not_found(&id.public_id(&kind.kind)))?;
         let steps = tx.plan_steps(id).await?;
         let (document, states) = (plan.read()?, states(&steps));
-        Ok(match &self.path {
+        match &self.path {
             Some(path) => step(&plan, &document, &states, path),
-            None => ToolResponse::success(all(&plan, &document, &steps, &states)),
-        })
+            None => Ok(all(&plan, &document, &steps, &states)),
+        }
     }
 }
 
-/// The response for a plan that the agent does not have.
-fn not_found(id: &str) -> ToolResponse {
+/// The refusal for a plan that the agent does not have.
+fn not_found(id: &str) -> Refusal {
     let text = format!("you have no plan {id}: {} without `plan_id` lists those you have", ReadPlan::NAME);
-    ToolResponse::failure(ToolErrorCode::NotFound, text)
+    failed(ToolErrorCode::NotFound, text)
 }
 
-fn list(plans: &[StoredPlan]) -> Result<ToolResponse> {
+fn list(plans: &[StoredPlan]) -> Result<String> {
     let mut lines = Vec::new();
     for plan in plans {
         lines.push(format!("{}: {}", id(plan), plan.read()?.goal));
     }
     let none = || "You have made no plans.".to_owned();
-    Ok(ToolResponse::success(if lines.is_empty() { none() } else { lines.join("\n") }))
+    Ok(if lines.is_empty() { none() } else { lines.join("\n") })
 }
 
 /// Id, status and version of a plan.
@@ -357,13 +354,13 @@ fn line(path: &str, step: &Step, state: Option<&State>, executor: &str, left: &m
 }
 
 /// All that one step has returned.
-fn step(plan: &StoredPlan, document: &Document, states: &States, path: &str) -> ToolResponse {
+fn step(plan: &StoredPlan, document: &Document, states: &States, path: &str) -> Result<String> {
     let turns = |path: &str| states.get(path).map_or(0, |state| state.turns.len());
     let all = listed(document, turns);
     let Some((path, found)) = all.iter().find(|(of, _)| of == path) else {
         let paths: Vec<&str> = all.iter().take(STEPS).map(|(path, _)| path.as_str()).collect();
         let text = format!("{} has no step {path}; there are: {}", id(plan), paths.join(", "));
-        return ToolResponse::failure(ToolErrorCode::NotFound, text.chars().take(4_000).collect::<String>());
+        return Err(failed(ToolErrorCode::NotFound, text.chars().take(4_000).collect::<String>()));
     };
     let state = states.get(path).cloned().unwrap_or_default();
     let head = format!("{path} [{}] {}: {}", state.status, found.action.kind(), found.title);
@@ -371,7 +368,7 @@ fn step(plan: &StoredPlan, document: &Document, states: &States, path: &str) -> 
     let text = if state.result.is_null() { "no result".to_owned() } else { begin(&state.result, usize::MAX) };
     let of_strangers = may_be_of_strangers(document, states);
     let text = untrusted::stored(of_strangers, &plan.id.public_id(&plan.kind), text);
-    ToolResponse::success(format!("{head}{error}\n{text}"))
+    Ok(format!("{head}{error}\n{text}"))
 }
 
 /// Whether results may contain what strangers wrote: one of them says so, or executors may have read it.
@@ -431,11 +428,11 @@ impl Access for ChangePlan {
         one_line("reason", self.reason.as_str(), MAX_REASON_CHARS)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let kind = kind(context)?;
         let id = parse_id(&self.plan_id, kind)?;
         let public_id = id.public_id(&kind.kind);
-        let Some(plan) = tx.plan(id).await? else { return Ok(not_found(&public_id)) };
+        let plan = tx.plan(id).await?.ok_or_else(|| not_found(&public_id))?;
         let tools: Vec<&str> = plan.tools.iter().map(String::as_str).collect();
         let before = plan.read()?;
         let mut change = json!({"remove": self.remove, "add": self.add});
@@ -456,17 +453,14 @@ impl Access for ChangePlan {
                 Patched::GivenUp(_) => Err(Refused::Problems(Vec::new())),
             }
         };
-        Ok(match tx.change_plan(id, self.version, rule).await? {
-            Ok(()) => {
-                let version = self.version.saturating_add(1);
-                ToolResponse::success(format!("Changed {public_id}, which has version {version} now."))
-            }
-            Err(refusal) => refused(&public_id, refusal),
-        })
+        let changed = tx.change_plan(id, self.version, rule).await?;
+        changed.map_err(|refusal| refused(&public_id, refusal))?;
+        let version = self.version.saturating_add(1);
+        Ok(format!("Changed {public_id}, which has version {version} now."))
     }
 }
 
-fn refused(id: &str, refusal: PlanRefusal<Refused>) -> ToolResponse {
+fn refused(id: &str, refusal: PlanRefusal<Refused>) -> Refusal {
     let (name, read, create) = (ChangePlan::NAME, ReadPlan::NAME, CreatePlan::NAME);
     let (code, text) = match refusal {
         PlanRefusal::Ended(status) => (
@@ -488,5 +482,5 @@ fn refused(id: &str, refusal: PlanRefusal<Refused>) -> ToolResponse {
             format!("/add: a change cannot ask your user, and {why}. Make it a plan of its own: {create}"),
         ),
     };
-    ToolResponse::failure(code, text)
+    failed(code, text)
 }

@@ -55,17 +55,13 @@ impl Access for ReadResult {
         self.query().map(drop)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let id = self.result_id;
-        Ok(match tx.large_result(id).await? {
-            Some(result) => {
-                ToolResponse::success(read(&result.content, &self.query()?, tx.limits.page_bytes))
-            }
-            None => ToolResponse::failure(
-                ToolErrorCode::NotFound,
-                format!("there is no {id}: use an id that a result in this conversation names"),
-            ),
-        })
+        let result = tx.large_result(id).await?.ok_or_else(|| {
+            let text = format!("there is no {id}: use an id that a result in this conversation names");
+            failed(ToolErrorCode::NotFound, text)
+        })?;
+        Ok(read(&result.content, &self.query()?, tx.limits.page_bytes))
     }
 }
 

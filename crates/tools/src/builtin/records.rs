@@ -41,22 +41,20 @@ impl Access for AddRecords {
         line("table", self.table.as_str(), MAX_NAME_CHARS)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let Self { table, records } = self;
-        let Some(table) = tx.table(table).await? else { return Ok(missing(table)) };
+        let table = tx.table(table).await?.ok_or_else(|| missing(table))?;
         let mut new = Vec::with_capacity(records.len());
         for (id, record) in tx.ids.rows(records.len()).zip(records) {
-            match table.fields.check(record, Some(context.zone), Part::Whole) {
-                Ok(data) => new.push(RecordData { id: RecordId(id), data }),
-                Err(faults) => {
-                    let which = format!("{}: nothing was added; `records[{}]`", AddRecords::NAME, new.len());
-                    return Ok(refused(&which, &table, &faults));
-                }
-            }
+            let data = table.fields.check(record, Some(context.zone), Part::Whole).map_err(|faults| {
+                let which = format!("{}: nothing was added; `records[{}]`", Self::NAME, new.len());
+                refused(&which, &table, &faults)
+            })?;
+            new.push(RecordData { id: RecordId(id), data });
         }
         tx.add_records(&table, &new).await.map_err(gone)?;
         let ids: Vec<String> = new.iter().map(|record| record.id.to_string()).collect();
-        Ok(ToolResponse::success(format!("Added {} to {}: {}", ids.len(), table.name, ids.join(", "))))
+        Ok(format!("Added {} to {}: {}", ids.len(), table.name, ids.join(", ")))
     }
 }
 
@@ -114,15 +112,15 @@ impl Access for SearchRecords {
         self.limit().map(drop)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let name = &self.table;
-        let Some(table) = tx.table(name).await? else { return Ok(missing(name)) };
+        let table = tx.table(name).await?.ok_or_else(|| missing(name))?;
         let search = self.of(&table, context.zone, self.limit()?);
         let search = search.map_err(|faults| refused(Self::NAME, &table, &faults))?;
         let (records, all) = tx.search_records(&table, &search).await?;
         if records.is_empty() {
             let none = if self.page() > 1 { "There is no such page." } else { "There are no such records." };
-            return Ok(ToolResponse::success(none));
+            return Ok(none.to_owned());
         }
         let listed = i64::try_from(records.len()).unwrap_or(i64::MAX);
         let mut lines = vec![format!("{listed} of {all} records:")];
@@ -130,7 +128,7 @@ impl Access for SearchRecords {
         if search.offset + listed < all {
             lines.push(format!("There are more: ask again with `page` {}.", self.page() + 1));
         }
-        Ok(ToolResponse::success(lines.join("\n")))
+        Ok(lines.join("\n"))
     }
 }
 
@@ -182,8 +180,8 @@ impl Access for AggregateRecords {
         line("table", self.table.as_str(), MAX_NAME_CHARS)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let Some(table) = tx.table(&self.table).await? else { return Ok(missing(&self.table)) };
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let table = tx.table(&self.table).await?.ok_or_else(|| missing(&self.table))?;
         let wanted = self.of(&table, context.zone);
         let (filter, aggregate) = wanted.map_err(|faults| refused(Self::NAME, &table, &faults))?;
         let groups = tx.aggregate_records(&table, &filter, &aggregate).await?;
@@ -194,7 +192,7 @@ impl Access for AggregateRecords {
             let (result, marked) =
                 groups.first().map_or((none.to_owned(), false), |one| (self.result(one), one.untrusted));
             let text = untrusted::stored(marked, &table.id.to_string(), result);
-            return Ok(ToolResponse::success(format!("{what}: {text}")));
+            return Ok(format!("{what}: {text}"));
         }
         let is_untrusted = groups.iter().any(|group| group.untrusted);
         let lines: Vec<String> = groups
@@ -207,7 +205,7 @@ impl Access for AggregateRecords {
             text.push_str(&format!("\nThere are more than {MAX_GROUPS} groups: use `where`."));
         }
         let text = if groups.is_empty() { "There are no such records.".to_owned() } else { text };
-        Ok(ToolResponse::success(format!("{what}:\n{text}")))
+        Ok(format!("{what}:\n{text}"))
     }
 }
 
@@ -228,15 +226,13 @@ impl Access for UpdateRecord {
         line("table", self.table.as_str(), MAX_NAME_CHARS)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let Self { table, record_id: id, values } = self;
-        let Some(table) = tx.table(table).await? else { return Ok(missing(table)) };
+        let table = tx.table(table).await?.ok_or_else(|| missing(table))?;
         let changes = table.fields.check(values, Some(context.zone), Part::Changes);
         let changes = changes.map_err(|faults| refused(Self::NAME, &table, &faults))?;
-        Ok(match tx.change_record(&table, *id, &changes).await.map_err(gone)? {
-            Some(record) => ToolResponse::success(described(&record)),
-            None => not_found(id, SearchRecords::NAME),
-        })
+        let changed = tx.change_record(&table, *id, &changes).await.map_err(gone)?;
+        changed.as_ref().map(described).ok_or_else(|| not_found(id, SearchRecords::NAME))
     }
 }
 
@@ -255,12 +251,12 @@ impl Access for DeleteRecord {
         line("table", self.table.as_str(), MAX_NAME_CHARS)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (name, id) = (&self.table, self.record_id);
-        let Some(table) = tx.table(name).await? else { return Ok(missing(name)) };
-        Ok(match tx.delete_record(&table, id).await? {
-            true => ToolResponse::success(format!("Deleted {id}.")),
-            false => not_found(id, SearchRecords::NAME),
-        })
+        let table = tx.table(name).await?.ok_or_else(|| missing(name))?;
+        match tx.delete_record(&table, id).await? {
+            true => Ok(format!("Deleted {id}.")),
+            false => Err(not_found(id, SearchRecords::NAME)),
+        }
     }
 }

@@ -224,6 +224,7 @@ fn with_input(code: &str, input: &Value) -> String {
 }
 
 /// A snippet as the tool that reads it answers.
+#[derive(Deserialize)]
 struct Loaded {
     language: Language,
     code: String,
@@ -232,15 +233,10 @@ struct Loaded {
 
 impl Loaded {
     fn of(answer: Value) -> Option<Self> {
-        let answer = match answer {
-            Value::String(text) => serde_json::from_str(untrusted::inner(&text)).ok()?,
-            other => other,
-        };
-        Some(Self {
-            language: serde_json::from_value(answer["language"].clone()).ok()?,
-            code: answer["code"].as_str()?.to_owned(),
-            pin: answer["pin"].as_str().map(str::to_owned),
-        })
+        match answer {
+            Value::String(text) => serde_json::from_str(untrusted::inner(&text)).ok(),
+            other => serde_json::from_value(other).ok(),
+        }
     }
 }
 
@@ -278,12 +274,10 @@ fn seed(key: &str) -> u64 {
 
 /// What the model reads: the result, then the console.
 fn response(run: &Run) -> ToolResponse {
-    let console = run.console.text();
-    let text = if console.is_empty() {
-        run.outcome.text()
-    } else {
-        format!("{}\n\nconsole:\n{}", run.outcome.text(), console.trim_end())
-    };
+    let mut text = run.outcome.text();
+    if !run.console.is_empty() {
+        text += &format!("\n\nconsole:\n{}", run.console.trim_end());
+    }
     if run.outcome.is_value() {
         return ToolResponse::success(text);
     }

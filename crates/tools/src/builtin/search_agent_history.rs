@@ -71,21 +71,20 @@ enum Call {
 }
 
 impl Access for Call {
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        Ok(match self {
-            Self::Search(search) => found(tx.find_sessions(search).await?),
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        match self {
+            Self::Search(search) => Ok(found(tx.find_sessions(search).await?)),
             Self::Read { session, after } => {
                 let entries = tx.session_entries(*session, *after).await?;
                 page((*session, *after), entries, &tx.settings.archiving.settings)
             }
-        })
+        }
     }
 }
 
-fn found(sessions: Vec<FoundSession>) -> ToolResponse {
+fn found(sessions: Vec<FoundSession>) -> String {
     if sessions.is_empty() {
-        let text = "No earlier session is about that: try other words, or another timeframe.";
-        return ToolResponse::success(text);
+        return "No earlier session is about that: try other words, or another timeframe.".to_owned();
     }
     let sessions = sessions.into_iter().map(|session| {
         let messages = session.message_count.map(|count| format!(", {count} messages")).unwrap_or_default();
@@ -95,7 +94,7 @@ fn found(sessions: Vec<FoundSession>) -> ToolResponse {
         let summary = untrusted::stored(session.untrusted, &id, session.summary);
         format!("{id}: {began} to {ended} UTC{messages}\n{summary}")
     });
-    ToolResponse::success(sessions.collect::<Vec<_>>().join("\n\n"))
+    sessions.collect::<Vec<_>>().join("\n\n")
 }
 
 /// What was said in a session after a position. `entries` has one more than a page, if there are more.
@@ -103,13 +102,12 @@ fn page(
     (session, after): (SessionId, i64),
     mut entries: Vec<SessionEntry>,
     settings: &SessionArchive,
-) -> ToolResponse {
+) -> Result<String> {
     let is_more = keep(&mut entries, settings.read_entries);
     let Some(last) = entries.last().map(|entry| entry.position) else {
-        return ToolResponse::failure(
-            ToolErrorCode::NotFound,
-            format!("there is nothing in {session} after position {after}: search for the ids there are"),
-        );
+        let text =
+            format!("there is nothing in {session} after position {after}: search for the ids there are");
+        return Err(failed(ToolErrorCode::NotFound, text));
     };
     let mut blocks = entries.iter().flat_map(|entry| &entry.content);
     let is_untrusted = blocks.any(|block| block.read().is_some_and(untrusted::is_marked));
@@ -122,7 +120,7 @@ fn page(
     if is_more {
         lines.push(format!("There is more: ask again with `after` set to {last}."));
     }
-    ToolResponse::success(lines.join("\n"))
+    Ok(lines.join("\n"))
 }
 
 /// One line for a block; `None` for thinking and opaque blocks.

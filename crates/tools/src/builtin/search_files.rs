@@ -140,7 +140,7 @@ fn search_all(search: &mut TextSearch, found: &mut Found, batch: &Batch, first: 
 }
 
 impl Access for Call {
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (entries, too_many) = files::entries(&mut tx, &context.guards).await?;
         let wanted: Vec<&FileEntry> = entries.iter().filter(|entry| self.wants(&entry.path)).collect();
         let (open, closed): (Vec<_>, Vec<_>) =

@@ -74,7 +74,7 @@ impl BuiltIn for SaveSnippet {
 struct Save(SaveSnippet);
 
 impl Access for Save {
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let SaveSnippet { name, description, code, language } = &self.0;
         let snippet = NewSnippet { name, language: language_name(*language), description, code, tool: None };
         let SavedSnippet { replaced, lost_tool } = tx.save_snippet(&snippet, 0).await?;
@@ -84,7 +84,7 @@ impl Access for Save {
         } else {
             String::new()
         };
-        Ok(ToolResponse::success(format!("{done} {name}.{lost}")))
+        Ok(format!("{done} {name}.{lost}"))
     }
 }
 
@@ -98,13 +98,13 @@ impl Access for Save {
 pub(super) struct ListSnippets {}
 
 impl Access for ListSnippets {
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let found = tx.snippets().await?;
         if found.is_empty() {
-            return Ok(ToolResponse::success("There are no snippets yet."));
+            return Ok("There are no snippets yet.".to_owned());
         }
         let lines: Vec<String> = found.into_iter().map(described).collect();
-        Ok(ToolResponse::success(lines.join("\n")))
+        Ok(lines.join("\n"))
     }
 }
 
@@ -129,11 +129,10 @@ impl Access for ReadSnippet {
         snippet::check_name(&self.name).map_err(invalid)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let source = format!("snippet {}", self.name);
-        let Some(found) = tx.snippet(&self.name).await? else {
-            return Ok(not_found(source, ListSnippets::NAME));
-        };
+        let found = tx.snippet(&self.name).await?;
+        let found = found.ok_or_else(|| not_found(&source, ListSnippets::NAME))?;
         let text = json!({
             "name": found.name, "language": found.language, "description": found.description, "code": found.code,
             "pin": found.pin,
@@ -141,7 +140,7 @@ impl Access for ReadSnippet {
         .to_string();
         // As JSON, the text has no `<` that could look like the end of a mark.
         let text = if found.untrusted { text.replace('<', "\\u003c") } else { text };
-        Ok(ToolResponse::success(untrusted::stored(found.untrusted, &source, text)))
+        Ok(untrusted::stored(found.untrusted, &source, text))
     }
 }
 
@@ -239,12 +238,12 @@ impl Access for DeleteSnippet {
         snippet::check_name(&self.name).map_err(invalid)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let name = &self.name;
-        Ok(match tx.delete_snippet(name).await? {
-            true => ToolResponse::success(format!("Deleted {name}.")),
-            false => not_found(format!("snippet {name}"), ListSnippets::NAME),
-        })
+        match tx.delete_snippet(name).await? {
+            true => Ok(format!("Deleted {name}.")),
+            false => Err(not_found(format!("snippet {name}"), ListSnippets::NAME)),
+        }
     }
 }
 
@@ -299,7 +298,7 @@ struct Make {
 }
 
 impl Access for Make {
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let CreateTool { name, description, input_schema, code, language } = &self.call;
         let language = language_name(*language);
         let pin = snippet::pin(name, language, description, code, input_schema);
@@ -307,7 +306,7 @@ impl Access for Make {
         let snippet = NewSnippet { name, language, description, code, tool };
         tx.save_snippet(&snippet, self.most).await?;
         let name = snippet::tool_name(name);
-        Ok(ToolResponse::success(format!("{name} is a tool of your user's agents from the next run on.")))
+        Ok(format!("{name} is a tool of your user's agents from the next run on."))
     }
 }
 

@@ -66,7 +66,7 @@ impl Access for CreateTable {
         }
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let refused = |text: String| invalid(format!("{}: {text}", Self::NAME));
         let (usual, about, fields) = match &self.preset {
             None => (String::new(), String::new(), self.fields.clone()),
@@ -83,7 +83,7 @@ impl Access for CreateTable {
         let schema = fields.schema();
         tx.create_table(name.clone(), description, fields, context.now).await.map_err(gone)?;
         let id = TableId(tx.ids.row);
-        Ok(ToolResponse::success(format!("Created {name} ({id}). A record: {schema}")))
+        Ok(format!("Created {name} ({id}). A record: {schema}"))
     }
 }
 
@@ -103,15 +103,12 @@ impl Access for AddFields {
         line("table", self.table.as_str(), MAX_NAME_CHARS)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let Some(table) = tx.table(&self.table).await? else { return Ok(missing(&self.table)) };
-        Ok(match tx.add_fields(&table, &self.fields).await? {
-            Some(Ok(table)) => {
-                ToolResponse::success(format!("Added to {}. A record: {}", table.name, table.schema))
-            }
-            Some(Err(faults)) => refused(Self::NAME, &table, &faults),
-            None => missing(&self.table),
-        })
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let missing = || missing(&self.table);
+        let table = tx.table(&self.table).await?.ok_or_else(missing)?;
+        let added = tx.add_fields(&table, &self.fields).await?.ok_or_else(missing)?;
+        let added = added.map_err(|faults| refused(Self::NAME, &table, &faults))?;
+        Ok(format!("Added to {}. A record: {}", added.name, added.schema))
     }
 }
 
@@ -127,13 +124,13 @@ impl Access for ListTables {
         line("table", self.table.as_deref(), MAX_NAME_CHARS)
     }
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let stored =
             |table: &CustomTable, text| untrusted::stored(table.untrusted, &table.id.to_string(), text);
         if let Some(name) = &self.table {
-            let Some(table) = tx.table(name).await? else { return Ok(missing(name)) };
+            let table = tx.table(name).await?.ok_or_else(|| missing(name))?;
             let text = format!("{}\n{}", about(&table), table.fields.schema());
-            return Ok(ToolResponse::success(stored(&table, text)));
+            return Ok(stored(&table, text));
         }
         let mut lines: Vec<String> =
             tx.tables().await?.iter().map(|table| stored(table, about(table))).collect();
@@ -146,7 +143,7 @@ impl Access for ListTables {
         if !presets.is_empty() {
             lines.push(format!("Presets for new tables: {}.", presets.join(", ")));
         }
-        Ok(ToolResponse::success(lines.join("\n")))
+        Ok(lines.join("\n"))
     }
 }
 
@@ -175,11 +172,11 @@ impl Access for DropTable {
 
     const HAS_PREVIEW: bool = true;
 
-    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let Some(table) = tx.table(&self.table).await? else { return Ok(missing(&self.table)) };
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let table = tx.table(&self.table).await?.ok_or_else(|| missing(&self.table))?;
         tx.delete_table(&table).await?;
         let (name, records) = (&table.name, table.records);
-        Ok(ToolResponse::success(format!("Deleted {name} with its {records} records.")))
+        Ok(format!("Deleted {name} with its {records} records."))
     }
 
     /// How much is lost.
@@ -190,17 +187,16 @@ impl Access for DropTable {
 }
 
 /// What the model reads if there is no table with this name.
-pub(super) fn missing(name: &str) -> ToolResponse {
+pub(super) fn missing(name: &str) -> Refusal {
     let text = format!("there is no table `{name}`: {} shows those there are", ListTables::NAME);
-    ToolResponse::failure(ToolErrorCode::NotFound, text)
+    failed(ToolErrorCode::NotFound, text)
 }
 
 /// What the model reads of arguments that the table does not allow: each fault, and the fields.
-pub(super) fn refused(tool: &str, table: &CustomTable, faults: &[Fault]) -> ToolResponse {
+pub(super) fn refused(tool: &str, table: &CustomTable, faults: &[Fault]) -> Refusal {
     let (name, schema) = (&table.name, table.fields.schema());
     let schema = untrusted::stored(table.untrusted, &table.id.to_string(), schema.to_string());
-    let text = format!("{tool}: {}. A record of {name}: {schema}", texts(faults));
-    ToolResponse::failure(ToolErrorCode::ValidationError, text)
+    invalid(format!("{tool}: {}. A record of {name}: {schema}", texts(faults)))
 }
 
 /// The refusal of what was not written; also because the table is gone by now.

@@ -153,7 +153,7 @@ enum Call {
 }
 
 impl Access for Call {
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         match self {
             Self::Add { fields, titles } => {
                 let ids = tx.ids.rows(titles.len());
@@ -161,40 +161,38 @@ impl Access for Call {
                     titles.iter().zip(ids).map(|(title, id)| fields.todo(id, title)).collect();
                 tx.create_todos(&new).await?;
                 let line = |todo: &NewTodo| format!("Added {}: {}", todo.id, todo.title);
-                Ok(ToolResponse::success(new.iter().map(line).collect::<Vec<_>>().join("\n")))
+                Ok(new.iter().map(line).collect::<Vec<_>>().join("\n"))
             }
             Self::Change { ids, change, before } => {
                 if let (Some(next), [id]) = (before, ids.as_slice())
                     && !tx.put_todo_before(*id, *next).await?
                 {
-                    return Ok(missing(2));
+                    return Err(missing(2));
                 }
                 let changed = tx.change_todos(ids, change).await?;
                 let lines: Vec<String> = changed.iter().map(|todo| described(todo, context.now)).collect();
-                Ok(answer(ids.len(), lines.len(), &lines.join("\n")))
+                answer(ids.len(), lines.len(), lines.join("\n"))
             }
             Self::Delete(ids) => {
                 let gone = usize::try_from(tx.delete_todos(ids).await?).unwrap_or(usize::MAX);
-                Ok(answer(ids.len(), gone, &format!("Deleted {gone}.")))
+                answer(ids.len(), gone, format!("Deleted {gone}."))
             }
         }
     }
 }
 
-fn missing(count: usize) -> ToolResponse {
+fn missing(count: usize) -> Refusal {
     let these = if count == 1 { "there is no such todo" } else { "one of these todos does not exist" };
     let text = format!("{these}: {} shows the ids there are", ListTodos::NAME);
-    ToolResponse::failure(ToolErrorCode::NotFound, text)
+    failed(ToolErrorCode::NotFound, text)
 }
 
 /// What the model reads when `done` of `asked` todos existed.
-fn answer(asked: usize, done: usize, text: &str) -> ToolResponse {
+fn answer(asked: usize, done: usize, text: String) -> Result<String> {
     match asked.saturating_sub(done) {
-        0 => ToolResponse::success(text),
-        _ if done == 0 => missing(asked),
-        left => {
-            ToolResponse::success(format!("{text}\n{left} of the ids do not exist: see {}.", ListTodos::NAME))
-        }
+        0 => Ok(text),
+        _ if done == 0 => Err(missing(asked)),
+        left => Ok(format!("{text}\n{left} of the ids do not exist: see {}.", ListTodos::NAME)),
     }
 }
 
@@ -255,7 +253,7 @@ impl Access for ListTodos {
         self.query(context).map(drop)
     }
 
-    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let query = self.query(context)?;
         let mut todos = tx.todos(&query, self.here).await?;
         let most = usize::try_from(query.limit - 1).unwrap_or(usize::MAX);
@@ -268,7 +266,7 @@ impl Access for ListTodos {
         if has_more {
             lines.push("There are more: ask again with `after` set to the last id here.".to_owned());
         }
-        Ok(ToolResponse::success(lines.join("\n")))
+        Ok(lines.join("\n"))
     }
 }
 
