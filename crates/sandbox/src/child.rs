@@ -14,7 +14,6 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, Read, StdinLock, Write};
 use std::process::ExitCode;
 
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::protocol::{CPU_SECONDS, Conversion, Message, OUTPUT, TASKS, Task};
@@ -95,7 +94,8 @@ fn run(job: &Job, pipes: &mut Pipes, evaluate: fn(&str) -> String) -> std::io::R
         Task::Check => Ok(()),
         Task::Evaluation => answer_all(pipes, evaluate),
         Task::Script => {
-            let Some(script) = pipes.value::<Script>()? else { return Ok(()) };
+            let Some(line) = pipes.line()? else { return Ok(()) };
+            let script: Script = serde_json::from_str(&line)?;
             let end = script::run(&script, pipes)?;
             pipes.send(&Message::End(end))
         }
@@ -152,10 +152,6 @@ impl Pipes {
         Ok((self.input.read_line(&mut line)? > 0).then_some(line))
     }
 
-    fn value<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        self.line()?.map(|line| serde_json::from_str(&line).map_err(io::Error::from)).transpose()
-    }
-
     /// Reads to the end.
     fn rest(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -198,7 +194,10 @@ mod tests {
     #[test]
     fn arguments_are_all_or_nothing() {
         let job = parse(&["html", "--cpu-seconds", "6", "--output", "7"]).unwrap();
-        assert_eq!((job.task, job.cpu_seconds, job.output), (Task::Html, 6, 7));
+        assert_eq!(
+            (job.task, job.cpu_seconds, job.output),
+            (Task::Convert(Conversion::HtmlToMarkdown), 6, 7)
+        );
         for wrong in [
             &[][..],
             &["script"],

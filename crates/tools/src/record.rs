@@ -20,24 +20,16 @@ pub trait Record: Debug + Send + Sync {
     fn apply<'t>(&'t self, tx: RecordTx<'t>) -> RecordFuture<'t>;
 
     /// Whether [`Self::preview`] has something to say.
-    fn has_preview(&self) -> bool {
-        false
-    }
+    fn has_preview(&self) -> bool;
 
     /// What the call would change, for the person who decides about it: a unified diff. Nothing that it writes is kept.
-    fn preview<'t>(&'t self, _tx: RecordTx<'t>) -> BoxFuture<'t, Result<Option<String>>> {
-        Box::pin(std::future::ready(Ok(None)))
-    }
+    fn preview<'t>(&'t self, tx: RecordTx<'t>) -> BoxFuture<'t, Result<Option<String>>>;
 
-    /// Why a person has to allow the call first, whatever the guards say. Default: it need not be.
-    fn asks(&self) -> Option<String> {
-        None
-    }
+    /// Why a person has to allow the call first, whatever the guards say; `None`: it need not be.
+    fn asks(&self) -> Option<String>;
 
     /// The task that a successful call creates, if it creates one. Its id is that of the row.
-    fn task(&self) -> Option<NewTaskInfo<'_>> {
-        None
-    }
+    fn task(&self) -> Option<NewTaskInfo<'_>>;
 }
 
 /// A task, as streams and hints name it.

@@ -9,7 +9,6 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use houston_domain::capability::Capability;
 use houston_domain::field::Entity;
-use houston_domain::focus::Tier;
 use houston_domain::guard::ToolFacts;
 use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
@@ -34,8 +33,6 @@ pub(crate) trait About {
     const TIMEOUT: Duration = Duration::from_secs(120);
     /// What it enables an agent to do, for the prompt.
     const CAPABILITY: Option<Capability> = None;
-    /// How much of a thing it answers with.
-    const TIER: Tier = Tier::Brief;
     /// What an agent must have to be offered it.
     const NEEDS: Option<Needs> = None;
     /// Whether code may call it.
@@ -148,10 +145,6 @@ impl<T: BuiltIn<Given>, Given: Clone + Send + Sync + 'static> Tool for Typed<T, 
 
     fn facts(&self) -> ToolFacts {
         T::facts()
-    }
-
-    fn tier(&self) -> Tier {
-        T::TIER
     }
 
     fn capability(&self) -> Option<Capability> {

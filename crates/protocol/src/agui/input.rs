@@ -113,9 +113,7 @@ impl InputMessage {
         }
         Some((text, images))
     }
-}
 
-impl InputMessage {
     /// The content of a message of the role `tool`: the text, if it has only text.
     pub fn result(&self) -> Value {
         match self.parts() {

@@ -13,9 +13,9 @@ use crate::untrusted::marked;
 
 built_in! {
     ManageMemory: "manage_memory", Idempotent, capability Memory;
-    ReadProfile: "read_profile", Read, capability Memory, tier Detail;
+    ReadProfile: "read_profile", Read, capability Memory;
     UpdateProfile: "update_profile", Idempotent, capability Memory;
-    ReadCustomInstructions: "read_custom_instructions", Read, capability Memory, tier Detail;
+    ReadCustomInstructions: "read_custom_instructions", Read, capability Memory;
 }
 
 /// Memories are listed shortened: a page has about 5 KB.

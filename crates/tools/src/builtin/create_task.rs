@@ -189,7 +189,7 @@ mod tests {
     fn refusals_say_what_to_do_instead() {
         let limits = TaskLimits { max_depth: 1, max_open: 2, max_per_run: 3, ..TaskLimits::default() };
         let fine = || TaskCounts { depth: 0, open: 1, of_this_run: 2, notes: 0, is_cancelled: false };
-        assert_eq!(refusal(&fine(), &limits, 4), None);
+        assert!(check_counts(&fine(), &limits, 4).is_ok());
         for (counts, expected) in [
             (TaskCounts { depth: 1, ..fine() }, "1 deep"),
             (TaskCounts { open: 2, ..fine() }, "at most 2 may be: wait until one has ended"),
@@ -197,8 +197,8 @@ mod tests {
             (TaskCounts { notes: 4, ..fine() }, "Delete some"),
             (TaskCounts { is_cancelled: true, ..fine() }, "being cancelled"),
         ] {
-            let refusal = refusal(&counts, &limits, 4).unwrap();
-            assert!(!refusal.is_success() && refusal.text().contains(expected), "{}", refusal.text());
+            let refusal = format!("{:?}", check_counts(&counts, &limits, 4).unwrap_err());
+            assert!(refusal.contains("Failure") && refusal.contains(expected), "{refusal}");
         }
     }
 

@@ -16,7 +16,7 @@ use super::prelude::*;
 use super::search_files::SearchFiles;
 
 built_in! {
-    ReadFile: "read_file", Read, capability Files, tier Detail;
+    ReadFile: "read_file", Read, capability Files;
     ListFiles: "list_files", Read, capability Files;
     FindFiles: "find_files", Read, capability Files;
 }
@@ -314,7 +314,7 @@ mod tests {
             created_at: DateTime::UNIX_EPOCH,
             updated_at: DateTime::UNIX_EPOCH,
         };
-        call.page(&file, 20).text().to_owned()
+        call.page(&file, 20)
     }
 
     #[test]
@@ -351,9 +351,9 @@ mod tests {
     #[test]
     fn notes_stand_apart_from_the_text() {
         let noted = |text: &str| with_notes(text.to_owned(), &["One.".to_owned(), "Two.".to_owned()]);
-        assert_eq!(noted("a").text(), "a\n\n[One. Two.]");
-        assert_eq!(noted("a\n").text(), "a\n\n[One. Two.]");
-        assert_eq!(noted("").text(), "[One. Two.]");
-        assert_eq!(with_notes("a".to_owned(), &[]).text(), "a");
+        assert_eq!(noted("a"), "a\n\n[One. Two.]");
+        assert_eq!(noted("a\n"), "a\n\n[One. Two.]");
+        assert_eq!(noted(""), "[One. Two.]");
+        assert_eq!(with_notes("a".to_owned(), &[]), "a");
     }
 }

@@ -36,27 +36,25 @@ pub(super) struct CreateGoal {
     kind: Option<String>,
 }
 
-impl CreateGoal {
-    /// The kind that the call names, or the first one.
-    fn kind<'k>(&self, context: &'k CallContext) -> Result<&'k AgentType> {
-        let mut kinds = context.reached.iter().filter(|kind| kind.user_creatable());
-        let names: Vec<&str> = kinds.clone().map(|kind| kind.kind.as_str()).collect();
-        let found = match &self.kind {
-            Some(wanted) => kinds.find(|kind| kind.kind == *wanted),
-            None => kinds.next(),
+/// The kind with this name of those that users create, or the first one.
+fn kind_of<'k>(reached: &'k [AgentType], wanted: Option<&str>) -> Result<&'k AgentType> {
+    let mut kinds = reached.iter().filter(|kind| kind.user_creatable());
+    let names: Vec<&str> = kinds.clone().map(|kind| kind.kind.as_str()).collect();
+    let found = match wanted {
+        Some(wanted) => kinds.find(|kind| kind.kind == wanted),
+        None => kinds.next(),
+    };
+    found.ok_or_else(|| {
+        let reason = match wanted {
+            Some(wanted) if !names.is_empty() => {
+                let wanted: String = wanted.chars().take(60).collect();
+                format!("you cannot create a `{wanted}`; there are: {}", names.join(", "))
+            }
+            _ => "you cannot create conversations: the file of your kind has no `reaches` with a kind that users create"
+                .to_owned(),
         };
-        found.ok_or_else(|| {
-            let reason = match &self.kind {
-                Some(wanted) if !names.is_empty() => {
-                    let wanted: String = wanted.chars().take(60).collect();
-                    format!("you cannot create a `{wanted}`; there are: {}", names.join(", "))
-                }
-                _ => "you cannot create conversations: the file of your kind has no `reaches` with a kind that users create"
-                    .to_owned(),
-            };
-            failed(ToolErrorCode::PermissionDenied, reason)
-        })
-    }
+        failed(ToolErrorCode::PermissionDenied, reason)
+    })
 }
 
 /// Checks a description. One that is blank takes it away.
@@ -71,14 +69,15 @@ fn stored(description: &str) -> &str {
 
 impl Access for CreateGoal {
     fn check(&self, context: &CallContext) -> Result<()> {
-        self.kind(context)?;
+        kind_of(&context.reached, self.kind.as_deref())?;
         line("title", self.title.as_str(), MAX_TITLE_CHARS)?;
         check_description(Some(&self.description))?;
         text("message", self.message.as_deref(), MAX_POST_BYTES)
     }
 
     async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
-        let (Self { title, description, message, .. }, kind) = (self, self.kind(context)?);
+        let Self { title, description, message, kind } = self;
+        let kind = kind_of(&context.reached, kind.as_deref())?;
         let made = tx.made_counts().await?;
         tx.limits.reach.may_make(&made).map_err(refused)?;
         // Before anything is written: a message that may not be posted leaves no goal behind.
@@ -167,10 +166,11 @@ mod tests {
     fn goal_is_of_a_kind_that_users_create() {
         let goal: AgentType = toml::from_str(include_str!("../../../../jobs/agents/goal.toml")).unwrap();
         let project = AgentType { kind: "project".to_owned(), ..goal.clone() };
-        let kinds = [&goal, &project];
+        let kinds = [goal, project];
         assert_eq!(kind_of(&kinds, None).unwrap().kind, "goal");
         assert_eq!(kind_of(&kinds, Some("project")).unwrap().kind, "project");
-        assert!(kind_of(&kinds, Some("task")).unwrap_err().contains("there are: goal, project"));
-        assert!(kind_of(&[], Some("goal")).unwrap_err().contains("you cannot create conversations"));
+        let refused = |kinds, wanted| format!("{:?}", kind_of(kinds, Some(wanted)).unwrap_err());
+        assert!(refused(&kinds, "task").contains("there are: goal, project"));
+        assert!(refused(&[], "goal").contains("you cannot create conversations"));
     }
 }

@@ -17,13 +17,13 @@ built_in! {
     CreateNote: "create_note", Idempotent, capability Notes;
     ListNotes: "list_notes", Read, capability Notes;
     ManageLearning: "manage_learning", Idempotent, capability Learnings;
-    ReadNote: "read_note", Read, capability Notes, tier Detail;
+    ReadNote: "read_note", Read, capability Notes;
     UpdateNote: "update_note", Idempotent, capability Notes, changes Note;
     DeleteNote: "delete_note", Idempotent, capability Notes;
     ListLearnings: "list_learnings", Read, capability Learnings;
     CreateFeedItem: "create_feed_item", Idempotent, capability Feed;
     ListFeedItems: "list_feed_items", Read, capability Feed;
-    ReadFeedItem: "read_feed_item", Read, capability Feed, tier Detail;
+    ReadFeedItem: "read_feed_item", Read, capability Feed;
 }
 
 /// Create a note that stays with this goal: results, decisions, lists.

@@ -22,7 +22,7 @@ use crate::tool::TaskKind;
 
 built_in! {
     CreatePlan: "create_plan", Idempotent, needs Plans, expressions true;
-    ReadPlan: "read_plan", Read, tier Detail, needs Plans;
+    ReadPlan: "read_plan", Read, needs Plans;
     ChangePlan: "change_plan", Idempotent, needs Plans, expressions true;
 }
 

@@ -1,7 +1,6 @@
 //! What nearly every tool uses.
 
 pub(super) use houston_domain::capability::Capability;
-pub(super) use houston_domain::focus::Tier;
 pub(super) use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 pub(super) use houston_store::record::RecordTx;
 pub(super) use schemars::JsonSchema;

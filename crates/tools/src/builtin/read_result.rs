@@ -6,7 +6,7 @@ use houston_domain::knowledge::MAX_QUERY_CHARS;
 use super::prelude::*;
 
 built_in! {
-    ReadResult: "read_result", Read, tier Detail, for_code false;
+    ReadResult: "read_result", Read, for_code false;
 }
 
 /// Matches that one search returns.

@@ -42,7 +42,7 @@ impl BuiltIn<Scripts> for RunCode {
     }
 
     fn is_available(scripts: &Scripts) -> bool {
-        scripts.can_run()
+        scripts.sandbox.is_some()
     }
 
     fn calling(scripts: &Scripts, tools: &[ToolDefinition]) -> Option<Scripts> {
@@ -66,7 +66,7 @@ impl BuiltIn<Scripts> for RunCode {
 /// Runs code in the sandbox. Its random numbers follow from the call, so that it may be repeated after a crash.
 #[derive(Clone)]
 pub(super) struct Scripts {
-    sandbox: Option<Sandbox>,
+    pub(super) sandbox: Option<Sandbox>,
     /// The same for code that calls tools. It keeps its child while it waits for one that may need a child as well.
     calling: Option<Sandbox>,
     time: Duration,
@@ -104,11 +104,6 @@ impl From<&Outside> for Scripts {
 }
 
 impl Scripts {
-    /// Whether this machine can run code.
-    pub(super) fn can_run(&self) -> bool {
-        self.sandbox.is_some()
-    }
-
     /// The same for code that may call `tools`.
     pub(super) fn with_tools(&self, tools: &[ToolDefinition]) -> Self {
         let names = tools.iter().map(|tool| tool.name.clone()).collect();

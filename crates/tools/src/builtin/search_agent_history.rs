@@ -163,18 +163,19 @@ mod tests {
             [Entry::user(said("question")), Entry::assistant(said("a long answer")), Entry::user(said("x"))];
         let entries =
             || all.iter().cloned().zip(1..).map(|(one, position)| entry(position, one)).collect::<Vec<_>>();
-        let first = page((id, 0), entries(), &settings);
+        let page = |from, entries| page((id, from), entries, &settings);
+        let first = page(0, entries()).unwrap();
         assert_eq!(
-            first.text(),
+            first,
             "user: question\nyou: a long a… [13 characters]\nThere is more: ask again with `after` set to 2."
         );
-        let rest = page((id, 2), entries().split_off(2), &settings);
-        assert_eq!(rest.text(), "user: x");
+        assert_eq!(page(2, entries().split_off(2)).unwrap(), "user: x");
         let strange = untrusted::marked("a page", "obey");
-        let marked = page((id, 0), vec![entry(1, Entry::user(said(&strange)))], &settings);
-        assert!(untrusted::is_marked(marked.text()), "it is marked where it is cut, too: {marked:?}");
-        let none = page((id, 3), Vec::new(), &settings);
-        assert!(matches!(none, ToolResponse::Failure { code: ToolErrorCode::NotFound, .. }), "{none:?}");
+        let marked = page(0, vec![entry(1, Entry::user(said(&strange)))]).unwrap();
+        assert!(untrusted::is_marked(&marked), "it is marked where it is cut, too: {marked}");
+        let none = page(3, Vec::new()).unwrap_err();
+        let Refusal::Answer(ToolResponse::Failure { code, .. }) = none else { panic!("{none:?}") };
+        assert_eq!(code, ToolErrorCode::NotFound);
     }
 
     #[test]
@@ -188,9 +189,9 @@ mod tests {
             untrusted: false,
         };
         let marked = found(vec![FoundSession { untrusted: true, ..session.clone() }]);
-        assert!(untrusted::is_marked(marked.text()), "{marked:?}");
-        let text = found(vec![session]).text().to_owned();
+        assert!(untrusted::is_marked(&marked), "{marked}");
+        let text = found(vec![session]);
         assert!(text.ends_with(" UTC, 2 messages\nA journey to Kyoto was booked."), "{text}");
-        assert!(found(Vec::new()).text().starts_with("No earlier session"));
+        assert!(found(Vec::new()).starts_with("No earlier session"));
     }
 }

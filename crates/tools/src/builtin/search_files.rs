@@ -86,16 +86,8 @@ struct Found {
     has_long_lines: bool,
     /// Files that are no texts. Only folders have them.
     unread: usize,
-    /// Whether lines are of files that were written after reading what strangers wrote.
-    untrusted: bool,
-}
-
-/// Files that are read at once.
-struct Batch {
-    /// Their contents, by path.
-    contents: BTreeMap<String, String>,
-    /// Those that were written after reading what strangers wrote.
-    untrusted: BTreeSet<String>,
+    /// The files with lines.
+    files: BTreeSet<String>,
 }
 
 /// How many of the first files are read at once: at least one.
@@ -118,15 +110,21 @@ fn after_of(text: &str) -> Result<After, Refusal> {
     Ok(After { path, line })
 }
 
-/// Where a search goes on within a file: its path, and the last line that was searched.
-type First<'p> = Option<(&'p str, usize)>;
-
-/// Searches files in their order until there are `most` lines.
-fn search_all(search: &mut TextSearch, found: &mut Found, batch: &Batch, first: First<'_>, most: usize) {
-    for (path, content) in &batch.contents {
-        let after = first.filter(|(first, _)| *first == path.as_str()).map_or(0, |(_, line)| line);
+/// Searches files in their order until there are `most` lines. `first`: where the search goes on within a file, its path and
+/// the last line that was searched.
+fn search_all(
+    search: &mut TextSearch,
+    found: &mut Found,
+    contents: &BTreeMap<String, String>,
+    first: Option<(String, usize)>,
+    most: usize,
+) {
+    for (path, content) in contents {
+        let after = first.as_ref().filter(|(first, _)| first == path).map_or(0, |(_, line)| *line);
         let matches = search.matches(content, after, most.saturating_sub(found.lines.len()));
-        found.untrusted |= !matches.lines.is_empty() && batch.untrusted.contains(path);
+        if !matches.lines.is_empty() {
+            found.files.insert(path.clone());
+        }
         found
             .lines
             .extend(matches.lines.into_iter().map(|line| format!("{path}:{}: {}", line.line, line.text)));
@@ -154,15 +152,14 @@ impl Access for Call {
             let paths: Vec<&str> = now.iter().map(|entry| entry.path.as_str()).collect();
             let contents = tx.file_contents(&paths).await?;
             found.unread += now.len() - contents.len();
-            let untrusted = now.iter().filter(|entry| entry.untrusted);
-            let untrusted = untrusted.map(|entry| entry.path.clone()).collect();
-            (search, found) = self.search_off_thread(search, found, Batch { contents, untrusted }).await?;
+            (search, found) = self.search_off_thread(search, found, contents).await?;
             rest = later;
         }
         tx.add_work(before - search.left());
         let mut notes: Vec<String> = [&self.most.note, &too_many].into_iter().flatten().cloned().collect();
         notes.extend(self.summary(&found, open.len(), closed.len()));
-        let text = untrusted::stored(found.untrusted, "files", found.lines.join("\n"));
+        let is_untrusted = open.iter().any(|entry| entry.untrusted && found.files.contains(&entry.path));
+        let text = untrusted::stored(is_untrusted, "files", found.lines.join("\n"));
         Ok(files::with_notes(text, &notes))
     }
 }
@@ -181,13 +178,12 @@ impl Call {
         &self,
         mut search: TextSearch,
         mut found: Found,
-        batch: Batch,
+        contents: BTreeMap<String, String>,
     ) -> Result<(TextSearch, Found)> {
         let most = self.most.value;
         let first = self.after.as_ref().and_then(|after| Some((after.path.to_string(), after.line?)));
         let work = move || {
-            let first = first.as_ref().map(|(path, line)| (path.as_str(), *line));
-            search_all(&mut search, &mut found, &batch, first, most);
+            search_all(&mut search, &mut found, &contents, first, most);
             (search, found)
         };
         match tokio::task::spawn_blocking(work).await {
@@ -245,7 +241,6 @@ mod tests {
             folder: None,
             most: files::clamped("limit", Some(most), DEFAULT_MATCHES, MAX_MATCHES),
             after: after.map(|after| after_of(after).unwrap()),
-            guards: Arc::new([]),
         }
     }
 
@@ -257,12 +252,10 @@ mod tests {
             .map(|(path, content)| ((*path).to_owned(), (*content).to_owned()))
             .collect();
         let mut found = Found::default();
-        let first = call.after.as_ref().and_then(|after| Some((after.path.as_str(), after.line?)));
-        let open = contents.len();
-        let batch = Batch { contents, untrusted: BTreeSet::new() };
-        search_all(&mut call.text.search(work), &mut found, &batch, first, call.most.value);
-        let notes = call.summary(&found, open, 0);
-        files::with_notes(found.lines.join("\n"), &notes).text().to_owned()
+        let first = call.after.as_ref().and_then(|after| Some((after.path.to_string(), after.line?)));
+        search_all(&mut call.text.search(work), &mut found, &contents, first, call.most.value);
+        let notes = call.summary(&found, contents.len(), 0);
+        files::with_notes(found.lines.join("\n"), &notes)
     }
 
     #[test]

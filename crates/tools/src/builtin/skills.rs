@@ -10,7 +10,7 @@ use crate::skills::{Skills, not_found};
 built_in! {
     ListSkills: "list_skills", Read, capability Skills, needs Skills;
     UseSkill: USE_SKILL, Read, capability Skills, needs Skills, for_code false;
-    ReadSkillFile: "read_skill_file", Read, capability Skills, tier Detail, needs Skills;
+    ReadSkillFile: "read_skill_file", Read, capability Skills, needs Skills;
 }
 
 /// The skills of the run. One without may have calls in its history.

@@ -19,7 +19,7 @@ use crate::tool::{SharedTool, Tool};
 built_in! {
     SaveSnippet: "save_snippet", Idempotent, capability Snippets;
     ListSnippets: "list_snippets", Read, capability Snippets;
-    ReadSnippet: "read_snippet", Read, capability Snippets, tier Detail;
+    ReadSnippet: "read_snippet", Read, capability Snippets;
     RunSnippet: "run_snippet", Idempotent, capability Snippets, for_code false, facts runs_code;
     DeleteSnippet: "delete_snippet", Idempotent, capability Snippets;
     // What code asks for, a person would have to decide while the code waits.
@@ -156,7 +156,7 @@ pub(super) struct RunSnippet {
 
 impl BuiltIn<Scripts> for RunSnippet {
     fn is_available(scripts: &Scripts) -> bool {
-        scripts.can_run()
+        scripts.sandbox.is_some()
     }
 
     fn calling(scripts: &Scripts, tools: &[ToolDefinition]) -> Option<Scripts> {
@@ -164,8 +164,11 @@ impl BuiltIn<Scripts> for RunSnippet {
     }
 
     fn snippet_tool(scripts: &Scripts, tool: &SnippetTool) -> Option<SharedTool> {
-        let runner = || SnippetRunner::new(tool, scripts.clone());
-        scripts.may_be_tools.then(|| Arc::new(runner()) as SharedTool)
+        let schema = tool.input_schema.clone();
+        let definition =
+            ToolDefinition::new(tool.tool_name(), &tool.description, schema, EffectClass::Idempotent);
+        let runner = SnippetRunner { tool: tool.clone(), definition, scripts: scripts.clone() };
+        scripts.may_be_tools.then(|| Arc::new(runner) as SharedTool)
     }
 
     fn plan(self, context: &CallContext, scripts: &Scripts) -> Result<Plan, Refusal> {
@@ -181,19 +184,6 @@ struct SnippetRunner {
     tool: SnippetTool,
     definition: ToolDefinition,
     scripts: Scripts,
-}
-
-impl SnippetRunner {
-    fn new(tool: &SnippetTool, scripts: Scripts) -> Self {
-        let definition = ToolDefinition {
-            name: tool.tool_name(),
-            description: tool.description.clone(),
-            input_schema: tool.input_schema.clone().into(),
-            effect: EffectClass::Idempotent,
-            timeout: ToolDefinition::default_timeout(),
-        };
-        Self { tool: tool.clone(), definition, scripts }
-    }
 }
 
 impl Tool for SnippetRunner {

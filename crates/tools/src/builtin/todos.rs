@@ -17,7 +17,7 @@ built_in! {
 const NO_DUE: &str = "none";
 
 /// Changes the user's todos. Written with the step: exactly once.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = format!(
     "The user's todos. add: one for each of titles, with the other fields. update: sets the given fields of ids. \
@@ -45,7 +45,7 @@ pub(super) struct ManageTodos {
     before: Option<TodoId>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
     Add,
@@ -55,61 +55,9 @@ enum Action {
     Delete,
 }
 
-impl BuiltIn for ManageTodos {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let action = self.action;
-        if action == Action::Add && self.titles.is_empty() {
-            return Err(invalid("`add` needs `titles`"));
-        }
-        if action != Action::Add && self.ids.is_empty() {
-            return Err(invalid("this action needs `ids`"));
-        }
-        if self.titles.len().max(self.ids.len()) > MAX_ADDED_TODOS {
-            return Err(invalid(format!("at most {MAX_ADDED_TODOS} todos at a time")));
-        }
-        let is_of_one = self.before.is_some() || !self.titles.is_empty();
-        if action == Action::Update && is_of_one && (self.ids.len(), self.titles.len() <= 1) != (1, true) {
-            return Err(invalid(
-                "`titles` and `before` of `update` are for one of `ids` only, with one title",
-            ));
-        }
-        let fields = self.fields(context)?;
-        let Self { mut titles, ids, before, .. } = self;
-        if matches!(action, Action::Add | Action::Update) {
-            titles.iter().try_for_each(|title| line("titles", title.as_str(), MAX_TITLE_CHARS))?;
-        }
-        let call = match action {
-            Action::Add => Call::Add { fields, titles },
-            Action::Update => {
-                let change = TodoChange { title: titles.pop(), ..fields.change() };
-                if change == TodoChange::default() && before.is_none() {
-                    let reason =
-                        "nothing to change: give `titles`, `details`, `due`, `priority`, `list` or `before`";
-                    return Err(invalid(reason));
-                }
-                Call::Change { ids, change, before }
-            }
-            Action::Complete | Action::Reopen => {
-                let change = TodoChange { done: Some(action == Action::Complete), ..TodoChange::default() };
-                Call::Change { ids, change, before: None }
-            }
-            Action::Delete => Call::Delete(ids),
-        };
-        Ok(Plan::record(call, context))
-    }
-}
-
-/// What a call sets besides titles.
-#[derive(Debug)]
-struct Fields {
-    details: Option<String>,
-    due: Option<Option<Due>>,
-    priority: Option<Priority>,
-    list: Option<String>,
-}
-
 impl ManageTodos {
-    fn fields(&self, context: &CallContext) -> Result<Fields, Refusal> {
+    /// What an added todo has, or what is set of those that are changed.
+    fn change(&self, context: &CallContext) -> Result<TodoChange> {
         let due = self.due.as_deref().map(|text| match text.trim() {
             "" | NO_DUE => Ok(None),
             text => Due::parse(text, context.zone).map(Some),
@@ -123,57 +71,78 @@ impl ManageTodos {
         text("details", details.as_deref().filter(|text| !text.is_empty()), MAX_DETAILS_BYTES)?;
         let due = due.transpose().map_err(|error| invalid(format!("`due`: {error}")))?;
         line("list", list.as_deref().filter(|text| !text.is_empty()), MAX_LIST_CHARS)?;
-        Ok(Fields { details, due, priority: self.priority, list })
+        let (title, done) = match self.action {
+            Action::Complete => return Ok(TodoChange { done: Some(true), ..TodoChange::default() }),
+            Action::Reopen => return Ok(TodoChange { done: Some(false), ..TodoChange::default() }),
+            Action::Update => (self.titles.first().cloned(), None),
+            Action::Add | Action::Delete => (None, None),
+        };
+        Ok(TodoChange { list, title, details, priority: self.priority, due, done })
     }
 }
 
-impl Fields {
-    fn change(self) -> TodoChange {
-        let Self { details, due, priority, list } = self;
-        TodoChange { list, title: None, details, priority, due, done: None }
+fn todo(fields: &TodoChange, id: uuid::Uuid, title: &str) -> NewTodo {
+    NewTodo {
+        id: TodoId(id),
+        list: fields.list.clone().unwrap_or_default(),
+        title: title.to_owned(),
+        details: fields.details.clone().unwrap_or_default(),
+        priority: fields.priority.unwrap_or_default(),
+        due: fields.due.clone().flatten(),
     }
+}
 
-    fn todo(&self, id: uuid::Uuid, title: &str) -> NewTodo {
-        NewTodo {
-            id: TodoId(id),
-            list: self.list.clone().unwrap_or_default(),
-            title: title.to_owned(),
-            details: self.details.clone().unwrap_or_default(),
-            priority: self.priority.unwrap_or_default(),
-            due: self.due.clone().flatten(),
+impl Access for ManageTodos {
+    fn check(&self, context: &CallContext) -> Result<()> {
+        let Self { action, titles, ids, before, .. } = self;
+        if *action == Action::Add && titles.is_empty() {
+            return Err(invalid("`add` needs `titles`"));
         }
+        if *action != Action::Add && ids.is_empty() {
+            return Err(invalid("this action needs `ids`"));
+        }
+        if titles.len().max(ids.len()) > MAX_ADDED_TODOS {
+            return Err(invalid(format!("at most {MAX_ADDED_TODOS} todos at a time")));
+        }
+        let is_of_one = before.is_some() || !titles.is_empty();
+        if *action == Action::Update && is_of_one && (ids.len(), titles.len() <= 1) != (1, true) {
+            return Err(invalid(
+                "`titles` and `before` of `update` are for one of `ids` only, with one title",
+            ));
+        }
+        let change = self.change(context)?;
+        if matches!(action, Action::Add | Action::Update) {
+            titles.iter().try_for_each(|title| line("titles", title.as_str(), MAX_TITLE_CHARS))?;
+        }
+        if *action == Action::Update && change == TodoChange::default() && before.is_none() {
+            let reason = "nothing to change: give `titles`, `details`, `due`, `priority`, `list` or `before`";
+            return Err(invalid(reason));
+        }
+        Ok(())
     }
-}
 
-#[derive(Debug)]
-enum Call {
-    Add { fields: Fields, titles: Vec<String> },
-    Change { ids: Vec<TodoId>, change: TodoChange, before: Option<TodoId> },
-    Delete(Vec<TodoId>),
-}
-
-impl Access for Call {
     async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
-        match self {
-            Self::Add { fields, titles } => {
-                let ids = tx.ids.rows(titles.len());
+        let (Self { action, titles, ids, .. }, change) = (self, self.change(context)?);
+        match action {
+            Action::Add => {
+                let rows = tx.ids.rows(titles.len());
                 let new: Vec<NewTodo> =
-                    titles.iter().zip(ids).map(|(title, id)| fields.todo(id, title)).collect();
+                    titles.iter().zip(rows).map(|(title, id)| todo(&change, id, title)).collect();
                 tx.create_todos(&new).await?;
                 let line = |todo: &NewTodo| format!("Added {}: {}", todo.id, todo.title);
                 Ok(new.iter().map(line).collect::<Vec<_>>().join("\n"))
             }
-            Self::Change { ids, change, before } => {
-                if let (Some(next), [id]) = (before, ids.as_slice())
-                    && !tx.put_todo_before(*id, *next).await?
+            Action::Update | Action::Complete | Action::Reopen => {
+                if let (Action::Update, Some(next), [id]) = (action, self.before, ids.as_slice())
+                    && !tx.put_todo_before(*id, next).await?
                 {
                     return Err(missing(2));
                 }
-                let changed = tx.change_todos(ids, change).await?;
+                let changed = tx.change_todos(ids, &change).await?;
                 let lines: Vec<String> = changed.iter().map(|todo| described(todo, context.now)).collect();
                 answer(ids.len(), lines.len(), lines.join("\n"))
             }
-            Self::Delete(ids) => {
+            Action::Delete => {
                 let gone = usize::try_from(tx.delete_todos(ids).await?).unwrap_or(usize::MAX);
                 answer(ids.len(), gone, format!("Deleted {gone}."))
             }

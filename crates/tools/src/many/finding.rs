@@ -158,15 +158,10 @@ impl UseTool {
             "required": [TOOL_NAME, ARGUMENTS],
             "additionalProperties": false,
         });
-        Self(ToolDefinition {
-            name: USE_TOOL.to_owned(),
-            description: format!(
-                "Call a tool found with {SEARCH_TOOLS}. Wrong arguments are answered with the help of that tool."
-            ),
-            input_schema: schema.into(),
-            effect: EffectClass::Read,
-            timeout: ToolDefinition::default_timeout(),
-        })
+        let description = format!(
+            "Call a tool found with {SEARCH_TOOLS}. Wrong arguments are answered with the help of that tool."
+        );
+        Self(ToolDefinition::new(USE_TOOL, description, schema, EffectClass::Read))
     }
 }
 

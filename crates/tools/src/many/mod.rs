@@ -44,13 +44,22 @@ pub(crate) struct Tools {
     pub(crate) facts: Vec<ToolFacts>,
     /// Tokens of each definition.
     pub(crate) sizes: Vec<u64>,
+    /// The tools whose definitions are always sent.
+    pub(crate) direct: Vec<String>,
+    /// Tokens of definitions up to which an offer is direct.
+    pub(crate) most_tokens: u64,
     index: OnceLock<Index>,
 }
 
 impl Tools {
-    pub(crate) fn new(tools: Vec<SharedTool>, sizes: Vec<u64>) -> Self {
+    pub(crate) fn new(
+        tools: Vec<SharedTool>,
+        sizes: Vec<u64>,
+        direct: Vec<String>,
+        most_tokens: u64,
+    ) -> Self {
         let facts = tools.iter().map(|tool| tool.facts()).collect();
-        Self { tools, facts, sizes, index: OnceLock::new() }
+        Self { tools, facts, sizes, direct, most_tokens, index: OnceLock::new() }
     }
 
     fn index(&self) -> &Index {
