@@ -120,15 +120,12 @@ pub struct CreateFirstMessage {
 #[serde(deny_unknown_fields)]
 pub struct UpdateAgentable {
     /// 1 to 200 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200))]
     pub title: Option<String>,
     /// At most 32 KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// A status of its kind that does not follow from runs, as `archived`; the first status of the kind withdraws what was
     /// set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(example = "archived"))]
     pub status: Option<String>,
     /// The agent that answers; null: the default agent of the kind.

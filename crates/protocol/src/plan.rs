@@ -166,10 +166,8 @@ pub struct ChangePlan {
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::AnyJson>, max_items = 100))]
     pub add: Vec<Value>,
     /// Another template of the result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
     pub output: Option<Value>,
     /// Why, for people: one line of at most 200 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use houston_domain::question::schema::Mismatch;
 use houston_domain::shared_state::{SharedState, UPDATE_STATE};
 use houston_domain::storable::storable_value;
-use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
+use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use houston_store::record::RecordTx;
 use schemars::JsonSchema;
 use serde::Deserialize;

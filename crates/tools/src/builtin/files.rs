@@ -1,6 +1,7 @@
 //! The workspace of the agent: what its files are, and how they are read. What a path, a change and a pattern are is decided in
 //! [`houston_domain::workspace`].
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use houston_domain::guard::{Layer, is_listed};
@@ -146,8 +147,8 @@ impl Access for ListFiles {
 
 /// `docs/ (2 files, 120 bytes)`, `docs/a.md (60 bytes)`
 fn line(listed: &Listed) -> String {
-    let bytes = counted_u64(listed.bytes, "byte");
-    match listed.files.map(|count| counted_u64(count, "file")) {
+    let bytes = counted(listed.bytes, "byte");
+    match listed.files.map(|count| counted(count, "file")) {
         Some(count) => format!("{} ({count}, {bytes})", listed.path),
         None => format!("{} ({bytes})", listed.path),
     }
@@ -182,7 +183,7 @@ impl Access for FindFiles {
         if let Some(more) = found.len().checked_sub(most.value).filter(|more| *more > 0) {
             notes.push(format!("{} match: use a narrower pattern.", counted(more, "more file")));
         }
-        let line = |entry: &&FileEntry| format!("{} ({})", entry.path, counted_u64(entry.bytes, "byte"));
+        let line = |entry: &&FileEntry| format!("{} ({})", entry.path, counted(entry.bytes, "byte"));
         let lines: Vec<String> = found.iter().take(most.value).map(line).collect();
         // Names may be what strangers wrote, too.
         let is_untrusted = found.iter().any(|entry| entry.untrusted);
@@ -263,12 +264,9 @@ pub(super) fn described(bytes: usize, version: FileVersion) -> String {
 }
 
 /// `1 file`, `2 files`
-pub(super) fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-fn counted_u64(count: u64, what: &str) -> String {
-    counted(usize::try_from(count).unwrap_or(usize::MAX), what)
+pub(super) fn counted<N: Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
+    let end = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {what}{end}")
 }
 
 /// The refusal for a file that does not exist.

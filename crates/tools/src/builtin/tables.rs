@@ -68,18 +68,16 @@ impl Access for CreateTable {
 
     async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let refused = |text: String| invalid(format!("{}: {text}", Self::NAME));
-        let (usual, about, fields) = match &self.preset {
-            None => (String::new(), String::new(), self.fields.clone()),
-            Some(preset) => {
-                let found = tx.settings.table_presets.named(preset);
-                let found = found.map_err(|unknown| refused(unknown.to_string()))?;
-                (preset.clone(), found.description.clone(), found.fields.clone())
-            }
-        };
+        let (mut about, mut fields) = (String::new(), self.fields.clone());
+        if let Some(preset) = &self.preset {
+            let found = tx.settings.table_presets.named(preset);
+            let found = found.map_err(|unknown| refused(unknown.to_string()))?;
+            (about, fields) = (found.description.clone(), found.fields.clone());
+        }
         let fields = Fields::new(fields, &tx.settings.knowledge_limits.tables)
             .map_err(|faults| refused(texts(&faults)))?;
-        let (name, description) =
-            (self.name.clone().unwrap_or(usual), self.description.clone().unwrap_or(about));
+        let name = self.name.as_ref().or(self.preset.as_ref()).cloned().unwrap_or_default();
+        let description = self.description.clone().unwrap_or(about);
         let schema = fields.schema();
         tx.create_table(name.clone(), description, fields, context.now).await.map_err(gone)?;
         let id = TableId(tx.ids.row);
