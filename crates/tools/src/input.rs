@@ -37,12 +37,6 @@ pub(crate) enum Refusal {
     Store(Error),
 }
 
-impl From<ToolResponse> for Refusal {
-    fn from(response: ToolResponse) -> Self {
-        Self::Answer(response)
-    }
-}
-
 impl From<Error> for Refusal {
     /// What the model can do something about is a response. When there is the maximum number, it may delete one and try again.
     fn from(error: Error) -> Self {

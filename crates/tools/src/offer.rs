@@ -74,7 +74,7 @@ impl List {
         let definitions = tools.iter().map(|tool| tool.definition().clone());
         let (mut sent, deferred): (Vec<_>, Vec<_>) =
             definitions.partition(|tool| all.direct.contains(&tool.name));
-        let catalogue = Arc::new(Catalogue::new(Arc::clone(all), members));
+        let catalogue = Arc::new(Catalogue { all: Arc::clone(all), members });
         let finding = finding(&catalogue);
         sent.extend(finding.iter().map(|tool| tool.definition().clone()));
         let of_finding = finding.each_ref().map(|tool| tool.facts());

@@ -193,16 +193,11 @@ impl From<WebError> for Failed {
     }
 }
 
-/// Reads PDFs in the sandbox. By default there is none, and no PDF is read.
+/// Reads PDFs in the sandbox, if the machine has one. By default there is none, and no PDF is read.
 #[derive(Debug, Clone, Default)]
-pub struct PdfReader(Option<Sandbox>);
+pub struct PdfReader(pub Option<Sandbox>);
 
 impl PdfReader {
-    /// One that uses this sandbox, if the machine has one.
-    pub fn new(sandbox: Option<Sandbox>) -> Self {
-        Self(sandbox)
-    }
-
     /// At most `most` bytes of the text, and whether there was more.
     ///
     /// # Errors

@@ -69,9 +69,9 @@ impl Tools {
 
 /// The tools that one run may search: some of those of its agent type.
 pub(crate) struct Catalogue {
-    all: Arc<Tools>,
+    pub(crate) all: Arc<Tools>,
     /// The positions of the tools that the run may call.
-    members: Vec<usize>,
+    pub(crate) members: Vec<usize>,
 }
 
 /// A tool in the catalogue.
@@ -84,10 +84,6 @@ pub(crate) struct Entry<'c> {
 }
 
 impl Catalogue {
-    pub(crate) fn new(all: Arc<Tools>, members: Vec<usize>) -> Self {
-        Self { all, members }
-    }
-
     /// The tools that the guards do not deny.
     pub(crate) fn entries(&self, guards: &[Arc<Layer>]) -> impl Iterator<Item = Entry<'_>> {
         self.members.iter().filter_map(|nth| self.entry(*nth, guards))
