@@ -90,7 +90,7 @@ impl App {
         crate::telemetry::start(loaded.settings.log.as_deref(), loaded.settings.log_format, verbosity);
         apply_mutation()?;
         let outside = crate::toolbox::outside(&loaded.settings, arguments.command.drives_runs());
-        loaded.pdf = PdfReader::new(outside.sandbox.clone());
+        loaded.pdf = PdfReader(outside.sandbox.clone());
         let mut registry = toolbox.fill(&mut loaded, outside, &arguments.folder).map_err(Failure::usage)?;
         registry.set_skills(loaded.skills.clone());
         let Arguments { command, jobs, folder, .. } = arguments;

@@ -52,6 +52,17 @@ pub struct ToolDefinition {
 }
 
 impl ToolDefinition {
+    /// A tool whose calls may take two minutes.
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: impl Into<Arc<Value>>,
+        effect: EffectClass,
+    ) -> Self {
+        let (name, description, input_schema) = (name.into(), description.into(), input_schema.into());
+        Self { name, description, input_schema, effect, timeout: Self::default_timeout() }
+    }
+
     /// Two minutes; tools that take longer set their own timeout.
     pub fn default_timeout() -> Duration {
         Duration::from_secs(120)

@@ -54,13 +54,7 @@ where
             async move { run(input, context).await.map_or_else(ToolResponse::from, |it| response(&it)) },
         ))
     };
-    let definition = ToolDefinition {
-        name,
-        description: description.into(),
-        input_schema: schema::of::<Input>().into(),
-        effect: EffectClass::default(),
-        timeout: ToolDefinition::default_timeout(),
-    };
+    let definition = ToolDefinition::new(name, description, schema::of::<Input>(), EffectClass::default());
     FunctionTool { definition, risk: None, execute: Arc::new(execute) }
 }
 

@@ -44,7 +44,6 @@ pub struct AgentableResponse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<TaskResult>,
     /// Known cost of its model calls, in US dollars; null if no cost is known, which is not 0.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// Model calls whose cost is unknown.
@@ -84,7 +83,6 @@ pub struct CreateAgentable {
     /// Its first message, which opens its first run. The response has the message, with the URL of its stream.
     pub message: Option<CreateFirstMessage>,
     /// 1 to 200 characters. May be absent or empty if the kind generates titles.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(max_length = 200))]
     pub title: Option<String>,
     /// At most 32 KiB.
@@ -122,15 +120,12 @@ pub struct CreateFirstMessage {
 #[serde(deny_unknown_fields)]
 pub struct UpdateAgentable {
     /// 1 to 200 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200))]
     pub title: Option<String>,
     /// At most 32 KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// A status of its kind that does not follow from runs, as `archived`; the first status of the kind withdraws what was
     /// set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(example = "archived"))]
     pub status: Option<String>,
     /// The agent that answers; null: the default agent of the kind.

@@ -177,7 +177,6 @@ pub struct ChatRequest {
     #[serde(default)]
     pub trigger: Trigger,
     /// The message that is submitted or answered again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
     /// Tools that the client carries out, which it adds to the body: a list, or an object with the names as keys.
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -185,7 +184,6 @@ pub struct ChatRequest {
     pub tools: Value,
     /// Whose chat it is, if neither the key nor the header `Houston-User` names a user: an id, or an external id. A backend that
     /// passes requests on adds it to the body.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// What the client shows its user, which it adds to the body. The model reads it as untrusted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -50,11 +50,9 @@ pub struct CreateMessage {
     pub metadata: Map<String, Value>,
     /// What the message is about, such as what the user looks at: the prompt says so, with what the kind's provider for this
     /// type knows of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Focus>,
     /// The form of the answer: the run ends with a value that fits, the `result` of its message. The default is set by the
     /// agent and the kind.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
     /// How the model chooses its words, where it differs from the agent; a setting that the model does not accept is refused.
     #[serde(default, skip_serializing_if = "Sampling::is_empty")]

@@ -121,16 +121,12 @@ pub struct ModelRoute {
 #[serde(deny_unknown_fields)]
 pub struct EstimateModels {
     /// An agent type, as in `goal`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// A use case, as in `titles`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub use_case: Option<String>,
     /// An agent: its own model, or that of its use case.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
     /// Another strategy than that of the settings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
     /// What the models must be able to do, besides what the settings say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -139,13 +135,11 @@ pub struct EstimateModels {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<String>,
     /// The tokens that are sent, prompt and history included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
     /// How many of them are read from the provider's cache.
     #[serde(default)]
     pub cached_tokens: u64,
     /// The tokens of the answer; without: the longest that agents may write.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
 }
 

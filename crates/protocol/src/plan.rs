@@ -1,6 +1,7 @@
 //! Plans: graphs of steps that run by themselves.
 
 use houston_domain::id::{QuestionId, RunId, UserId};
+use houston_domain::plan::Failure;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -109,7 +110,7 @@ pub struct PlanStepResponse {
     /// Whether `result` is only the beginning, as a text. `GET …/steps` has whole results.
     pub is_cut: bool,
     /// Why it failed or was skipped.
-    pub error: Option<PlanStepError>,
+    pub error: Option<Failure>,
     /// When it starts again, or fails or takes its default.
     pub due_at: Option<Time>,
     /// The executor that works on it, or has.
@@ -119,16 +120,6 @@ pub struct PlanStepResponse {
     pub question_id: Option<QuestionId>,
     pub started_at: Option<Time>,
     pub ended_at: Option<Time>,
-}
-
-/// Why a step failed or was skipped: `{"code": "TIMEOUT", "message": "took longer than it may"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct PlanStepError {
-    /// Stable code.
-    pub code: String,
-    /// For people.
-    pub message: String,
 }
 
 /// A plan to be made.
@@ -175,10 +166,8 @@ pub struct ChangePlan {
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::AnyJson>, max_items = 100))]
     pub add: Vec<Value>,
     /// Another template of the result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
     pub output: Option<Value>,
     /// Why, for people: one line of at most 200 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

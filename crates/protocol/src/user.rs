@@ -27,7 +27,6 @@ pub struct UserResponse {
     /// An IANA name, as in `Europe/Berlin`.
     pub time_zone: String,
     /// Known cost of all their model calls, in US dollars; null if no cost is known.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     pub total_llm_cost: Option<Decimal>,
     /// Model calls whose cost is unknown.

@@ -1,8 +1,7 @@
 //! Why an agentable does not go on.
 
-use houston_domain::id::{QuestionId, RunId};
-use houston_domain::run::RunStatus;
-use houston_domain::why::{Facts, Reason};
+use houston_domain::id::QuestionId;
+use houston_domain::why::Reason;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
@@ -44,24 +43,8 @@ pub struct WhyReason {
 }
 
 impl WhyResponse {
-    /// The response for the agentable with this public id.
-    pub fn of(id: String, facts: &Facts) -> Self {
-        Self::new(id, facts.reasons())
-    }
-
-    /// The response about one run of the agentable with this public id: how it ended, if newer ones came after it. `error`: its
-    /// code and its message.
-    pub fn of_run(
-        id: String,
-        facts: &Facts,
-        run: RunId,
-        status: RunStatus,
-        error: Option<(&str, &str)>,
-    ) -> Self {
-        Self::new(id, facts.reasons_of(run, status, error))
-    }
-
-    fn new(id: String, reasons: Vec<Reason>) -> Self {
+    /// The response with these reasons for the agentable with this public id.
+    pub fn new(id: String, reasons: Vec<Reason>) -> Self {
         let passes = reasons.iter().all(|reason| reason.cause.passes() || reason.until.is_some());
         Self { id, passes, reasons: reasons.into_iter().map(WhyReason::from).collect() }
     }

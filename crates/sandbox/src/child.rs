@@ -14,10 +14,9 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, Read, StdinLock, Write};
 use std::process::ExitCode;
 
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::protocol::{CPU_SECONDS, Message, OUTPUT, Task};
+use crate::protocol::{CPU_SECONDS, Conversion, Message, OUTPUT, TASKS, Task};
 use crate::script::Script;
 use crate::walls::{self, WallLimits};
 
@@ -44,7 +43,7 @@ impl Job {
             arguments.into_iter().map(OsString::into_string).collect::<Result<_, _>>().ok()?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let [name, CPU_SECONDS, cpu_seconds, OUTPUT, output] = words[..] else { return None };
-        let task = Task::ALL.into_iter().find(|task| task.name() == name)?;
+        let (_, task) = TASKS.into_iter().find(|(known, _)| *known == name)?;
         Some(Self { task, cpu_seconds: cpu_seconds.parse().ok()?, output: output.parse().ok()? })
     }
 }
@@ -54,8 +53,8 @@ impl Job {
 /// time, also on a busy machine, so that the answer says what is wrong with it.
 fn stack_of(task: Task) -> u64 {
     match task {
-        Task::Calculation | Task::Evaluation => 32 << 20,
-        Task::Check | Task::Script | Task::Html | Task::Pdf => 64 << 20,
+        Task::Convert(Conversion::Calculation) | Task::Evaluation => 32 << 20,
+        Task::Check | Task::Script | Task::Convert(_) => 64 << 20,
     }
 }
 
@@ -95,20 +94,18 @@ fn run(job: &Job, pipes: &mut Pipes, evaluate: fn(&str) -> String) -> std::io::R
         Task::Check => Ok(()),
         Task::Evaluation => answer_all(pipes, evaluate),
         Task::Script => {
-            let Some(script) = pipes.value::<Script>()? else { return Ok(()) };
+            let Some(line) = pipes.line()? else { return Ok(()) };
+            let script: Script = serde_json::from_str(&line)?;
             let end = script::run(&script, pipes)?;
             pipes.send(&Message::End(end))
         }
-        Task::Html => {
-            let converted = html::to_markdown(&pipes.rest()?);
-            pipes.send(&answer(converted, job.output))
-        }
-        Task::Calculation => {
-            let result = calculation::result(&pipes.rest()?);
-            pipes.send(&answer(result, job.output))
-        }
-        Task::Pdf => {
-            let converted = pdf::to_text(&pipes.rest()?, job.output);
+        Task::Convert(conversion) => {
+            let document = pipes.rest()?;
+            let converted = match conversion {
+                Conversion::HtmlToMarkdown => html::to_markdown(&document),
+                Conversion::PdfToText => pdf::to_text(&document, job.output),
+                Conversion::Calculation => calculation::result(&document),
+            };
             pipes.send(&answer(converted, job.output))
         }
     }
@@ -155,10 +152,6 @@ impl Pipes {
         Ok((self.input.read_line(&mut line)? > 0).then_some(line))
     }
 
-    fn value<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        self.line()?.map(|line| serde_json::from_str(&line).map_err(io::Error::from)).transpose()
-    }
-
     /// Reads to the end.
     fn rest(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -201,7 +194,10 @@ mod tests {
     #[test]
     fn arguments_are_all_or_nothing() {
         let job = parse(&["html", "--cpu-seconds", "6", "--output", "7"]).unwrap();
-        assert_eq!((job.task, job.cpu_seconds, job.output), (Task::Html, 6, 7));
+        assert_eq!(
+            (job.task, job.cpu_seconds, job.output),
+            (Task::Convert(Conversion::HtmlToMarkdown), 6, 7)
+        );
         for wrong in [
             &[][..],
             &["script"],

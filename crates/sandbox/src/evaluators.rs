@@ -103,13 +103,13 @@ impl Evaluators {
                 child.kill().await;
                 Err(Error::Protocol(format!("an evaluation did not end within {} s", TIME.as_secs())).into())
             }
-            Read::End => match Death::of(child.wait().await) {
-                Death::OutOfTime => Err(NoAnswer::Time),
-                Death::Signal(KILLED) => Ok(None),
-                Death::Signal(SEGMENTATION_FAULT) => Err(NoAnswer::Depth),
-                Death::Signal(_) => Err(NoAnswer::Memory),
-                Death::Code(code) => Err(Error::NotASandbox(format!("it ended with code {code}")).into()),
-            },
+            Read::End(Death::OutOfTime) => Err(NoAnswer::Time),
+            Read::End(Death::Signal(KILLED)) => Ok(None),
+            Read::End(Death::Signal(SEGMENTATION_FAULT)) => Err(NoAnswer::Depth),
+            Read::End(Death::Signal(_)) => Err(NoAnswer::Memory),
+            Read::End(Death::Code(code)) => {
+                Err(Error::NotASandbox(format!("it ended with code {code}")).into())
+            }
         }
     }
 

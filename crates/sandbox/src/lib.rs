@@ -78,8 +78,9 @@ mod shell;
 pub mod walls;
 
 pub use evaluators::{Evaluators, NoAnswer};
-pub use outcome::{Console, Error, Fault, Level, Line, Outcome, Run};
+pub use outcome::{Error, Fault, Outcome, Run};
 pub use process::Program;
-pub use sandbox::{Conversion, Converted, Sandbox};
+pub use protocol::Conversion;
+pub use sandbox::{Converted, Sandbox};
 pub use script::{Answer, Call, Host, Language, Limits, MAX_CODE, MAX_TIME, NoTools, Script};
 pub use shell::{MAX_SHELL_OUTPUT, Shell, ShellEnd, ShellError, ShellRun};

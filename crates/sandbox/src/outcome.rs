@@ -13,7 +13,9 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     pub outcome: Outcome,
-    pub console: Console,
+    /// What it wrote to its console, as a model reads it: line by line, warnings and errors marked as such; with a last line if
+    /// there was more than its limit.
+    pub console: String,
     /// How many tools it called.
     pub calls: usize,
 }
@@ -61,31 +63,6 @@ impl Fault {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
     }
-}
-
-/// What a script wrote to its console.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Console {
-    pub lines: Vec<Line>,
-    /// Whether it wrote more than its limit.
-    pub cut: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    pub level: Level,
-    /// May contain line breaks.
-    pub text: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    Debug,
-    Log,
-    Info,
-    Warn,
-    Error,
 }
 
 impl Outcome {
@@ -138,26 +115,6 @@ impl Fault {
         }
         if let Some(hint) = &self.hint {
             let _ = write!(text, "\nHint: {hint}");
-        }
-        text
-    }
-}
-
-impl Console {
-    /// The lines as a model reads them, with a last line if there was more.
-    pub fn text(&self) -> String {
-        let mut text = String::new();
-        for line in &self.lines {
-            match line.level {
-                Level::Warn => text.push_str("warning: "),
-                Level::Error => text.push_str("error: "),
-                Level::Debug | Level::Log | Level::Info => {}
-            }
-            text.push_str(&line.text);
-            text.push('\n');
-        }
-        if self.cut {
-            text.push_str("[the console had more, which was cut]\n");
         }
         text
     }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -11,7 +11,7 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, timeout};
 
 use crate::outcome::Error;
-use crate::protocol::{CPU_SECONDS, Message, OUTPUT, Task};
+use crate::protocol::{CPU_SECONDS, Message, OUTPUT, TASKS, Task};
 
 /// How long after its time limit a child is killed that has not stopped by itself.
 const GRACE: Duration = Duration::from_millis(500);
@@ -76,8 +76,8 @@ pub(crate) struct Child {
 /// What was read.
 pub(crate) enum Read {
     Message(Message),
-    /// It closed its output.
-    End,
+    /// It closed its output, and ended so.
+    End(Death),
     /// Its time is over.
     TimedOut,
 }
@@ -86,10 +86,11 @@ impl Child {
     /// Starts a child.
     pub(crate) fn start(program: &Program, task: Task, allowance: Allowance) -> Result<Self, Error> {
         let cpu_seconds = allowance.cpu.as_secs().max(1);
+        let name = TASKS.iter().find(|(_, of)| *of == task).map(|(name, _)| *name);
         let mut command = Command::new(&program.path);
         command
             .args(&program.arguments)
-            .arg(task.name())
+            .args(name)
             .args([CPU_SECONDS, &cpu_seconds.to_string(), OUTPUT, &allowance.output.to_string()])
             .env_clear()
             .env("TZ", "UTC")
@@ -145,7 +146,7 @@ impl Child {
         self.input = None;
     }
 
-    /// Reads its next message.
+    /// Reads its next message. A child without one has ended, or is killed after its time.
     pub(crate) async fn message(&mut self) -> Result<Read, Error> {
         let began = Instant::now();
         let line = timeout(self.left, self.line()).await;
@@ -154,7 +155,7 @@ impl Child {
             Err(_) => return Ok(Read::TimedOut),
             Ok(line) => line?,
         };
-        let Some(line) = line else { return Ok(Read::End) };
+        let Some(line) = line else { return Ok(Read::End(self.wait().await)) };
         match serde_json::from_slice(&line) {
             Ok(message) => Ok(Read::Message(message)),
             Err(error) => Err(Error::Protocol(format!("a line is no message: {error}"))),
@@ -184,20 +185,25 @@ impl Child {
     }
 
     /// Kills it, and waits until it is gone.
-    pub(crate) async fn kill(mut self) {
-        let _ = self.process.start_kill();
-        let _ = self.process.wait().await;
+    pub(crate) async fn kill(&mut self) {
+        let _ = self.process.kill().await;
     }
 
     /// Waits for its end after it has closed its output, and kills it if that takes too long.
-    pub(crate) async fn wait(mut self) -> Option<ExitStatus> {
+    async fn wait(&mut self) -> Death {
         self.input = None;
-        match timeout(self.left.max(GRACE), self.process.wait()).await {
+        let status = match timeout(self.left.max(GRACE), self.process.wait()).await {
             Ok(status) => status.ok(),
             Err(_) => {
                 self.kill().await;
                 None
             }
+        };
+        match status.map(|status| (status.signal(), status.code())) {
+            Some((Some(OUT_OF_TIME), _)) => Death::OutOfTime,
+            Some((Some(signal), _)) => Death::Signal(signal),
+            Some((None, code)) => Death::Code(code.unwrap_or(-1)),
+            None => Death::Code(-1),
         }
     }
 }
@@ -210,15 +216,4 @@ pub(crate) enum Death {
     OutOfTime,
     Signal(i32),
     Code(i32),
-}
-
-impl Death {
-    pub(crate) fn of(status: Option<ExitStatus>) -> Self {
-        match status.map(|status| (status.signal(), status.code())) {
-            Some((Some(OUT_OF_TIME), _)) => Self::OutOfTime,
-            Some((Some(signal), _)) => Self::Signal(signal),
-            Some((None, code)) => Self::Code(code.unwrap_or(-1)),
-            None => Self::Code(-1),
-        }
-    }
 }

@@ -1,43 +1,46 @@
 //! What the parent and the child write to each other: one JSON value per line.
 //!
 //! The child begins with `ready` or `missing`. A script's child then reads one [`Script`](crate::Script), asks for
-//! [`Message::Calls`] as often as it likes and reads one line of [`Answered`] for each, and ends with [`Message::End`]. A
-//! converter reads its document to the end and answers with [`Message::Text`] or [`Message::Unreadable`]. A child for
-//! evaluations reads one request a line and answers each with [`Message::Evaluated`].
+//! [`Message::Calls`] as often as it likes and reads one line of answers for each, pairs of a value and an error of which
+//! one is null, and ends with [`Message::End`]. A converter reads its document to the end and answers with
+//! [`Message::Text`] or [`Message::Unreadable`]. A child for evaluations reads one request a line and answers each with
+//! [`Message::Evaluated`].
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::outcome::{Fault, Level};
+use crate::outcome::Fault;
 
-/// What a child does: its first argument.
+/// What is converted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conversion {
+    /// A page in UTF-8 to Markdown, without scripts, styles and navigation.
+    HtmlToMarkdown,
+    PdfToText,
+    /// An expression such as `20% of 85` or `5 ft 3 inches to cm` to its result.
+    Calculation,
+}
+
+/// What a child does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
     Script,
-    Html,
-    Pdf,
-    Calculation,
+    Convert(Conversion),
     /// Answers one request after another.
     Evaluation,
     /// Builds the walls, says so and ends.
     Check,
 }
 
-impl Task {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Script, Self::Html, Self::Pdf, Self::Calculation, Self::Evaluation, Self::Check];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Script => "script",
-            Self::Html => "html",
-            Self::Pdf => "pdf",
-            Self::Calculation => "calculation",
-            Self::Evaluation => "evaluation",
-            Self::Check => "check",
-        }
-    }
-}
+/// The tasks, by the first argument of a child.
+pub(crate) const TASKS: [(&str, Task); 6] = [
+    ("script", Task::Script),
+    ("html", Task::Convert(Conversion::HtmlToMarkdown)),
+    ("pdf", Task::Convert(Conversion::PdfToText)),
+    ("calculation", Task::Convert(Conversion::Calculation)),
+    ("evaluation", Task::Evaluation),
+    ("check", Task::Check),
+];
 
 /// The options of a child. Programs that are no sandbox refuse them: the binary of a test, say, which would otherwise run
 /// its tests again.
@@ -75,24 +78,16 @@ pub(crate) struct Asked {
     pub(crate) input: Box<RawValue>,
 }
 
-/// The answer to one call.
-#[derive(Debug, Serialize)]
-pub(crate) struct Answered<'a> {
-    pub(crate) ok: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) value: Option<&'a serde_json::Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) error: Option<&'a str>,
-}
-
 /// How a script ended.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct End {
     pub(crate) result: EndResult,
-    pub(crate) console: Vec<(Level, String)>,
-    /// Whether the console had more than its limit.
-    pub(crate) cut: bool,
+    /// As [`crate::Run`] has it.
+    pub(crate) console: String,
 }
+
+/// The last line of a console that had more than its limit.
+pub(crate) const CUT: &str = "[the console had more, which was cut]\n";
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

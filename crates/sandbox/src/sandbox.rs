@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::outcome::{Console, Error, Fault, Line, Outcome, Run, hint};
+use crate::outcome::{Error, Fault, Outcome, Run, hint};
 use crate::process::{Allowance, Child, Death, Program, Read};
-use crate::protocol::{Answered, Asked, End, EndResult, Message, Task};
+use crate::protocol::{Asked, CUT, Conversion, End, EndResult, Message, Task};
 use crate::script::{Answer, Call, Host, Limits, MAX_CODE, Script};
 
 /// CPU time of a converter, and how long it may take on a machine that does much else.
@@ -27,6 +27,8 @@ const SPARE_CPU: Duration = Duration::from_secs(2);
 const ESCAPED: usize = 6;
 /// Bytes of a line beside what its limits count.
 const FRAME: usize = 64 << 10;
+/// Bytes of a line of the console beside what its limit counts: `warning: ` and the end.
+const FRAME_OF_LINE: usize = 10;
 /// Bytes of an error's message.
 const MAX_MESSAGE: usize = 8000;
 /// Bytes of the answers to one line of calls.
@@ -38,34 +40,6 @@ pub struct Sandbox {
     program: Program,
     most: usize,
     children: Arc<Semaphore>,
-}
-
-/// What is converted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Conversion {
-    /// A page in UTF-8 to Markdown, without scripts, styles and navigation.
-    HtmlToMarkdown,
-    PdfToText,
-    /// An expression such as `20% of 85` or `5 ft 3 inches to cm` to its result.
-    Calculation,
-}
-
-impl Conversion {
-    fn task(self) -> Task {
-        match self {
-            Self::HtmlToMarkdown => Task::Html,
-            Self::PdfToText => Task::Pdf,
-            Self::Calculation => Task::Calculation,
-        }
-    }
-
-    /// What is converted, in messages.
-    fn noun(self) -> &'static str {
-        match self {
-            Self::HtmlToMarkdown | Self::PdfToText => "document",
-            Self::Calculation => "expression",
-        }
-    }
 }
 
 /// What became of a document.
@@ -102,7 +76,7 @@ impl Sandbox {
     /// should be.
     pub async fn check(&self) -> Result<(), Error> {
         let allowance = Allowance { cpu: CHECK_TIME, time: CHECK_TIME, output: 0, line: FRAME };
-        let child = ready(Child::start(&self.program, Task::Check, allowance)?).await?;
+        let mut child = ready(Child::start(&self.program, Task::Check, allowance)?).await?;
         child.kill().await;
         Ok(())
     }
@@ -115,7 +89,7 @@ impl Sandbox {
     /// wrong is in the outcome.
     pub async fn run(&self, script: &Script, host: &mut impl Host) -> Result<Run, Error> {
         if let Some(outcome) = too_long(script) {
-            return Ok(Run { outcome, console: Console::default(), calls: 0 });
+            return Ok(Run { outcome, console: String::new(), calls: 0 });
         }
         let _permit = self.children.acquire().await;
         let limits = script.limits.clamped();
@@ -133,26 +107,9 @@ impl Sandbox {
         child.write(&line).await;
         let mut child = ready(child).await?;
         let mut session = Session { script, limits, calls: 0 };
-        let result = session.converse(&mut child, host).await;
-        let (outcome, console) = match result {
-            Ok(Ended::Said(end)) => {
-                child.kill().await;
-                session.outcome(end)?
-            }
-            Ok(Ended::TimedOut) => {
-                child.kill().await;
-                (Outcome::TimedOut(limits.time), Console::default())
-            }
-            Ok(Ended::Silently) => match Death::of(child.wait().await) {
-                Death::OutOfTime => (Outcome::TimedOut(limits.time), Console::default()),
-                Death::Signal(signal) => (Outcome::Died { signal: Some(signal) }, Console::default()),
-                Death::Code(_) => (Outcome::Died { signal: None }, Console::default()),
-            },
-            Err(error) => {
-                child.kill().await;
-                return Err(error);
-            }
-        };
+        let ended = session.converse(&mut child, host).await;
+        child.kill().await;
+        let (outcome, console) = ended?;
         Ok(Run { outcome, console, calls: session.calls })
     }
 
@@ -170,35 +127,27 @@ impl Sandbox {
         let _permit = self.children.acquire().await;
         let line = output.saturating_mul(ESCAPED).saturating_add(FRAME);
         let allowance = Allowance { cpu: CONVERSION_CPU, time: CONVERSION_TIME, output, line };
-        let mut child = ready(Child::start(&self.program, conversion.task(), allowance)?).await?;
+        let task = Task::Convert(conversion);
+        let mut child = ready(Child::start(&self.program, task, allowance)?).await?;
         child.write(document).await;
         child.close_input();
-        let noun = conversion.noun();
-        let unreadable = |reason: &str| Ok(Converted::Unreadable(reason.to_owned()));
-        let too_slow = format!("the {noun} takes too long");
-        match child.message().await? {
-            Read::Message(Message::Text { text, cut }) => {
-                child.kill().await;
-                if text.len() > output {
-                    return Err(Error::Protocol("the text is longer than it may be".to_owned()));
-                }
-                Ok(Converted::Text { text, cut })
+        let read = child.message().await?;
+        child.kill().await;
+        let noun = match conversion {
+            Conversion::HtmlToMarkdown | Conversion::PdfToText => "document",
+            Conversion::Calculation => "expression",
+        };
+        Ok(Converted::Unreadable(match read {
+            Read::Message(Message::Text { text, .. }) if text.len() > output => {
+                return Err(Error::Protocol("the text is longer than it may be".to_owned()));
             }
-            Read::Message(Message::Unreadable(reason)) => {
-                child.kill().await;
-                Ok(Converted::Unreadable(reason))
-            }
-            Read::Message(_) => Err(Error::Protocol("a converter sent another message".to_owned())),
-            Read::TimedOut => {
-                child.kill().await;
-                unreadable(&too_slow)
-            }
-            Read::End => match Death::of(child.wait().await) {
-                Death::OutOfTime => unreadable(&too_slow),
-                Death::Signal(_) => unreadable(&format!("the {noun} is nested too deeply or is too large")),
-                Death::Code(_) => unreadable(&format!("the {noun} is damaged")),
-            },
-        }
+            Read::Message(Message::Text { text, cut }) => return Ok(Converted::Text { text, cut }),
+            Read::Message(Message::Unreadable(reason)) => reason,
+            Read::Message(_) => return Err(Error::Protocol("a converter sent another message".to_owned())),
+            Read::TimedOut | Read::End(Death::OutOfTime) => format!("the {noun} takes too long"),
+            Read::End(Death::Signal(_)) => format!("the {noun} is nested too deeply or is too large"),
+            Read::End(Death::Code(_)) => format!("the {noun} is damaged"),
+        }))
     }
 }
 
@@ -212,19 +161,12 @@ pub(crate) async fn ready(mut child: Child) -> Result<Child, Error> {
         Read::Message(Message::Missing(missing)) => Err(Error::Incomplete(missing)),
         Read::Message(_) => Err(Error::Protocol("the first message is another".to_owned())),
         Read::TimedOut => Err(Error::NotASandbox("it says nothing".to_owned())),
-        Read::End => Err(Error::NotASandbox(match Death::of(child.wait().await) {
+        Read::End(death) => Err(Error::NotASandbox(match death {
             Death::OutOfTime => "it ran out of CPU time".to_owned(),
             Death::Signal(signal) => format!("it was ended by signal {signal}"),
             Death::Code(code) => format!("it ended with code {code}"),
         })),
     }
-}
-
-/// How a child stopped speaking.
-enum Ended {
-    Said(End),
-    TimedOut,
-    Silently,
 }
 
 fn too_long(script: &Script) -> Option<Outcome> {
@@ -245,7 +187,12 @@ struct Session<'a> {
 
 impl Session<'_> {
     /// Answers calls until the child ends.
-    async fn converse(&mut self, child: &mut Child, host: &mut impl Host) -> Result<Ended, Error> {
+    async fn converse(
+        &mut self,
+        child: &mut Child,
+        host: &mut impl Host,
+    ) -> Result<(Outcome, String), Error> {
+        let silent = |outcome| Ok((outcome, String::new()));
         loop {
             match child.message().await? {
                 Read::Message(Message::Calls(asked)) => {
@@ -258,10 +205,13 @@ impl Session<'_> {
                     }
                     child.write(&answered(&answers)?).await;
                 }
-                Read::Message(Message::End(end)) => return Ok(Ended::Said(end)),
+                Read::Message(Message::End(end)) => return self.outcome(end),
                 Read::Message(_) => return Err(Error::Protocol("a message out of turn".to_owned())),
-                Read::End => return Ok(Ended::Silently),
-                Read::TimedOut => return Ok(Ended::TimedOut),
+                Read::TimedOut | Read::End(Death::OutOfTime) => {
+                    return silent(Outcome::TimedOut(self.limits.time));
+                }
+                Read::End(Death::Signal(signal)) => return silent(Outcome::Died { signal: Some(signal) }),
+                Read::End(Death::Code(_)) => return silent(Outcome::Died { signal: None }),
             }
         }
     }
@@ -285,14 +235,12 @@ impl Session<'_> {
             .collect()
     }
 
-    fn outcome(&self, end: End) -> Result<(Outcome, Console), Error> {
-        let text: usize = end.console.iter().map(|(_, text)| text.len()).sum();
-        if text > self.limits.console {
+    fn outcome(&self, end: End) -> Result<(Outcome, String), Error> {
+        let limits = self.limits;
+        let lines = end.console.matches('\n').count();
+        if end.console.len() > limits.console + FRAME_OF_LINE * lines + CUT.len() {
             return Err(Error::Protocol("more console than it may have".to_owned()));
         }
-        let lines = end.console.into_iter().map(|(level, text)| Line { level, text }).collect();
-        let console = Console { lines, cut: end.cut };
-        let limits = self.limits;
         let outcome = match end.result {
             EndResult::Value(value) if value.get().len() > limits.output => {
                 return Err(Error::Protocol("a result that is too large".to_owned()));
@@ -308,7 +256,7 @@ impl Session<'_> {
             EndResult::TooLarge(bytes) => Outcome::TooLarge { bytes, limit: limits.output },
             EndResult::Stuck => Outcome::Stuck,
         };
-        Ok((outcome, console))
+        Ok((outcome, end.console))
     }
 }
 
@@ -320,13 +268,8 @@ fn with_hint(mut fault: Fault) -> Fault {
 
 /// The line with the answers.
 fn answered(answers: &[Answer]) -> Result<Vec<u8>, Error> {
-    let answers: Vec<Answered> = answers
-        .iter()
-        .map(|answer| match answer {
-            Ok(value) => Answered { ok: true, value: Some(value), error: None },
-            Err(error) => Answered { ok: false, value: None, error: Some(error) },
-        })
-        .collect();
+    let answers: Vec<_> =
+        answers.iter().map(|answer| (answer.as_ref().ok(), answer.as_ref().err())).collect();
     let mut line = serde_json::to_vec(&answers).map_err(|error| Error::Stopped(error.to_string()))?;
     if line.len() > MAX_ANSWERS {
         return Err(Error::Stopped(format!("the answers have more than {MAX_ANSWERS} bytes")));

@@ -58,7 +58,7 @@ pub struct Limits {
     pub time: Duration,
     /// Bytes of the interpreter's heap, from 1 to 64 MiB.
     pub memory: usize,
-    /// Bytes of console output. More is cut, and [`crate::Console::cut`] says so.
+    /// Bytes of console output, without the marks of warnings and errors. More is cut, and a last line says so.
     pub console: usize,
     /// Bytes of the result as JSON, and of the input of each call.
     pub output: usize,

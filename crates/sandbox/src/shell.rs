@@ -139,26 +139,12 @@ impl Shell {
 
     fn program(&self, folder: Option<&Path>, command: &str, time: Duration) -> Command {
         let mut program = Command::new(&self.bwrap);
-        program.args([
-            "--unshare-all",
-            "--unshare-user",
-            "--disable-userns",
-            "--die-with-parent",
-            "--new-session",
-        ]);
-        program.args(["--cap-drop", "ALL", "--hostname", "sandbox", "--clearenv"]);
-        program.args([
-            "--setenv",
-            "PATH",
-            "/usr/bin:/bin",
-            "--setenv",
-            "HOME",
-            // What programs keep for themselves is not among the files that stay.
-            if folder.is_some() { "/tmp" } else { "/work" },
-            "--setenv",
-            "LANG",
-            "C.UTF-8",
-        ]);
+        program
+            .args("--unshare-all --unshare-user --disable-userns --die-with-parent --new-session".split(' '));
+        program.args("--cap-drop ALL --hostname sandbox --clearenv --setenv PATH /usr/bin:/bin".split(' '));
+        // What programs keep for themselves is not among the files that stay.
+        program.args(["--setenv", "HOME", if folder.is_some() { "/tmp" } else { "/work" }]);
+        program.args(["--setenv", "LANG", "C.UTF-8"]);
         program.args(["--ro-bind", "/usr", "/usr"]);
         for folder in MERGED {
             let (path, link) = (format!("/{folder}"), format!("usr/{folder}"));

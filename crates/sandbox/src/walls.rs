@@ -19,16 +19,8 @@ pub struct WallLimits {
     pub stack: u64,
 }
 
-/// Builds all walls around this process. Call it before any thread is started and before anything foreign is read.
-///
-/// # Errors
-///
-/// Which walls this machine cannot build, one sentence each. The process must then end, because some of the others are
-/// built.
 #[cfg(target_os = "linux")]
-pub fn build(limits: WallLimits) -> Result<(), Vec<String>> {
-    linux::build(limits)
-}
+pub use self::linux::build;
 
 /// As on Linux: elsewhere there are no walls.
 ///

@@ -15,26 +15,18 @@ use crate::tool::{Acted, CallContext, CallQuestion, Pause, Paused, Plan, SharedT
 use crate::untrusted::marked;
 
 /// A tool of a client.
-struct Offered {
-    definition: ToolDefinition,
-}
+struct Offered(ToolDefinition);
 
 /// The tool that a client offers.
 pub fn offered(tool: &ClientTool) -> SharedTool {
-    let definition = ToolDefinition {
-        name: tool.name.clone(),
-        description: tool.description.clone(),
-        input_schema: in_form(&tool.parameters),
-        // Beginning and going on do nothing here: both may be repeated after a crash.
-        effect: EffectClass::Read,
-        timeout: ToolDefinition::default_timeout(),
-    };
-    Arc::new(Offered { definition })
+    let ClientTool { name, description, parameters } = tool;
+    // Beginning and going on do nothing here: both may be repeated after a crash.
+    Arc::new(Offered(ToolDefinition::new(name, description, in_form(parameters), EffectClass::Read)))
 }
 
 impl Tool for Offered {
     fn definition(&self) -> &ToolDefinition {
-        &self.definition
+        &self.0
     }
 
     /// Only the conversation can wait for a client.
@@ -48,7 +40,7 @@ impl Tool for Offered {
 
     fn plan(&self, _: &Value, _: &CallContext) -> Result<Plan, InvalidInput> {
         let question = CallQuestion {
-            text: format!("The client carries out {}.", self.definition.name),
+            text: format!("The client carries out {}.", self.0.name),
             content: Some(json!({})),
             of_client: true,
         };
@@ -57,7 +49,7 @@ impl Tool for Offered {
     }
 
     fn go_on(&self, paused: Paused, _: &Value, _: &CallContext) -> BoxFuture<'static, Acted> {
-        Box::pin(std::future::ready(Acted::Done(returned(&self.definition.name, &paused))))
+        Box::pin(std::future::ready(Acted::Done(returned(&self.0.name, &paused))))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use houston_domain::guard::{Category, Level, Risk, ToolFacts};
+use houston_domain::guard::ToolFacts;
 use houston_domain::masks::Masks;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_domain::tool_schema::in_form;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::input::InvalidInput;
-use crate::outside::{Failed, Web, code_of};
+use crate::outside::{Failed, Web, code_of, sends_requests};
 use crate::tool::{CallContext, Plan, SharedTool, Tool};
 use crate::untrusted::marked;
 
@@ -55,19 +55,15 @@ pub struct EndpointTool {
 impl EndpointTool {
     /// A missing secret is an error of each call, so that one endpoint does not keep the installation from starting.
     pub fn new(endpoint: Endpoint, web: Arc<Web>, secrets: Secrets<'_>) -> Self {
-        let definition = ToolDefinition {
-            name: endpoint.name.clone(),
-            description: endpoint.description.clone(),
-            input_schema: in_form(&endpoint.schema().into()),
-            effect: match endpoint.effect {
-                Effect::Read => EffectClass::Read,
-                Effect::Idempotent => EffectClass::Idempotent,
-                // With a key the server itself executes a repeated request once.
-                Effect::Effect if endpoint.idempotency_header.is_some() => EffectClass::Idempotent,
-                Effect::Effect => EffectClass::Effect,
-            },
-            timeout: ToolDefinition::default_timeout(),
+        let effect = match endpoint.effect {
+            Effect::Read => EffectClass::Read,
+            Effect::Idempotent => EffectClass::Idempotent,
+            // With a key the server itself executes a repeated request once.
+            Effect::Effect if endpoint.idempotency_header.is_some() => EffectClass::Idempotent,
+            Effect::Effect => EffectClass::Effect,
         };
+        let schema = in_form(&endpoint.schema().into());
+        let definition = ToolDefinition::new(&endpoint.name, &endpoint.description, schema, effect);
         let secret = endpoint.auth.as_ref().and_then(|auth| secrets(&auth.secret));
         let signing = endpoint.signed_with.as_ref().map(|name| (name, secrets(name)));
         let of_signer = signing.as_ref().and_then(|(_, secret)| secret.as_ref());
@@ -112,22 +108,8 @@ impl Tool for EndpointTool {
     }
 
     fn facts(&self) -> ToolFacts {
-        let facts = ToolFacts { untrusted_output: true, sends_out: true, ..ToolFacts::default() };
-        match self.endpoint.effect {
-            Effect::Read => ToolFacts {
-                level: Level::Read,
-                category: Category::NetworkRead,
-                risk: Risk::Read,
-                reads_private: true,
-                ..facts
-            },
-            Effect::Idempotent | Effect::Effect => ToolFacts {
-                level: Level::Write,
-                category: Category::NetworkWrite,
-                risk: Risk::External,
-                ..facts
-            },
-        }
+        let reads = self.endpoint.effect == Effect::Read;
+        ToolFacts { reads_private: reads, ..sends_requests(reads) }
     }
 
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {

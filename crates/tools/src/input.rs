@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_store::{Error, FolderError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -28,21 +29,37 @@ pub fn read<T: DeserializeOwned>(tool: &str, input: &Value) -> Result<T, Invalid
 /// Why a call is not carried out.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The arguments are wrong; the name of the tool is put before the reason.
+    /// The arguments are wrong; before there is a transaction, the name of the tool is put before the reason.
     Invalid(String),
     /// With this response.
     Answer(ToolResponse),
+    /// The store failed: that ends the attempt at the step.
+    Store(Error),
 }
 
-impl From<ToolResponse> for Refusal {
-    fn from(response: ToolResponse) -> Self {
-        Self::Answer(response)
+impl From<Error> for Refusal {
+    /// What the model can do something about is a response. When there is the maximum number, it may delete one and try again.
+    fn from(error: Error) -> Self {
+        let code = match &error {
+            Error::Full { .. } | Error::TooLarge { .. } | Error::Folder(FolderError::TooMany) => {
+                ToolErrorCode::RateLimited
+            }
+            Error::Exists { .. } | Error::Folder(FolderError::Obstacle(_)) => ToolErrorCode::ValidationError,
+            Error::Folder(FolderError::Busy | FolderError::Io(_)) => ToolErrorCode::IoError,
+            _ => return Self::Store(error),
+        };
+        failed(code, error.to_string())
     }
 }
 
 /// A refusal of arguments: what is wrong, and what is allowed.
 pub(crate) fn invalid(reason: impl Display) -> Refusal {
     Refusal::Invalid(reason.to_string())
+}
+
+/// A refusal with this response, which may say what to do instead.
+pub(crate) fn failed(code: ToolErrorCode, text: impl Into<String>) -> Refusal {
+    Refusal::Answer(ToolResponse::failure(code, text))
 }
 
 /// Checks a text, if there is one: it must not be blank and may have at most `max` bytes.

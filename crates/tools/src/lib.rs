@@ -26,7 +26,7 @@
 //! # Add a tool
 //! 1. A struct with its arguments in the file of `builtin/` that it belongs to, and its line of `built_in!` there. (A new
 //!    file has a `mod` and a line of `FILES` in `builtin/mod.rs`.) The documentation of the struct and of a field is what the
-//!    model reads of it. A call that reads or writes Houston's own tables implements `Access` (`record.rs`). If the arguments
+//!    model reads of it. A call that reads or writes Houston's own tables implements `Access` (`typed.rs`). If the arguments
 //!    are all that it needs, that is the struct itself: `DeleteNote` in `builtin/knowledge.rs` is a short example. Otherwise
 //!    the struct implements `BuiltIn` (`typed.rs`); `builtin/web.rs` has tools that act outside.
 //! 2. What guards rely on follows from the effect class; its category is stated with `facts`, as in `builtin/run_code.rs`, or in

@@ -26,7 +26,8 @@ pub struct Offer {
     lists: Arc<Lists>,
     /// Tools of one user or of one run: in the list of every situation.
     of_run: Arc<[SharedTool]>,
-    search: Option<Arc<Search>>,
+    /// The tools of a searched offer.
+    all: Option<Arc<Tools>>,
     /// Whether code may call the tools.
     code_mode: bool,
 }
@@ -35,18 +36,9 @@ pub struct Offer {
 struct Lists {
     /// All tools, as they were given.
     tools: Vec<SharedTool>,
-    /// Those of a searched offer, by their index in its search.
+    /// Those of a searched offer, by their index among all.
     members: Vec<usize>,
     made: [OnceLock<Arc<List>>; Situation::COUNT],
-}
-
-/// What the lists of a searched offer share.
-struct Search {
-    all: Arc<Tools>,
-    /// The tools that are always sent.
-    direct: Vec<String>,
-    /// Tokens of definitions up to which an offer is direct.
-    most_tokens: u64,
 }
 
 struct List {
@@ -76,14 +68,13 @@ impl List {
         Arc::new(Self { tools, facts, sent, searched: None })
     }
 
-    fn searched(search: &Search, members: Vec<usize>) -> Arc<Self> {
-        let Search { all, direct, .. } = search;
+    fn searched(all: &Arc<Tools>, members: Vec<usize>) -> Arc<Self> {
         let tools: Vec<SharedTool> = members.iter().map(|nth| Arc::clone(&all.tools[*nth])).collect();
         let facts = members.iter().map(|nth| all.facts[*nth].clone()).collect();
         let definitions = tools.iter().map(|tool| tool.definition().clone());
         let (mut sent, deferred): (Vec<_>, Vec<_>) =
-            definitions.partition(|tool| direct.contains(&tool.name));
-        let catalogue = Arc::new(Catalogue::new(Arc::clone(all), members));
+            definitions.partition(|tool| all.direct.contains(&tool.name));
+        let catalogue = Arc::new(Catalogue { all: Arc::clone(all), members });
         let finding = finding(&catalogue);
         sent.extend(finding.iter().map(|tool| tool.definition().clone()));
         let of_finding = finding.each_ref().map(|tool| tool.facts());
@@ -127,7 +118,7 @@ impl Offer {
         let tools: Vec<SharedTool> = tools.into_iter().filter(can_be_offered).collect();
         let list = List::direct(tools.clone(), code_mode);
         let lists = Arc::new(Lists { tools, members: Vec::new(), made: Default::default() });
-        Self { list, lists, of_run: Arc::default(), search: None, code_mode }
+        Self { list, lists, of_run: Arc::default(), all: None, code_mode }
     }
 
     /// The same tools in code mode: code that one of them runs may call the others. Before [`Self::searched_above`].
@@ -154,15 +145,15 @@ impl Offer {
         // The reply is streamed from its own call, and large results are read page by page.
         let always = [SEND_MESSAGE, READ_RESULT].map(str::to_owned);
         let direct = direct.iter().cloned().chain(always).collect();
-        let all = Arc::new(Tools::new(self.list.tools.clone(), sizes));
+        let all = Arc::new(Tools::new(self.list.tools.clone(), sizes, direct, most_tokens));
         let members = (0..all.tools.len()).collect();
-        Self::searched(Arc::new(Search { all, direct, most_tokens }), members, self.code_mode)
+        Self::searched(all, members, self.code_mode)
     }
 
-    fn searched(search: Arc<Search>, members: Vec<usize>, code_mode: bool) -> Self {
-        let list = List::searched(&search, members.clone());
+    fn searched(all: Arc<Tools>, members: Vec<usize>, code_mode: bool) -> Self {
+        let list = List::searched(&all, members.clone());
         let lists = Arc::new(Lists { tools: list.tools.clone(), members, made: Default::default() });
-        Self { list, lists, of_run: Arc::default(), search: Some(search), code_mode }
+        Self { list, lists, of_run: Arc::default(), all: Some(all), code_mode }
     }
 
     /// The same tools and these, as a direct offer. `read_result` stays the last one.
@@ -188,10 +179,10 @@ impl Offer {
     fn list_in(&self, situation: Situation) -> Arc<List> {
         let Lists { tools, members, .. } = &*self.lists;
         let offered = |tool: &SharedTool| tool.offered(situation);
-        match &self.search {
-            Some(search) => {
-                let members = members.iter().copied().filter(|nth| offered(&search.all.tools[*nth]));
-                List::searched(search, members.collect())
+        match &self.all {
+            Some(all) => {
+                let members = members.iter().copied().filter(|nth| offered(&all.tools[*nth]));
+                List::searched(all, members.collect())
             }
             None => {
                 List::direct(tools.iter().filter(|tool| offered(tool)).cloned().collect(), self.code_mode)
@@ -237,17 +228,16 @@ impl Offer {
     /// Only the tools with these names. Their definitions are sent if they are small enough.
     pub fn limited_to(&self, names: &[String]) -> Self {
         let is_named = |tool: &SharedTool| names.contains(&tool.definition().name);
-        let Some(search) = &self.search else {
+        let Some(all) = &self.all else {
             let tools = self.list.tools.iter().filter(|tool| is_named(tool)).cloned().collect();
             return Self::of(tools, self.code_mode);
         };
-        let all = &search.all;
         let members: Vec<usize> = (0..all.tools.len()).filter(|nth| is_named(&all.tools[*nth])).collect();
-        if members.iter().map(|nth| all.sizes[*nth]).sum::<u64>() <= search.most_tokens {
+        if members.iter().map(|nth| all.sizes[*nth]).sum::<u64>() <= all.most_tokens {
             let tools = members.into_iter().map(|nth| Arc::clone(&all.tools[nth])).collect();
             return Self::of(tools, self.code_mode);
         }
-        Self::searched(Arc::clone(search), members, self.code_mode)
+        Self::searched(Arc::clone(all), members, self.code_mode)
     }
 
     /// The tool with this name, if it is offered.

@@ -4,12 +4,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use houston_domain::clock::{Clock as _, SystemClock};
+use houston_domain::guard::{Category, Level, Risk, ToolFacts};
 use houston_domain::plan::Templates;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_sandbox::{Conversion, Converted, Sandbox, Shell};
 pub use houston_web::search::Provider;
 use houston_web::search::Search;
-use houston_web::{Client, Fault, Limits, ListedHost, Refusal, Request, Response, Tls, WebError};
+use houston_web::{Client, Fault, Limits, ListedHost, Request, Response, Tls, WebError};
 use http::StatusCode;
 use secrecy::SecretString;
 
@@ -124,6 +125,15 @@ fn tls() -> Result<Tls, Failed> {
     Tls::system().map_err(|error| Failed::config(&format!("no certificates can be read: {error}")))
 }
 
+/// What guards rely on about a tool whose requests only read, or may change something.
+pub(crate) fn sends_requests(only_read: bool) -> ToolFacts {
+    let (level, category, risk) = match only_read {
+        true => (Level::Read, Category::NetworkRead, Risk::Read),
+        false => (Level::Write, Category::NetworkWrite, Risk::External),
+    };
+    ToolFacts { level, category, risk, untrusted_output: true, sends_out: true, ..ToolFacts::default() }
+}
+
 /// The code of an answer with an error status.
 pub(crate) fn code_of(status: StatusCode) -> ToolErrorCode {
     match status.as_u16() {
@@ -183,22 +193,11 @@ impl From<WebError> for Failed {
     }
 }
 
-impl From<Refusal> for Failed {
-    fn from(refusal: Refusal) -> Self {
-        WebError::from(refusal).into()
-    }
-}
-
-/// Reads PDFs in the sandbox. By default there is none, and no PDF is read.
+/// Reads PDFs in the sandbox, if the machine has one. By default there is none, and no PDF is read.
 #[derive(Debug, Clone, Default)]
-pub struct PdfReader(Option<Sandbox>);
+pub struct PdfReader(pub Option<Sandbox>);
 
 impl PdfReader {
-    /// One that uses this sandbox, if the machine has one.
-    pub fn new(sandbox: Option<Sandbox>) -> Self {
-        Self(sandbox)
-    }
-
     /// At most `most` bytes of the text, and whether there was more.
     ///
     /// # Errors

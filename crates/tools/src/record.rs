@@ -5,10 +5,10 @@ use std::fmt::{Debug, Display};
 use futures_util::future::BoxFuture;
 use houston_domain::plan::Document;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_store::Result;
 use houston_store::record::RecordTx;
-use houston_store::{Error, Result};
 
-use crate::input::Refusal;
+use crate::input::{Refusal, failed};
 
 /// What the model reads of a call; an error ends the attempt at its step.
 pub type RecordFuture<'t> = BoxFuture<'t, Result<ToolResponse>>;
@@ -20,76 +20,16 @@ pub trait Record: Debug + Send + Sync {
     fn apply<'t>(&'t self, tx: RecordTx<'t>) -> RecordFuture<'t>;
 
     /// Whether [`Self::preview`] has something to say.
-    fn has_preview(&self) -> bool {
-        false
-    }
+    fn has_preview(&self) -> bool;
 
     /// What the call would change, for the person who decides about it: a unified diff. Nothing that it writes is kept.
-    fn preview<'t>(&'t self, _tx: RecordTx<'t>) -> BoxFuture<'t, Result<Option<String>>> {
-        Box::pin(std::future::ready(Ok(None)))
-    }
+    fn preview<'t>(&'t self, tx: RecordTx<'t>) -> BoxFuture<'t, Result<Option<String>>>;
 
-    /// Why a person has to allow the call first, whatever the guards say. Default: it need not be.
-    fn asks(&self) -> Option<String> {
-        None
-    }
+    /// Why a person has to allow the call first, whatever the guards say; `None`: it need not be.
+    fn asks(&self) -> Option<String>;
 
     /// The task that a successful call creates, if it creates one. Its id is that of the row.
-    fn task(&self) -> Option<NewTaskInfo<'_>> {
-        None
-    }
-}
-
-/// A [`Record`] whose methods are async functions: what the tools of this crate implement. What it writes is written
-/// with the step: exactly once.
-pub(crate) trait Access: Debug + Send + Sync {
-    /// See [`Record::has_preview`].
-    const HAS_PREVIEW: bool = false;
-
-    /// Refuses arguments of the model before there is a transaction, if they are the call.
-    fn check(&self) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    /// See [`Record::apply`].
-    fn apply(&self, tx: RecordTx<'_>) -> impl Future<Output = Result<ToolResponse>> + Send;
-
-    /// See [`Record::preview`].
-    fn preview(&self, _tx: RecordTx<'_>) -> impl Future<Output = Result<Option<String>>> + Send {
-        std::future::ready(Ok(None))
-    }
-
-    /// See [`Record::asks`].
-    fn asks(&self) -> Option<String> {
-        None
-    }
-
-    /// See [`Record::task`].
-    fn task(&self) -> Option<NewTaskInfo<'_>> {
-        None
-    }
-}
-
-impl<T: Access> Record for T {
-    fn apply<'t>(&'t self, tx: RecordTx<'t>) -> RecordFuture<'t> {
-        Box::pin(Access::apply(self, tx))
-    }
-
-    fn has_preview(&self) -> bool {
-        T::HAS_PREVIEW
-    }
-
-    fn preview<'t>(&'t self, tx: RecordTx<'t>) -> BoxFuture<'t, Result<Option<String>>> {
-        Box::pin(Access::preview(self, tx))
-    }
-
-    fn asks(&self) -> Option<String> {
-        Access::asks(self)
-    }
-
-    fn task(&self) -> Option<NewTaskInfo<'_>> {
-        Access::task(self)
-    }
+    fn task(&self) -> Option<NewTaskInfo<'_>>;
 }
 
 /// A task, as streams and hints name it.
@@ -112,17 +52,6 @@ pub struct NewPlanInfo<'r> {
     pub attached: bool,
 }
 
-/// The response for a row that was created. When there is the maximum number, the model may delete one and try again.
-pub(crate) fn created(done: Result<()>, text: impl FnOnce() -> String) -> Result<ToolResponse> {
-    match done {
-        Ok(()) => Ok(ToolResponse::success(text())),
-        Err(error @ Error::Full { .. }) => {
-            Ok(ToolResponse::failure(ToolErrorCode::RateLimited, error.to_string()))
-        }
-        Err(error) => Err(error),
-    }
-}
-
 /// Keeps the first `most` rows of a list that was read with one more. Returns whether there were more.
 pub(crate) fn keep<T>(rows: &mut Vec<T>, most: u32) -> bool {
     let has_more = rows.len() > most as usize;
@@ -130,10 +59,7 @@ pub(crate) fn keep<T>(rows: &mut Vec<T>, most: u32) -> bool {
     has_more
 }
 
-/// The response for `id`, which does not exist: `lists` shows the ids that do.
-pub(crate) fn not_found(id: impl Display, lists: &str) -> ToolResponse {
-    ToolResponse::failure(
-        ToolErrorCode::NotFound,
-        format!("there is no {id}: {lists} shows the ids there are"),
-    )
+/// The refusal for `id`, which does not exist: `lists` shows the ids that do.
+pub(crate) fn not_found(id: impl Display, lists: &str) -> Refusal {
+    failed(ToolErrorCode::NotFound, format!("there is no {id}: {lists} shows the ids there are"))
 }

@@ -5,17 +5,15 @@ use std::sync::Arc;
 use houston_domain::question::schema::Mismatch;
 use houston_domain::shared_state::{SharedState, UPDATE_STATE};
 use houston_domain::storable::storable_value;
-use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
-use houston_store::Result;
+use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use houston_store::record::RecordTx;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::input::{Refusal, invalid};
-use crate::record::Access;
 use crate::tool::{CallContext, Plan, SharedTool};
-use crate::typed::{About, BuiltIn, shared};
+use crate::typed::{About, Access, BuiltIn, shared};
 use crate::untrusted::marked;
 
 /// The tool for the state that a kind declares.
@@ -44,13 +42,13 @@ impl BuiltIn<Arc<SharedState>> for UpdateState {
         definition.description += &format!(" {}", declared.schema);
     }
 
-    fn plan(self, _: &CallContext, declared: &Arc<SharedState>) -> Result<Plan, Refusal> {
+    fn plan(self, context: &CallContext, declared: &Arc<SharedState>) -> Result<Plan, Refusal> {
         let Self { mut patch } = self;
         if !patch.is_object() {
             return Err(invalid("`patch` must be an object"));
         }
         storable_value(&mut patch);
-        Ok(Plan::record(Call { patch, declared: Arc::clone(declared) }))
+        Ok(Plan::record(Call { patch, declared: Arc::clone(declared) }, context))
     }
 }
 
@@ -61,21 +59,16 @@ struct Call {
 }
 
 impl Access for Call {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String, Refusal> {
         let now = tx.shared_state().await?;
         let now = now.as_ref().unwrap_or(&self.declared.initial);
-        let change = match self.declared.merge(now, &self.patch) {
-            Ok(change) => change,
-            Err(Mismatch { pointer, reason }) => {
-                let text =
-                    format!("{UPDATE_STATE}: the state would not match its schema: `{pointer}` {reason}");
-                return Ok(ToolResponse::failure(ToolErrorCode::ValidationError, text));
-            }
-        };
+        let change = self.declared.merge(now, &self.patch).map_err(|Mismatch { pointer, reason }| {
+            invalid(format!("{UPDATE_STATE}: the state would not match its schema: `{pointer}` {reason}"))
+        })?;
         let text = format!("The state is now:\n{}", marked("the shared state", &change.state.to_string()));
         if !change.delta.is_empty() {
             tx.change_shared_state(change);
         }
-        Ok(ToolResponse::success(text))
+        Ok(text)
     }
 }

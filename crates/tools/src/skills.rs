@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use houston_domain::skill::{BundledSkill, SkillSource, SkillSummary, disclosure};
-use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::ToolErrorCode;
+
+use crate::input::{Refusal, failed};
 
 /// The skills that a run has, and those of them that its session has read. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -52,7 +54,7 @@ impl Skills {
     ///
     /// # Errors
     /// What the model reads: there is none, and which there are.
-    pub(crate) fn find(&self, name: &str) -> Result<&SkillSummary, ToolResponse> {
+    pub(crate) fn find(&self, name: &str) -> Result<&SkillSummary, Refusal> {
         let name = name.trim().trim_start_matches('/');
         self.available.iter().find(|skill| skill.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.available.iter().map(|skill| skill.name.as_str()).collect();
@@ -61,6 +63,6 @@ impl Skills {
     }
 }
 
-pub(crate) fn not_found(text: String) -> ToolResponse {
-    ToolResponse::failure(ToolErrorCode::NotFound, text)
+pub(crate) fn not_found(text: String) -> Refusal {
+    failed(ToolErrorCode::NotFound, text)
 }

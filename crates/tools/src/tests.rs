@@ -75,20 +75,18 @@ fn message_is_planned_with_its_response() {
 #[test]
 fn good_arguments_become_records() {
     let note = NoteId(uuid());
-    let notes = |query: &str| {
-        format!(r#"Documents {{ kind: Note, query: ListQuery {{ {query} }}, reads: "read_note" }}"#)
-    };
+    let notes = |query: &str| format!("ListNotes(Listing {{ {query} }})");
     for (name, input, expected) in [
         (
             "create_note",
             json!({"title": "a", "content": "b"}),
             r#"CreateNote { title: "a", content: "b" }"#.to_owned(),
         ),
-        ("list_notes", json!({}), notes("query: None, limit: 10, before: None")),
+        ("list_notes", json!({}), notes("query: None, limit: None, before: None")),
         (
             "list_notes",
             json!({"query": "milk", "limit": 3, "before": note}),
-            notes(&format!(r#"query: Some("milk"), limit: 3, before: Some({note})"#)),
+            notes(&format!(r#"query: Some("milk"), limit: Some(3), before: Some({note})"#)),
         ),
         ("read_note", json!({"note_id": note}), format!("ReadNote {{ note_id: {note} }}")),
         (
@@ -100,12 +98,12 @@ fn good_arguments_become_records() {
         (
             "manage_learning",
             json!({"action": "add", "content": "likes tea"}),
-            r#"Add { content: "likes tea" }"#.to_owned(),
+            r#"ManageLearning { action: Add, content: Some("likes tea"), learning_id: None }"#.to_owned(),
         ),
         (
             "list_learnings",
             json!({"limit": 20}),
-            "LearningList(ListQuery { query: None, limit: 20, before: None })".to_owned(),
+            "ListLearnings(Listing { query: None, limit: Some(20), before: None })".to_owned(),
         ),
     ] {
         assert_eq!(record(name, input.clone()), expected, "{name} {input}");
@@ -120,17 +118,17 @@ fn good_arguments_of_user_data_become_records() {
         (
             "update_profile",
             json!({"list": "aims", "new": "sail"}),
-            r#"ProfileCall { list: Aims, change: Add("sail") }"#.to_owned(),
+            r#"UpdateProfile { list: Aims, old: None, new: Some("sail") }"#.to_owned(),
         ),
         (
             "update_profile",
             json!({"list": "facts", "old": "a", "new": "b"}),
-            r#"ProfileCall { list: Facts, change: Replace { old: "a", new: "b" } }"#.to_owned(),
+            r#"UpdateProfile { list: Facts, old: Some("a"), new: Some("b") }"#.to_owned(),
         ),
         (
             "update_profile",
             json!({"list": "facts", "old": "a"}),
-            r#"ProfileCall { list: Facts, change: Remove("a") }"#.to_owned(),
+            r#"UpdateProfile { list: Facts, old: Some("a"), new: None }"#.to_owned(),
         ),
         ("read_custom_instructions", json!({}), "ReadCustomInstructions".to_owned()),
         (
@@ -158,8 +156,7 @@ fn good_arguments_of_user_data_become_records() {
         (
             "list_feed_items",
             json!({}),
-            r#"Documents { kind: FeedItem, query: ListQuery { query: None, limit: 10, before: None }, reads: "read_feed_item" }"#
-                .to_owned(),
+            "ListFeedItems(Listing { query: None, limit: None, before: None })".to_owned(),
         ),
         ("read_feed_item", json!({"feed_item_id": item}), format!("ReadFeedItem {{ feed_item_id: {item} }}")),
     ] {

@@ -14,7 +14,6 @@ use futures_util::future::BoxFuture;
 use houston_domain::agentable::AgentType;
 use houston_domain::autonomy::Autonomy;
 use houston_domain::capability::Capability;
-use houston_domain::focus::Tier;
 use houston_domain::guard::{Layer, ToolFacts};
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
 use houston_domain::snippet::SnippetTool;
@@ -106,13 +105,6 @@ pub enum Plan {
     Ask(Box<Ask>),
 }
 
-impl Plan {
-    /// An access to Houston's own tables.
-    pub fn record(record: impl Record + 'static) -> Self {
-        Self::Record(Arc::new(record))
-    }
-}
-
 impl std::fmt::Debug for Plan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -196,12 +188,6 @@ pub trait Tool: Send + Sync + 'static {
     /// same. Default: none.
     fn pin(&self) -> Option<&str> {
         None
-    }
-
-    /// How much of a thing it answers with. Default: beginnings and titles. One that answers with all of one thing says so: lists
-    /// name it for what they leave out.
-    fn tier(&self) -> Tier {
-        Tier::Brief
     }
 
     /// What the tool enables an agent to do, for the prompt. Without it the prompt lists the tool by its name.

@@ -1,22 +1,25 @@
-//! [`BuiltIn`]: a tool that is the type of its arguments. [`About`] says what is known before any call.
+//! [`BuiltIn`]: a tool that is the type of its arguments. [`About`] says what is known before any call, [`Access`] what a call
+//! does with Houston's own tables.
 
+use std::fmt::{self, Debug};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use houston_domain::capability::Capability;
 use houston_domain::field::Entity;
-use houston_domain::focus::Tier;
 use houston_domain::guard::ToolFacts;
 use houston_domain::snippet::SnippetTool;
-use houston_domain::tool_call::{EffectClass, ToolDefinition};
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_store::record::RecordTx;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::input::{InvalidInput, Refusal};
 use crate::outside::Outside;
-use crate::record::Access;
+use crate::record::{NewTaskInfo, Record, RecordFuture};
 use crate::tool::{CallContext, Plan, SharedTool, Situation, Tool};
 use crate::{input, schema};
 
@@ -30,8 +33,6 @@ pub(crate) trait About {
     const TIMEOUT: Duration = Duration::from_secs(120);
     /// What it enables an agent to do, for the prompt.
     const CAPABILITY: Option<Capability> = None;
-    /// How much of a thing it answers with.
-    const TIER: Tier = Tier::Brief;
     /// What an agent must have to be offered it.
     const NEEDS: Option<Needs> = None;
     /// Whether code may call it.
@@ -74,8 +75,8 @@ pub(crate) trait BuiltIn<Given = Outside>: About + DeserializeOwned + JsonSchema
 
 /// A tool whose arguments are all that its call needs.
 impl<T: Access + About + DeserializeOwned + JsonSchema + 'static> BuiltIn for T {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        self.check().map(|()| Plan::record(self))
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        self.check(context).map(|()| Plan::record(self, context))
     }
 }
 
@@ -146,10 +147,6 @@ impl<T: BuiltIn<Given>, Given: Clone + Send + Sync + 'static> Tool for Typed<T, 
         T::facts()
     }
 
-    fn tier(&self) -> Tier {
-        T::TIER
-    }
-
     fn capability(&self) -> Option<Capability> {
         T::CAPABILITY
     }
@@ -169,6 +166,97 @@ impl<T: BuiltIn<Given>, Given: Clone + Send + Sync + 'static> Tool for Typed<T, 
         arguments.plan(context, &self.given).or_else(|refusal| match refusal {
             Refusal::Invalid(reason) => Err(InvalidInput(format!("{}: {reason}", T::NAME))),
             Refusal::Answer(response) => Ok(Plan::Answer(response)),
+            Refusal::Store(error) => Err(InvalidInput(format!("{}: {error}", T::NAME))),
         })
+    }
+}
+
+/// What the tools of this crate implement of a [`Record`]: mostly the arguments of a call, which get its context. What it
+/// writes is written with the step: exactly once.
+pub(crate) trait Access: Debug + Send + Sync {
+    /// See [`Record::has_preview`].
+    const HAS_PREVIEW: bool = false;
+
+    /// Refuses arguments of the model before there is a transaction, if they are the call.
+    fn check(&self, _context: &CallContext) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// See [`Record::apply`]: what the model reads of a call that succeeds. It reads a refusal, too.
+    fn apply(
+        &self,
+        context: &CallContext,
+        tx: RecordTx<'_>,
+    ) -> impl Future<Output = Result<String, Refusal>> + Send;
+
+    /// See [`Record::preview`]. A call that will be refused has nothing to show.
+    fn preview(&self, _tx: RecordTx<'_>) -> impl Future<Output = Result<Option<String>, Refusal>> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    /// See [`Record::asks`].
+    fn asks(&self) -> Option<String> {
+        None
+    }
+
+    /// See [`Record::task`].
+    fn task(&self) -> Option<NewTaskInfo<'_>> {
+        None
+    }
+}
+
+/// A call in its context, which is the same when it is repeated.
+struct Call<T> {
+    access: T,
+    context: CallContext,
+}
+
+impl<T: Debug> Debug for Call<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.access.fmt(f)
+    }
+}
+
+impl<T: Access> Record for Call<T> {
+    fn apply<'t>(&'t self, tx: RecordTx<'t>) -> RecordFuture<'t> {
+        Box::pin(async move {
+            match self.access.apply(&self.context, tx).await {
+                Ok(text) => Ok(ToolResponse::success(text)),
+                Err(Refusal::Answer(response)) => Ok(response),
+                Err(Refusal::Invalid(reason)) => {
+                    Ok(ToolResponse::failure(ToolErrorCode::ValidationError, reason))
+                }
+                Err(Refusal::Store(error)) => Err(error),
+            }
+        })
+    }
+
+    fn has_preview(&self) -> bool {
+        T::HAS_PREVIEW
+    }
+
+    fn preview<'t>(&'t self, tx: RecordTx<'t>) -> BoxFuture<'t, houston_store::Result<Option<String>>> {
+        Box::pin(async move {
+            match self.access.preview(tx).await {
+                Ok(preview) => Ok(preview),
+                Err(Refusal::Store(error)) => Err(error),
+                Err(Refusal::Answer(_) | Refusal::Invalid(_)) => Ok(None),
+            }
+        })
+    }
+
+    fn asks(&self) -> Option<String> {
+        self.access.asks()
+    }
+
+    fn task(&self) -> Option<NewTaskInfo<'_>> {
+        self.access.task()
+    }
+}
+
+impl Plan {
+    /// An access to Houston's own tables, by a call in this context.
+    pub(crate) fn record(access: impl Access + 'static, context: &CallContext) -> Self {
+        Self::Record(Arc::new(Call { access, context: context.clone() }))
     }
 }

@@ -48,7 +48,7 @@ impl Draft {
 #[cfg(test)]
 mod tests {
     use houston_domain::id::MessageId;
-    use houston_protocol::agui::{Role, StepName};
+    use houston_protocol::agui::Role;
 
     use super::*;
 
@@ -69,7 +69,7 @@ mod tests {
                 Event::TextMessageEnd { timestamp, message_id, metadata: None },
             ]
         };
-        let next = Event::StepFinished { timestamp, step_name: StepName(1) };
+        let next = Event::StepFinished { timestamp, step_name: "iteration 1".into() };
         let withdrawn = Event::MessagesSnapshot { timestamp, messages: Vec::new().into(), metadata: None };
         let mut draft = Draft::default();
         for event in text(true) {

@@ -22,7 +22,7 @@ use houston_domain::plan::Checklist;
 use houston_domain::run::RunStatus;
 use houston_protocol::agui::{
     ERROR_ACTIVITY, EntityId, Event, Fact, HoustonMetadata, Metadata, Outcome, PLAN_ACTIVITY,
-    PROTOCOL_VERSION, PostedMessage, Role, RunResult, StepName, SubagentOutcome, Timestamp, TokenUsage,
+    PROTOCOL_VERSION, PostedMessage, Role, RunResult, SubagentOutcome, Timestamp, TokenUsage,
 };
 use houston_protocol::time::Time;
 use serde::Deserialize as _;
@@ -294,11 +294,15 @@ fn task<'a>(
 }
 
 fn step_start(timestamp: Timestamp, step: u32) -> Event<'static> {
-    Event::StepStarted { timestamp, step_name: StepName(step) }
+    Event::StepStarted { timestamp, step_name: step_name(step) }
 }
 
 fn step_end(timestamp: Timestamp, context: &Context<'_>) -> Option<Event<'static>> {
-    context.step.map(|step| Event::StepFinished { timestamp, step_name: StepName(step) })
+    context.step.map(|step| Event::StepFinished { timestamp, step_name: step_name(step) })
+}
+
+fn step_name(step: u32) -> Cow<'static, str> {
+    format!("iteration {step}").into()
 }
 
 /// How a run ended.

@@ -74,7 +74,7 @@ async fn state(ctx: Ctx, path: AgentablePath) -> Result<Response> {
 async fn why_agentable(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     ctx.confirm(&path).await?;
     let facts = facts(&ctx, path.id, Lane::from(path.urgency)).await?;
-    Ok(Json(WhyResponse::of(path.public_id(), &facts)))
+    Ok(Json(WhyResponse::new(path.public_id(), facts.reasons())))
 }
 
 async fn why_run(ctx: Ctx, Id(id): Id<RunId>) -> Result<impl IntoResponse> {
@@ -83,7 +83,7 @@ async fn why_run(ctx: Ctx, Id(id): Id<RunId>) -> Result<impl IntoResponse> {
     let message = run.error_message().map(|text| if ctx.caller.reads_contents() { text } else { HIDDEN });
     let error = run.error_code().zip(message);
     let public_id = run.owner.id.public_id(&run.owner.kind);
-    Ok(Json(WhyResponse::of_run(public_id, &facts, run.id, run.status, error)))
+    Ok(Json(WhyResponse::new(public_id, facts.reasons_of(run.id, run.status, error))))
 }
 
 /// The facts about an agentable, and what this process knows of the health of the installation. Without the texts of

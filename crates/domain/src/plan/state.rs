@@ -42,12 +42,13 @@ impl Status {
     }
 }
 
-/// Why a step failed or was skipped.
+/// Why a step failed or was skipped: `{"code": "TIMEOUT", "message": "took longer than it may"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PlanStepError))]
 pub struct Failure {
     /// Stable code.
     pub code: String,
-    /// Sentence for people and models.
+    /// For people.
     pub message: String,
 }
 

@@ -15,8 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    EntityId, Outcome, Role, RunResult, SnapshotMessage, SnapshotMetadata, StepName, SubagentOutcome,
-    TokenUsage,
+    EntityId, Outcome, Role, RunResult, SnapshotMessage, SnapshotMetadata, SubagentOutcome, TokenUsage,
 };
 use crate::question::CallToApprove;
 use crate::time::Time;
@@ -69,7 +68,6 @@ pub enum Event<'a> {
     /// {"type": "RUN_ERROR", "timestamp": 1795338007120, "message": "The AI model is busy right now.",
     ///  "code": "RATE_LIMITED", "metadata": {"houston": {"cause": "openai: slow down (HTTP 429)"}}}
     /// ```
-    #[serde(rename_all = "camelCase")]
     RunError {
         #[serde(skip_serializing_if = "Option::is_none")]
         timestamp: Option<i64>,
@@ -91,8 +89,7 @@ pub enum Event<'a> {
     StepStarted {
         #[serde(skip_serializing_if = "Option::is_none")]
         timestamp: Option<i64>,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
-        step_name: StepName,
+        step_name: Cow<'a, str>,
     },
     /// An iteration ended.
     /// ```json
@@ -102,8 +99,7 @@ pub enum Event<'a> {
     StepFinished {
         #[serde(skip_serializing_if = "Option::is_none")]
         timestamp: Option<i64>,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
-        step_name: StepName,
+        step_name: Cow<'a, str>,
     },
     /// A message of the agent starts.
     /// ```json
@@ -297,7 +293,6 @@ pub enum Event<'a> {
     /// ```json
     /// {"type": "STATE_SNAPSHOT", "timestamp": 1795338000000, "snapshot": {"items": ["milk"]}}
     /// ```
-    #[serde(rename_all = "camelCase")]
     StateSnapshot {
         #[serde(skip_serializing_if = "Option::is_none")]
         timestamp: Option<i64>,
@@ -308,7 +303,6 @@ pub enum Event<'a> {
     /// ```json
     /// {"type": "STATE_DELTA", "timestamp": 1795338003100, "delta": [{"op": "add", "path": "/items/1", "value": "bread"}]}
     /// ```
-    #[serde(rename_all = "camelCase")]
     StateDelta {
         #[serde(skip_serializing_if = "Option::is_none")]
         timestamp: Option<i64>,
@@ -319,7 +313,6 @@ pub enum Event<'a> {
     /// ```json
     /// {"type": "MESSAGES_SNAPSHOT", "messages": [{"id": "msg_0190…", "role": "user", "content": "Plan a trip to Rome"}]}
     /// ```
-    #[serde(rename_all = "camelCase")]
     MessagesSnapshot {
         #[serde(skip_serializing_if = "Option::is_none")]
         timestamp: Option<i64>,
@@ -332,7 +325,6 @@ pub enum Event<'a> {
     /// ```json
     /// {"type": "CUSTOM", "name": "houston.title.set", "value": {"title": "A trip to Rome"}}
     /// ```
-    #[serde(rename_all = "camelCase")]
     Custom {
         #[serde(skip_serializing_if = "Option::is_none")]
         timestamp: Option<i64>,

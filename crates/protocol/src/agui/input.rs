@@ -20,7 +20,6 @@ use crate::message::MessageImage;
 #[serde(rename_all = "camelCase")]
 pub struct RunAgentInput {
     /// At `/ag-ui/{target}`: the client's own id of the conversation, at most 200 characters, or Houston's, as in `goal_…`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
     /// Tools that the client carries out, for the run that reads the message: at most 64, together 64 KiB.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -36,7 +35,6 @@ pub struct RunAgentInput {
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub state: Value,
     /// The client's own id of the run: a request that is repeated under it does not set the state again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     #[serde(default)]
     pub messages: Vec<InputMessage>,
@@ -59,10 +57,8 @@ pub struct InputMessage {
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson))]
     pub content: Value,
     /// Of a message of the role `tool`: the call whose result it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
     /// Of a message of the role `tool`: why the call failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
@@ -113,9 +109,7 @@ impl InputMessage {
         }
         Some((text, images))
     }
-}
 
-impl InputMessage {
     /// The content of a message of the role `tool`: the text, if it has only text.
     pub fn result(&self) -> Value {
         match self.parts() {

@@ -26,8 +26,6 @@ use std::str::FromStr;
 
 use houston_domain::as_text;
 use houston_domain::id::{AgentableId, MessageId, parse_prefixed};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::event::{Event, Fact, HoustonMetadata, Metadata, PostedMessage, Timestamp};
 pub use self::input::{InputMessage, ResumeEntry, ResumeStatus, RunAgentInput};
@@ -106,31 +104,13 @@ impl FromStr for EntityId {
 
 as_text!(EntityId);
 
-/// The name of a step, with the number of its iteration: `iteration 3`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StepName(pub u32);
-
-impl Serialize for StepName {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("iteration {}", self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for StepName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let number = text.strip_prefix("iteration ").and_then(|number| number.parse().ok());
-        number.map(Self).ok_or_else(|| D::Error::custom("not a step name of the form `iteration <number>`"))
-    }
-}
-
 #[cfg(feature = "openapi")]
 mod schemas {
-    use houston_domain::schema::{id, text};
+    use houston_domain::schema::id;
     use utoipa::openapi::{RefOr, Schema};
     use utoipa::{PartialSchema, ToSchema};
 
-    use super::{EntityId, StepName};
+    use super::EntityId;
 
     impl PartialSchema for EntityId {
         fn schema() -> RefOr<Schema> {
@@ -139,12 +119,4 @@ mod schemas {
     }
 
     impl ToSchema for EntityId {}
-
-    impl PartialSchema for StepName {
-        fn schema() -> RefOr<Schema> {
-            text().pattern(Some("^iteration [0-9]+$")).examples(["iteration 3"]).into()
-        }
-    }
-
-    impl ToSchema for StepName {}
 }

@@ -6,13 +6,14 @@ use std::rc::Rc;
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use rquickjs::function::IntoJsFunc;
 use rquickjs::{Ctx, Function, Object, Result, TypedArray};
 use serde_json::value::RawValue;
 use url::{Url, quirks};
 
 use super::json;
-use super::script::Stack;
-use crate::outcome::{Fault, Level};
+use super::script::position;
+use crate::outcome::Fault;
 use crate::protocol::{Asked, EndResult};
 
 /// A base64 that ends with its padding or without.
@@ -25,7 +26,7 @@ const MAX_MESSAGE: usize = 2000;
 
 /// What the functions collect while a script runs.
 pub(super) struct Collected {
-    pub(super) console: Vec<(Level, String)>,
+    pub(super) console: String,
     pub(super) console_left: usize,
     pub(super) console_cut: bool,
     /// Calls that have not been asked for yet.
@@ -45,14 +46,18 @@ pub(super) type Shared = Rc<RefCell<Collected>>;
 impl Collected {
     /// Adds a line; returns whether the console is full.
     fn log(&mut self, level: &str, text: &str) -> bool {
-        let level = serde_json::from_value(level.into()).unwrap_or(Level::Log);
         if self.console_left == 0 {
             self.console_cut = true;
             return true;
         }
         let kept = &text[..text.floor_char_boundary(self.console_left)];
         self.console_cut |= kept.len() < text.len();
-        self.console.push((level, kept.to_owned()));
+        let mark = match level {
+            "warn" => "warning: ",
+            "error" => "error: ",
+            _ => "",
+        };
+        self.console.extend([mark, kept, "\n"]);
         // Each line costs something, so that empty ones end, too.
         self.console_left = self.console_left.saturating_sub(kept.len() + 1);
         self.console_cut
@@ -132,7 +137,7 @@ pub(super) fn fault(name: &str, message: &str, stack: &str, lines: u32) -> EndRe
         (name, message) => format!("{name}: {message}"),
     };
     let mut fault = Fault::new(message.chars().take(MAX_MESSAGE).collect::<String>());
-    if let Some((line, column)) = (Stack { text: stack, lines }).position() {
+    if let Some((line, column)) = position(stack, lines) {
         (fault.line, fault.column) = (Some(line), Some(column));
     }
     EndResult::Thrown(fault)
@@ -141,36 +146,33 @@ pub(super) fn fault(name: &str, message: &str, stack: &str, lines: u32) -> EndRe
 /// The object with all functions.
 pub(super) fn functions<'js>(ctx: &Ctx<'js>, shared: &Shared) -> Result<Object<'js>> {
     let host = Object::new(ctx.clone())?;
-    let on = |shared: &Shared| Rc::clone(shared);
-    let s = on(shared);
-    let log = move |level: String, text: String| s.borrow_mut().log(&level, &text);
-    host.set("log", Function::new(ctx.clone(), log)?)?;
-    let s = on(shared);
-    let ask = move |tool: String, input: String| s.borrow_mut().ask(tool, &input);
-    host.set("ask", Function::new(ctx.clone(), ask)?)?;
-    let s = on(shared);
-    let returned = move |json: String| s.borrow_mut().returned(&json);
-    host.set("returned", Function::new(ctx.clone(), returned)?)?;
-    let s = on(shared);
-    let thrown = move |name: String, message: String, stack: String, null: bool| {
+    let s = Rc::clone(shared);
+    add(&host, "log", move |level: String, text: String| s.borrow_mut().log(&level, &text))?;
+    let s = Rc::clone(shared);
+    add(&host, "ask", move |tool: String, input: String| s.borrow_mut().ask(tool, &input))?;
+    let s = Rc::clone(shared);
+    add(&host, "returned", move |json: String| s.borrow_mut().returned(&json))?;
+    let s = Rc::clone(shared);
+    add(&host, "thrown", move |name: String, message: String, stack: String, null: bool| {
         s.borrow_mut().thrown(&name, &message, &stack, null);
-    };
-    host.set("thrown", Function::new(ctx.clone(), thrown)?)?;
-    add_text(ctx, &host)?;
-    add_urls(ctx, &host)?;
+    })?;
+    add_text(&host)?;
+    add_urls(&host)?;
     Ok(host)
 }
 
-fn add_text<'js>(ctx: &Ctx<'js>, host: &Object<'js>) -> Result<()> {
-    host.set("btoa", Function::new(ctx.clone(), |text: String| btoa(&text))?)?;
-    host.set("atob", Function::new(ctx.clone(), |text: String| atob(&text))?)?;
-    let encode = |ctx: Ctx<'js>, text: String| TypedArray::<u8>::new(ctx, text.into_bytes());
-    host.set("encode", Function::new(ctx.clone(), encode)?)?;
-    let decode = |bytes: Vec<u8>| {
+fn add<'js, P>(host: &Object<'js>, name: &str, function: impl IntoJsFunc<'js, P> + 'js) -> Result<()> {
+    host.set(name, Function::new(host.ctx().clone(), function)?)
+}
+
+fn add_text<'js>(host: &Object<'js>) -> Result<()> {
+    add(host, "btoa", |text: String| btoa(&text))?;
+    add(host, "atob", |text: String| atob(&text))?;
+    add(host, "encode", |ctx: Ctx<'js>, text: String| TypedArray::<u8>::new(ctx, text.into_bytes()))?;
+    add(host, "decode", |bytes: Vec<u8>| {
         let text = String::from_utf8_lossy(&bytes);
         text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()
-    };
-    host.set("decode", Function::new(ctx.clone(), decode)?)
+    })
 }
 
 /// Base64 of characters that stand for bytes.
@@ -184,22 +186,17 @@ fn atob(text: &str) -> Option<String> {
     Some(BASE64.decode(plain).ok()?.into_iter().map(char::from).collect())
 }
 
-fn add_urls<'js>(ctx: &Ctx<'js>, host: &Object<'js>) -> Result<()> {
-    host.set(
-        "url",
-        Function::new(ctx.clone(), |url: String, base: Option<String>| href(&url, base.as_deref()))?,
-    )?;
-    host.set("urlGet", Function::new(ctx.clone(), |href: String, part: String| url_get(&href, &part))?)?;
-    let set = |href: String, part: String, value: String| url_set(&href, &part, &value);
-    host.set("urlSet", Function::new(ctx.clone(), set)?)?;
-    let pairs = |query: String| -> Vec<Vec<String>> {
+fn add_urls(host: &Object<'_>) -> Result<()> {
+    add(host, "url", |url: String, base: Option<String>| href(&url, base.as_deref()))?;
+    add(host, "urlGet", |href: String, part: String| url_get(&href, &part))?;
+    add(host, "urlSet", |href: String, part: String, value: String| url_set(&href, &part, &value))?;
+    add(host, "pairs", |query: String| -> Vec<Vec<String>> {
         let query = query.strip_prefix('?').unwrap_or(&query);
         url::form_urlencoded::parse(query.as_bytes())
             .map(|(name, value)| vec![name.into_owned(), value.into_owned()])
             .collect()
-    };
-    host.set("pairs", Function::new(ctx.clone(), pairs)?)?;
-    let query = |pairs: Vec<Vec<String>>| -> String {
+    })?;
+    add(host, "query", |pairs: Vec<Vec<String>>| -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         for pair in &pairs {
             if let [name, value] = pair.as_slice() {
@@ -207,8 +204,7 @@ fn add_urls<'js>(ctx: &Ctx<'js>, host: &Object<'js>) -> Result<()> {
             }
         }
         query.finish()
-    };
-    host.set("query", Function::new(ctx.clone(), query)?)
+    })
 }
 
 fn href(url: &str, base: Option<&str>) -> Option<String> {

@@ -276,8 +276,8 @@
       for (let i = 0; i < answers.length; i++) {
         const answer = answers[i], call = waiting[answered];
         waiting[answered++] = undefined;
-        if (answer.ok) { call.resolve(answer.value); continue; }
-        const error = new Err(answer.error);
+        if (answer[1] === null) { call.resolve(answer[0]); continue; }
+        const error = new Err(answer[1]);
         error.name = 'ToolError';
         error.tool = call.name;
         call.reject(error);

@@ -10,7 +10,7 @@ use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Runt
 use super::host::{self, Collected, Shared};
 use super::{Pipes, cpu_ms, source};
 use crate::outcome::Fault;
-use crate::protocol::{Asked, End, EndResult, Message};
+use crate::protocol::{Asked, CUT, End, EndResult, Message};
 use crate::script::{Language, Script};
 
 const PRELUDE: &str = include_str!("prelude.js");
@@ -59,7 +59,7 @@ pub(super) fn run(script: &Script, pipes: &mut Pipes) -> io::Result<End> {
         Language::TypeScript => 0,
     };
     let shared = Rc::new(RefCell::new(Collected {
-        console: Vec::new(),
+        console: String::new(),
         console_left: script.limits.console,
         console_cut: false,
         asked: Vec::new(),
@@ -77,8 +77,11 @@ pub(super) fn run(script: &Script, pipes: &mut Pipes) -> io::Result<End> {
     if matches!(result, EndResult::Value(_)) {
         collected.report_unhandled();
     }
-    let console = std::mem::take(&mut collected.console);
-    Ok(End { result, console, cut: collected.console_cut })
+    let mut console = std::mem::take(&mut collected.console);
+    if collected.console_cut {
+        console.push_str(CUT);
+    }
+    Ok(End { result, console })
 }
 
 fn interpret(script: &Script, source: String, shared: &Shared, pipes: &mut Pipes) -> io::Result<EndResult> {
@@ -237,35 +240,25 @@ fn failure(ctx: &Ctx<'_>, error: rquickjs::Error, lines: u32) -> EndResult {
 /// The name of the script in stacks.
 pub(super) const FILE: &str = "code.js";
 
-/// A stack of a script.
-pub(super) struct Stack<'a> {
-    pub(super) text: &'a str,
-    /// How many lines the code has.
-    pub(super) lines: u32,
-}
-
-impl Stack<'_> {
-    /// Line and column of the innermost place in the script, counted from 1 in the code as it was given.
-    pub(super) fn position(&self) -> Option<(u32, u32)> {
-        self.text.lines().find_map(|line| {
-            let (_, position) = line.split_once(FILE)?;
-            let mut numbers =
-                position.split(|letter: char| !letter.is_ascii_digit()).filter(|n| !n.is_empty());
-            let (line, column): (u32, u32) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
-            // Around the code is a function, whose head is one line.
-            let line = line.checked_sub(1)?;
-            (1..=self.lines).contains(&line).then_some((line, column))
-        })
-    }
+/// Line and column of the innermost place of a stack in a script of so many lines, counted from 1 in the code as it was given.
+pub(super) fn position(stack: &str, lines: u32) -> Option<(u32, u32)> {
+    stack.lines().find_map(|line| {
+        let (_, position) = line.split_once(FILE)?;
+        let mut numbers = position.split(|letter: char| !letter.is_ascii_digit()).filter(|n| !n.is_empty());
+        let (line, column): (u32, u32) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+        // Around the code is a function, whose head is one line.
+        let line = line.checked_sub(1)?;
+        (1..=lines).contains(&line).then_some((line, column))
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Stack;
+    use super::position;
 
     #[test]
     fn position_is_that_of_the_given_code() {
-        let position = |text| Stack { text, lines: 5 }.position();
+        let position = |stack| position(stack, 5);
         assert_eq!(position("    at f (native)\n    at g (code.js:4:7)\n    at code.js:2:1\n"), Some((3, 7)));
         assert_eq!(position("    at code.js:2:13\n"), Some((1, 13)));
         assert_eq!(position("    at prelude.js:2:13\n"), None);

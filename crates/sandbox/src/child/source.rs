@@ -11,7 +11,7 @@ use oxc_transformer::{TransformOptions, Transformer};
 use crate::outcome::Fault;
 use crate::script::Language;
 
-/// The function that is called with the code as its body. Its head is one line, which [`super::script::Stack`] knows.
+/// The function that is called with the code as its body. Its head is one line, which [`super::script::position`] knows.
 pub(super) fn prepare(code: &str, language: Language) -> Result<String, Fault> {
     if let Some(at) = code.find('\0') {
         let fault = Fault::new("SyntaxError: the code contains a zero character");

@@ -24,7 +24,13 @@ const NEEDED: ABI = ABI::V6;
 /// Rights of newer kernels are handled, too, where they exist.
 const NEWEST: ABI = ABI::V10;
 
-pub(super) fn build(limits: WallLimits) -> Result<(), Vec<String>> {
+/// Builds all walls around this process. Call it before any thread is started and before anything foreign is read.
+///
+/// # Errors
+///
+/// Which walls this machine cannot build, one sentence each. The process must then end, because some of the others are
+/// built.
+pub fn build(limits: WallLimits) -> Result<(), Vec<String>> {
     prefer_as_victim();
     yield_to_others();
     let walls = [

@@ -21,7 +21,7 @@ async fn run_within(time: Duration, program: &str) -> Result<Run, Error> {
 }
 
 /// A result of 1.
-const END: &str = r#"{"end":{"result":{"value":1},"console":[],"cut":false}}"#;
+const END: &str = r#"{"end":{"result":{"value":1},"console":""}}"#;
 
 #[tokio::test]
 async fn missing_walls_are_an_error_and_nothing_runs() {
@@ -69,9 +69,9 @@ async fn floods_and_nonsense_end_the_child() {
 async fn large_values_are_refused() {
     let big = r#"x=xxxxxxxxxxxxxxxx; i=0; while [ $i -lt 15 ]; do x=$x$x; i=$((i+1)); done; echo '"ready"'"#;
     let end = |result: &str, console: &str| {
-        format!(r#"{big}; echo "{{\"end\":{{\"result\":{result},\"console\":[{console}],\"cut\":false}}}}""#)
+        format!(r#"{big}; echo "{{\"end\":{{\"result\":{result},\"console\":\"{console}\"}}}}""#)
     };
-    for program in [end(r#"{\"value\":\"$x\"}"#, ""), end(r#"{\"value\":1}"#, r#"[\"log\",\"$x\"]"#)] {
+    for program in [end(r#"{\"value\":\"$x\"}"#, ""), end(r#"{\"value\":1}"#, "$x")] {
         let error = run(&program).await.unwrap_err();
         assert!(matches!(error, Error::Protocol(_)), "{error}");
     }
@@ -124,7 +124,7 @@ async fn converters_answer_no_more_than_they_may() {
 #[tokio::test]
 async fn a_child_gets_nothing_of_its_parent() {
     let program = "echo '\"ready\"'; set > /dev/null; \
-        echo \"{\\\"end\\\":{\\\"result\\\":{\\\"value\\\":\\\"$PATH|$HOME|$USER|$CARGO|$TZ|$(pwd)\\\"},\\\"console\\\":[],\\\"cut\\\":false}}\"";
+        echo \"{\\\"end\\\":{\\\"result\\\":{\\\"value\\\":\\\"$PATH|$HOME|$USER|$CARGO|$TZ|$(pwd)\\\"},\\\"console\\\":\\\"\\\"}}\"";
     let text = run(program).await.unwrap().outcome.text();
     assert!(text.ends_with("||||UTC|/\"") || text.ends_with("|||UTC|/\""), "{text}");
     assert!(!text.contains("cargo"), "{text}");

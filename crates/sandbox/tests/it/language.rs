@@ -45,7 +45,7 @@ async fn console_shows_values_as_text() {
     )
     .await;
     assert_eq!(
-        run.console.text(),
+        run.console,
         "a 1 {\"b\":[2]} null undefined 3n Map [[\"k\",1]] Set [1] Symbol(s)\nerror: TypeError: bad\n\
          error: assertion failed math\n[function f]\n[a value without text] \u{fffd}\n"
     );
@@ -125,12 +125,12 @@ async fn expected_environments_are_explained() {
 async fn errors_that_nothing_awaits_are_reported() {
     let run = run("async function main() { throw new Error('lost') } main(); return 1").await;
     assert_eq!(run.outcome, Outcome::Value(json!(1)));
-    assert!(run.console.text().contains("error: a promise was rejected"), "{}", run.console.text());
+    assert!(run.console.contains("error: a promise was rejected"), "{}", run.console);
     let caught = crate::runs::run(
         "const p = Promise.reject(new Error('x')); await null; await p.catch(() => 2);\n\
          await Promise.allSettled([Promise.reject(1), Promise.reject(2)]); return 1",
     );
-    assert_eq!(caught.await.console.text(), "");
+    assert_eq!(caught.await.console, "");
 }
 
 /// Whatever a new version of QuickJS adds must not be a clock, a source of chance, or a way out.

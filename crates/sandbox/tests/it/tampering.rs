@@ -1,6 +1,6 @@
 //! Scripts that try to reach or to forge something.
 
-use houston_sandbox::{Level, Outcome};
+use houston_sandbox::Outcome;
 use serde_json::json;
 
 use crate::runs::run;
@@ -11,8 +11,8 @@ async fn text_cannot_forge_the_protocol() {
     let run =
         run("console.warn('\\n{\"end\":{\"result\":{\"value\":\"forged\"}}}\\n\"ready\"'); return 1").await;
     assert_eq!(run.outcome, Outcome::Value(json!(1)));
-    assert_eq!(run.console.lines.len(), 1);
-    assert_eq!(run.console.lines[0].level, Level::Warn);
+    let text = "warning: \n{\"end\":{\"result\":{\"value\":\"forged\"}}}\n\"ready\"\n";
+    assert_eq!(run.console, text);
 }
 
 #[tokio::test]

@@ -13,9 +13,9 @@ use crate::untrusted::marked;
 
 built_in! {
     ManageMemory: "manage_memory", Idempotent, capability Memory;
-    ReadProfile: "read_profile", Read, capability Memory, tier Detail;
+    ReadProfile: "read_profile", Read, capability Memory;
     UpdateProfile: "update_profile", Idempotent, capability Memory;
-    ReadCustomInstructions: "read_custom_instructions", Read, capability Memory, tier Detail;
+    ReadCustomInstructions: "read_custom_instructions", Read, capability Memory;
 }
 
 /// Memories are listed shortened: a page has about 5 KB.
@@ -49,10 +49,10 @@ enum Action {
 }
 
 impl BuiltIn for ManageMemory {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let needs = |field: &str| invalid(format!("this action needs `{field}`"));
         let id = self.memory_id.ok_or_else(|| needs("memory_id"));
-        Ok(Plan::record(match self.action {
+        let call = match self.action {
             Action::Save => {
                 let content = self.content.ok_or_else(|| needs("content"))?;
                 text("content", content.as_str(), MAX_SENTENCE_BYTES)?;
@@ -65,7 +65,8 @@ impl BuiltIn for ManageMemory {
             }
             Action::Read => MemoryCall::Read(id?),
             Action::Forget => MemoryCall::Forget(id?),
-        }))
+        };
+        Ok(Plan::record(call, context))
     }
 }
 
@@ -78,16 +79,15 @@ enum MemoryCall {
 }
 
 impl Access for MemoryCall {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (kind, name) = (KnowledgeKind::Memory, ManageMemory::NAME);
-        let answer = |id: &MemoryId, text: Option<String>| match text {
-            Some(text) => ToolResponse::success(text),
-            None => not_found(id, &format!("{name} with `recall`")),
+        let answer = |id: &MemoryId, text: Option<String>| {
+            text.ok_or_else(|| not_found(id, &format!("{name} with `recall`")))
         };
-        Ok(match self {
+        match self {
             Self::Save { content, instead_of: None } => {
-                let done = tx.create_item(kind, None, content).await;
-                return created(done, || format!("Saved {}.", MemoryId(tx.ids.row)));
+                tx.create_item(kind, None, content).await?;
+                Ok(format!("Saved {}.", MemoryId(tx.ids.row)))
             }
             Self::Save { content, instead_of: Some(id) } => {
                 let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
@@ -101,7 +101,7 @@ impl Access for MemoryCall {
                 let lines = found.into_iter().map(|found| excerpt::<MemoryId>(found, &reads, chars));
                 let lines: Vec<String> = lines.collect();
                 let none = "Nothing like it is in memory: try other words.".to_owned();
-                ToolResponse::success(if lines.is_empty() { none } else { lines.join("\n\n") })
+                Ok(if lines.is_empty() { none } else { lines.join("\n\n") })
             }
             Self::Read(id) => {
                 let text = |memory: KnowledgeItem| {
@@ -113,7 +113,7 @@ impl Access for MemoryCall {
                 let is_gone = tx.delete_item(kind, *id).await?;
                 answer(id, is_gone.then(|| format!("Forgot {id}.")))
             }
-        })
+        }
     }
 }
 
@@ -124,10 +124,10 @@ impl Access for MemoryCall {
 pub(super) struct ReadProfile {}
 
 impl Access for ReadProfile {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let profile = tx.profile().await?;
         let lists = ProfileList::ALL.map(|list| list_text(&profile, list));
-        Ok(ToolResponse::success(lists.join("\n")))
+        Ok(lists.join("\n"))
     }
 }
 
@@ -148,7 +148,7 @@ fn list_text(profile: &Profile, list: ProfileList) -> String {
 
 /// Keep what is lasting about the user, one short sentence an entry. `new` alone adds an entry, `old` alone removes
 /// one, both correct one. All agents of the user read it.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateProfile {
     /// facts: who they are; preferences: how they like things; communication_style: how to talk with them; interests; aims:
@@ -161,42 +161,38 @@ pub(super) struct UpdateProfile {
     new: Option<String>,
 }
 
-impl BuiltIn for UpdateProfile {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let Self { list, old, new } = self;
-        text("old", old.as_deref(), MAX_PROFILE_ENTRY_BYTES)?;
-        text("new", new.as_deref(), MAX_PROFILE_ENTRY_BYTES)?;
-        let change = match (old, new) {
+impl UpdateProfile {
+    fn change(&self) -> Result<ProfileChange> {
+        text("old", self.old.as_deref(), MAX_PROFILE_ENTRY_BYTES)?;
+        text("new", self.new.as_deref(), MAX_PROFILE_ENTRY_BYTES)?;
+        Ok(match (self.old.clone(), self.new.clone()) {
             (None, Some(new)) => ProfileChange::Add(new),
             (Some(old), Some(new)) => ProfileChange::Replace { old, new },
             (Some(old), None) => ProfileChange::Remove(old),
             (None, None) => return Err(invalid("give `old`, `new` or both")),
-        };
-        Ok(Plan::record(ProfileCall { list, change }))
+        })
     }
 }
 
-#[derive(Debug)]
-struct ProfileCall {
-    list: ProfileList,
-    change: ProfileChange,
-}
+impl Access for UpdateProfile {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        self.change().map(drop)
+    }
 
-impl Access for ProfileCall {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let list = self.list;
         let mut profile = tx.lock_profile().await?;
-        if let Err(error) = tx.change_profile(&mut profile, list, &self.change) {
+        if let Err(error) = tx.change_profile(&mut profile, list, &self.change()?) {
             let text = match error {
                 ProfileChangeError::Full { .. } => format!("{error}; replace or remove one"),
                 ProfileChangeError::NoSuchEntry { .. } => {
                     format!("{error}: `old` must be exactly an entry that {} returns", ReadProfile::NAME)
                 }
             };
-            return Ok(ToolResponse::failure(ToolErrorCode::NotFound, text));
+            return Err(failed(ToolErrorCode::NotFound, text));
         }
         tx.write_profile(&profile).await?;
-        Ok(ToolResponse::success(list_text(&profile, list)))
+        Ok(list_text(&profile, list))
     }
 }
 
@@ -207,9 +203,24 @@ impl Access for ProfileCall {
 pub(super) struct ReadCustomInstructions {}
 
 impl Access for ReadCustomInstructions {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let all = tx.texts(KnowledgeKind::CustomInstruction).await?;
         let none = "There are no custom instructions.".to_owned();
-        Ok(ToolResponse::success(if all.is_empty() { none } else { all.join("\n\n") }))
+        Ok(if all.is_empty() { none } else { all.join("\n\n") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_says_how_the_profile_changes() {
+        let text = |given: &str| Some(given.to_owned());
+        let change = |old, new| UpdateProfile { list: ProfileList::Facts, old, new }.change().unwrap();
+        assert_eq!(change(None, text("b")), ProfileChange::Add("b".to_owned()));
+        let (old, new) = ("a".to_owned(), "b".to_owned());
+        assert_eq!(change(text("a"), text("b")), ProfileChange::Replace { old, new });
+        assert_eq!(change(text("a"), None), ProfileChange::Remove("a".to_owned()));
     }
 }

@@ -13,7 +13,7 @@ built_in! {
 
 // The time is checked against the limits when it is written.
 /// Wake yourself later, once, to look after something: give either `at` or `in_minutes`.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScheduleCheckIn {
     /// The user's local time, as 2026-11-23T09:00, or with an offset, as 2026-11-23T09:00:00Z.
@@ -25,30 +25,27 @@ pub(super) struct ScheduleCheckIn {
     reason: String,
 }
 
-impl BuiltIn for ScheduleCheckIn {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+impl ScheduleCheckIn {
+    fn request(&self) -> Result<CheckInRequest> {
         let when = Moment::parse(self.at.as_deref(), self.in_minutes).map_err(invalid)?;
         text("reason", self.reason.as_str(), MAX_REASON_BYTES)?;
-        Ok(Plan::record(Schedule(CheckInRequest { when, reason: self.reason })))
+        Ok(CheckInRequest { when, reason: self.reason.clone() })
     }
 }
 
-#[derive(Debug)]
-struct Schedule(CheckInRequest);
+impl Access for ScheduleCheckIn {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        self.request().map(drop)
+    }
 
-impl Access for Schedule {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        Ok(match tx.set_check_in(&self.0).await? {
-            Ok(set) => {
-                let id = CheckInId(tx.ids.row);
-                ToolResponse::success(format!("Set {id} for {}.", set.local))
-            }
-            Err(refusal) => refused(&refusal),
-        })
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let set = tx.set_check_in(&self.request()?).await?.map_err(refused)?;
+        let id = CheckInId(tx.ids.row);
+        Ok(format!("Set {id} for {}.", set.local))
     }
 }
 
-fn refused(refusal: &CheckInRefusal) -> ToolResponse {
+fn refused(refusal: CheckInRefusal) -> Refusal {
     let (code, text) = match refusal {
         CheckInRefusal::Cancelled => {
             (ToolErrorCode::PermissionDenied, "this run is being cancelled: no check-in was set".to_owned())
@@ -66,11 +63,11 @@ fn refused(refusal: &CheckInRefusal) -> ToolResponse {
         ),
         CheckInRefusal::Invalid(invalid) => (ToolErrorCode::ValidationError, invalid.to_string()),
     };
-    ToolResponse::failure(code, text)
+    failed(code, text)
 }
 
 /// List the check-ins you have set, or cancel one.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ManageCheckIns {
     action: Action,
@@ -79,47 +76,42 @@ pub(super) struct ManageCheckIns {
     id: Option<CheckInId>,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
     List,
     Cancel,
 }
 
-impl BuiltIn for ManageCheckIns {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        Ok(Plan::record(match (self.action, self.id) {
-            (Action::List, _) => Manage::List,
-            (Action::Cancel, Some(id)) => Manage::Cancel(id),
+impl ManageCheckIns {
+    /// The one to cancel; `None`: they are listed.
+    fn cancelled(&self) -> Result<Option<CheckInId>> {
+        match (&self.action, self.id) {
+            (Action::List, _) => Ok(None),
+            (Action::Cancel, Some(id)) => Ok(Some(id)),
             (Action::Cancel, None) => {
-                return Err(invalid("`cancel` needs the `id` of a check-in; the action `list` returns them"));
+                Err(invalid("`cancel` needs the `id` of a check-in; the action `list` returns them"))
             }
-        }))
+        }
     }
 }
 
-#[derive(Debug)]
-enum Manage {
-    List,
-    Cancel(CheckInId),
-}
+impl Access for ManageCheckIns {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        self.cancelled().map(drop)
+    }
 
-impl Access for Manage {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        Ok(match self {
-            Self::List => {
-                let line = |one: PendingCheckIn| format!("{} at {}: {}", one.id, one.local, one.reason);
-                let lines: Vec<String> = tx.check_ins().await?.into_iter().map(line).collect();
-                let none = "No check-in is set.".to_owned();
-                ToolResponse::success(if lines.is_empty() { none } else { lines.join("\n") })
-            }
-            Self::Cancel(id) if tx.cancel_check_in(*id).await? => {
-                ToolResponse::success(format!("Cancelled {id}."))
-            }
-            Self::Cancel(id) => ToolResponse::failure(
-                ToolErrorCode::NotFound,
-                format!("there is no {id}: {} with `list` lists those that are set", ManageCheckIns::NAME),
-            ),
-        })
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let Some(id) = self.cancelled()? else {
+            let line = |one: PendingCheckIn| format!("{} at {}: {}", one.id, one.local, one.reason);
+            let lines: Vec<String> = tx.check_ins().await?.into_iter().map(line).collect();
+            let none = "No check-in is set.".to_owned();
+            return Ok(if lines.is_empty() { none } else { lines.join("\n") });
+        };
+        if tx.cancel_check_in(id).await? {
+            return Ok(format!("Cancelled {id}."));
+        }
+        let text = format!("there is no {id}: {} with `list` lists those that are set", Self::NAME);
+        Err(failed(ToolErrorCode::NotFound, text))
     }
 }

@@ -65,14 +65,15 @@ impl BuiltIn for CreateTask {
         line("title", title.as_str(), MAX_TITLE_CHARS)?;
         text("instructions", instructions.as_str(), MAX_INSTRUCTIONS_BYTES)?;
         let kind = kind_of(&context.tasks, kind.as_deref())
-            .map_err(|reason| ToolResponse::failure(ToolErrorCode::PermissionDenied, reason))?
+            .map_err(|reason| failed(ToolErrorCode::PermissionDenied, reason))?
             .clone();
         let tools = tools_of_task(&kind.tools, tools).map_err(invalid)?;
         let output = output.map(Output::of);
         if let Some(Err(wrong)) = output.as_ref().map(Output::check) {
             return Err(invalid(format!("output: {}", wrong.reason)));
         }
-        Ok(Plan::record(Create { title, instructions, kind: TaskKind { tools, ..kind }, output, latency }))
+        let create = Create { title, instructions, kind: TaskKind { tools, ..kind }, output, latency };
+        Ok(Plan::record(create, context))
     }
 }
 
@@ -87,11 +88,9 @@ struct Create {
 }
 
 impl Access for Create {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (counts, limits) = (tx.task_counts().await?, tx.limits.tasks);
-        if let Some(refusal) = refusal(&counts, &limits, tx.settings.knowledge_limits.max_notes) {
-            return Ok(refusal);
-        }
+        check_counts(&counts, &limits, tx.settings.knowledge_limits.max_notes)?;
         let (RecordIds { row, run, message }, Self { title, kind, .. }) = (tx.ids, self);
         let id = AgentableId(row);
         let task = NewTask {
@@ -108,10 +107,10 @@ impl Access for Create {
             traceparent: None,
         };
         tx.create_task(task, counts.depth + 1).await?;
-        Ok(ToolResponse::success(format!(
+        Ok(format!(
             "Created {}: {title}. It works on its own; you will be told when it has ended. Do not wait for it.",
             id.public_id(&kind.kind)
-        )))
+        ))
     }
 
     fn task(&self) -> Option<NewTaskInfo<'_>> {
@@ -147,8 +146,8 @@ fn tools_of_task(allowed: &[String], wanted: Option<Vec<String>>) -> Result<Vec<
     }
 }
 
-/// The response when a limit is reached, with what the model can do instead.
-pub(super) fn refusal(counts: &TaskCounts, limits: &TaskLimits, max_notes: u32) -> Option<ToolResponse> {
+/// Refuses a task when a limit is reached, with what the model can do instead.
+pub(super) fn check_counts(counts: &TaskCounts, limits: &TaskLimits, max_notes: u32) -> Result<()> {
     let TaskLimits { max_depth, max_open, max_per_run, .. } = *limits;
     let TaskCounts { depth, open, of_this_run, notes, is_cancelled } = *counts;
     let (code, text) = if is_cancelled {
@@ -177,9 +176,9 @@ pub(super) fn refusal(counts: &TaskCounts, limits: &TaskLimits, max_notes: u32) 
         );
         (ToolErrorCode::RateLimited, text)
     } else {
-        return None;
+        return Ok(());
     };
-    Some(ToolResponse::failure(code, text))
+    Err(failed(code, text))
 }
 
 #[cfg(test)]
@@ -190,7 +189,7 @@ mod tests {
     fn refusals_say_what_to_do_instead() {
         let limits = TaskLimits { max_depth: 1, max_open: 2, max_per_run: 3, ..TaskLimits::default() };
         let fine = || TaskCounts { depth: 0, open: 1, of_this_run: 2, notes: 0, is_cancelled: false };
-        assert_eq!(refusal(&fine(), &limits, 4), None);
+        assert!(check_counts(&fine(), &limits, 4).is_ok());
         for (counts, expected) in [
             (TaskCounts { depth: 1, ..fine() }, "1 deep"),
             (TaskCounts { open: 2, ..fine() }, "at most 2 may be: wait until one has ended"),
@@ -198,8 +197,8 @@ mod tests {
             (TaskCounts { notes: 4, ..fine() }, "Delete some"),
             (TaskCounts { is_cancelled: true, ..fine() }, "being cancelled"),
         ] {
-            let refusal = refusal(&counts, &limits, 4).unwrap();
-            assert!(!refusal.is_success() && refusal.text().contains(expected), "{}", refusal.text());
+            let refusal = format!("{:?}", check_counts(&counts, &limits, 4).unwrap_err());
+            assert!(refusal.contains("Failure") && refusal.contains(expected), "{refusal}");
         }
     }
 

@@ -3,7 +3,6 @@
 use houston_domain::workspace::{
     ChangeRefusal, Expected, MAX_FILE_BYTES, WorkspacePath, check_delete, check_write, edited, unified_diff,
 };
-use houston_store::Error;
 use serde::Deserializer;
 use serde::de::Error as _;
 
@@ -24,7 +23,7 @@ fn expected<'d, D: Deserializer<'d>>(given: D) -> Result<Expected, D::Error> {
 }
 
 /// Checks the text of a file, or of a part of it.
-fn text(field: &str, text: &str) -> Result<(), Refusal> {
+fn text(field: &str, text: &str) -> Result<()> {
     if text.len() > MAX_FILE_BYTES {
         let bytes = text.len();
         return Err(invalid(format!(
@@ -37,14 +36,6 @@ fn text(field: &str, text: &str) -> Result<(), Refusal> {
         )));
     }
     Ok(())
-}
-
-/// What a call would change; nothing to show if it will fail.
-fn previewed(preview: Result<Option<String>>) -> Result<Option<String>> {
-    match preview {
-        Err(Error::Folder(_)) => Ok(None),
-        other => other,
-    }
 }
 
 /// Creates a file, or replaces its text.
@@ -66,37 +57,26 @@ pub(super) struct WriteFile {
     expected_sha: Expected,
 }
 
-impl WriteFile {
-    async fn written(&self, tx: &mut RecordTx<'_>) -> Result<ToolResponse> {
-        let Self { path, content, expected_sha: expected } = self;
-        let present = tx.present_files(path).await?;
-        if let Err(refusal) =
-            check_write(path, content, expected, &present, &tx.settings.knowledge_limits.files)
-        {
-            return Ok(files::refused(&refusal));
-        }
-        let version = tx.write_file(path, content, false).await?;
-        let done = if present.file.is_some() { "Replaced" } else { "Created" };
-        Ok(ToolResponse::success(format!("{done} {path}: {}", files::described(content.len(), version))))
-    }
-}
-
 impl Access for WriteFile {
     const HAS_PREVIEW: bool = true;
 
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         text("content", &self.content)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        files::answered(self.written(&mut tx).await)
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let Self { path, content, expected_sha: expected } = self;
+        let present = tx.present_files(path).await?;
+        check_write(path, content, expected, &present, &tx.settings.knowledge_limits.files)
+            .map_err(files::refused)?;
+        let version = tx.write_file(path, content, false).await?;
+        let done = if present.file.is_some() { "Replaced" } else { "Created" };
+        Ok(format!("{done} {path}: {}", files::described(content.len(), version)))
     }
 
     async fn preview(&self, mut tx: RecordTx<'_>) -> Result<Option<String>> {
-        previewed(tx.file(&self.path).await.map(|before| {
-            let before = before.map(|file| file.content);
-            Some(unified_diff(self.path.as_str(), before.as_deref(), Some(&self.content)))
-        }))
+        let before = tx.file(&self.path).await?.map(|file| file.content);
+        Ok(Some(unified_diff(self.path.as_str(), before.as_deref(), Some(&self.content))))
     }
 }
 
@@ -122,48 +102,33 @@ pub(super) struct EditFile {
     expected_sha: Expected,
 }
 
-impl EditFile {
-    async fn changed(&self, tx: &mut RecordTx<'_>) -> Result<ToolResponse> {
-        let Self { path, old, new, expected_sha: expected } = self;
-        let Some(file) = tx.file(path).await? else { return Ok(files::missing(path)) };
-        // First what the model expects: it should read a changed file again before it corrects the text.
-        if !expected.is_met(Some(file.version)) {
-            let changed = ChangeRefusal::Changed { path: path.to_string(), version: file.version };
-            return Ok(files::refused(&changed));
-        }
-        let content = match edited(&file.content, old, new) {
-            Ok(content) => content,
-            Err(refusal) => {
-                let error = format!("{path}: {refusal}");
-                return Ok(ToolResponse::failure(ToolErrorCode::ValidationError, error));
-            }
-        };
-        let present = tx.present_files(path).await?;
-        if let Err(refusal) =
-            check_write(path, &content, expected, &present, &tx.settings.knowledge_limits.files)
-        {
-            return Ok(files::refused(&refusal));
-        }
-        let version = tx.write_file(path, &content, file.untrusted).await?;
-        Ok(ToolResponse::success(format!("Changed {path}: {}", files::described(content.len(), version))))
-    }
-}
-
 impl Access for EditFile {
     const HAS_PREVIEW: bool = true;
 
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         text("old", &self.old)?;
         text("new", &self.new)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        files::answered(self.changed(&mut tx).await)
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let Self { path, old, new, expected_sha: expected } = self;
+        let file = tx.file(path).await?.ok_or_else(|| files::missing(path))?;
+        // First what the model expects: it should read a changed file again before it corrects the text.
+        if !expected.is_met(Some(file.version)) {
+            let changed = ChangeRefusal::Changed { path: path.to_string(), version: file.version };
+            return Err(files::refused(changed));
+        }
+        let content =
+            edited(&file.content, old, new).map_err(|refusal| invalid(format!("{path}: {refusal}")))?;
+        let present = tx.present_files(path).await?;
+        check_write(path, &content, expected, &present, &tx.settings.knowledge_limits.files)
+            .map_err(files::refused)?;
+        let version = tx.write_file(path, &content, file.untrusted).await?;
+        Ok(format!("Changed {path}: {}", files::described(content.len(), version)))
     }
 
     async fn preview(&self, mut tx: RecordTx<'_>) -> Result<Option<String>> {
-        previewed(tx.file(&self.path).await.map(|file| {
-            let file = file?;
+        Ok(tx.file(&self.path).await?.and_then(|file| {
             let after = edited(&file.content, &self.old, &self.new).ok()?;
             Some(unified_diff(self.path.as_str(), Some(&file.content), Some(&after)))
         }))
@@ -184,30 +149,19 @@ pub(super) struct DeleteFile {
     expected_sha: Expected,
 }
 
-impl DeleteFile {
-    async fn deleted(&self, tx: &mut RecordTx<'_>) -> Result<ToolResponse> {
-        let Self { path, expected_sha: expected } = self;
-        let present = tx.present_files(path).await?;
-        if let Err(refusal) = check_delete(path, expected, &present) {
-            return Ok(files::refused(&refusal));
-        }
-        tx.delete_file(path).await?;
-        Ok(ToolResponse::success(format!("Deleted {path}.")))
-    }
-}
-
 impl Access for DeleteFile {
     const HAS_PREVIEW: bool = true;
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        files::answered(self.deleted(&mut tx).await)
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let Self { path, expected_sha: expected } = self;
+        let present = tx.present_files(path).await?;
+        check_delete(path, expected, &present).map_err(files::refused)?;
+        tx.delete_file(path).await?;
+        Ok(format!("Deleted {path}."))
     }
 
     async fn preview(&self, mut tx: RecordTx<'_>) -> Result<Option<String>> {
-        previewed(
-            tx.file(&self.path)
-                .await
-                .map(|file| file.map(|file| unified_diff(self.path.as_str(), Some(&file.content), None))),
-        )
+        let file = tx.file(&self.path).await?;
+        Ok(file.map(|file| unified_diff(self.path.as_str(), Some(&file.content), None)))
     }
 }

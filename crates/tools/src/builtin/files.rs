@@ -1,6 +1,7 @@
 //! The workspace of the agent: what its files are, and how they are read. What a path, a change and a pattern are is decided in
 //! [`houston_domain::workspace`].
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use houston_domain::guard::{Layer, is_listed};
@@ -9,7 +10,6 @@ use houston_domain::workspace::{
     lines_page, listing,
 };
 use houston_store::workspace_file::{FileEntry, WorkspaceFile};
-use houston_store::{Error, FolderError};
 use serde::Deserializer;
 use serde::de::Error as _;
 
@@ -17,7 +17,7 @@ use super::prelude::*;
 use super::search_files::SearchFiles;
 
 built_in! {
-    ReadFile: "read_file", Read, capability Files, tier Detail;
+    ReadFile: "read_file", Read, capability Files;
     ListFiles: "list_files", Read, capability Files;
     FindFiles: "find_files", Read, capability Files;
 }
@@ -47,17 +47,15 @@ pub(super) struct ReadFile {
 }
 
 impl Access for ReadFile {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        answered(tx.file(&self.path).await.map(|file| match file {
-            Some(file) => self.page(&file, tx.limits.page_bytes),
-            None => missing(&self.path),
-        }))
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let file = tx.file(&self.path).await?.ok_or_else(|| missing(&self.path))?;
+        Ok(self.page(&file, tx.limits.page_bytes))
     }
 }
 
 impl ReadFile {
     /// The lines of the page, after a line about the file, and how to read on.
-    fn page(&self, file: &WorkspaceFile, max_bytes: usize) -> ToolResponse {
+    fn page(&self, file: &WorkspaceFile, max_bytes: usize) -> String {
         let start = PageStart { line: self.offset.unwrap_or(1).max(1), at: self.at.unwrap_or(0) };
         let lines = clamped("limit", self.limit, MAX_PAGE_LINES, MAX_PAGE_LINES);
         let page = lines_page(&file.content, start, lines.value, max_bytes, self.numbered.unwrap_or(false));
@@ -98,7 +96,7 @@ const DEFAULT_LINES: u32 = 200;
 const MAX_LINES: u32 = 5_000;
 
 /// List the files of your workspace with their lengths. Deeper folders are one line each.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListFiles {
     /// A folder; the whole workspace when left out.
@@ -115,63 +113,49 @@ pub(super) struct ListFiles {
     limit: Option<u32>,
 }
 
-impl BuiltIn for ListFiles {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let deepest = u32::try_from(MAX_DEPTH).unwrap_or(u32::MAX);
-        Ok(Plan::record(List {
-            folder: folder(self.path.as_deref())?,
-            depth: clamped("depth", self.depth, DEFAULT_DEPTH, deepest),
-            lines: clamped("limit", self.limit, DEFAULT_LINES, MAX_LINES),
-            guards: Arc::clone(&context.guards),
-        }))
+impl Access for ListFiles {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        folder(self.path.as_deref()).map(drop)
     }
-}
 
-#[derive(Debug)]
-struct List {
-    folder: Option<WorkspacePath>,
-    depth: Clamped,
-    lines: Clamped,
-    guards: Arc<[Arc<Layer>]>,
-}
-
-impl Access for List {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        answered(entries(&mut tx, &self.guards).await.map(|(entries, too_many)| {
-            let all = entries.iter().map(|entry| (entry.path.as_str(), entry.bytes));
-            let listed = listing(self.folder.as_ref(), self.depth.value, all);
-            let notes = [&self.depth.note, &self.lines.note, &too_many];
-            let mut notes: Vec<String> = notes.into_iter().flatten().cloned().collect();
-            if listed.is_empty() {
-                notes.push(match &self.folder {
-                    Some(folder) => format!("There are no files in {folder}."),
-                    None => "There are no files yet.".to_owned(),
-                });
-            }
-            if let Some(more) = listed.len().checked_sub(self.lines.value).filter(|more| *more > 0) {
-                let lines = counted(more, "more line");
-                notes.push(format!("{lines}: list one of the folders, or set a lower `depth`."));
-            }
-            let lines: Vec<String> = listed.iter().take(self.lines.value).map(line).collect();
-            // Names may be what strangers wrote, too.
-            let is_untrusted = entries.iter().any(|entry| entry.untrusted);
-            let text = untrusted::stored(is_untrusted && !lines.is_empty(), "files", lines.join("\n"));
-            with_notes(text, &notes)
-        }))
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let folder = folder(self.path.as_deref())?;
+        let deepest = u32::try_from(MAX_DEPTH).unwrap_or(u32::MAX);
+        let depth = clamped("depth", self.depth, DEFAULT_DEPTH, deepest);
+        let most = clamped("limit", self.limit, DEFAULT_LINES, MAX_LINES);
+        let (entries, too_many) = entries(&mut tx, &context.guards).await?;
+        let all = entries.iter().map(|entry| (entry.path.as_str(), entry.bytes));
+        let listed = listing(folder.as_ref(), depth.value, all);
+        let mut notes: Vec<String> = [depth.note, most.note, too_many].into_iter().flatten().collect();
+        if listed.is_empty() {
+            notes.push(match &folder {
+                Some(folder) => format!("There are no files in {folder}."),
+                None => "There are no files yet.".to_owned(),
+            });
+        }
+        if let Some(more) = listed.len().checked_sub(most.value).filter(|more| *more > 0) {
+            let lines = counted(more, "more line");
+            notes.push(format!("{lines}: list one of the folders, or set a lower `depth`."));
+        }
+        let lines: Vec<String> = listed.iter().take(most.value).map(line).collect();
+        // Names may be what strangers wrote, too.
+        let is_untrusted = entries.iter().any(|entry| entry.untrusted);
+        let text = untrusted::stored(is_untrusted && !lines.is_empty(), "files", lines.join("\n"));
+        Ok(with_notes(text, &notes))
     }
 }
 
 /// `docs/ (2 files, 120 bytes)`, `docs/a.md (60 bytes)`
 fn line(listed: &Listed) -> String {
-    let bytes = counted_u64(listed.bytes, "byte");
-    match listed.files.map(|count| counted_u64(count, "file")) {
+    let bytes = counted(listed.bytes, "byte");
+    match listed.files.map(|count| counted(count, "file")) {
         Some(count) => format!("{} ({count}, {bytes})", listed.path),
         None => format!("{} ({bytes})", listed.path),
     }
 }
 
 /// Find files of your workspace by their paths.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FindFiles {
     /// As *.md (in any folder), notes/**/*.{md,txt}, or ** for all.
@@ -183,42 +167,28 @@ pub(super) struct FindFiles {
     limit: Option<u32>,
 }
 
-impl BuiltIn for FindFiles {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        Ok(Plan::record(Find {
-            pattern: pattern(&self.glob)?,
-            most: clamped("limit", self.limit, DEFAULT_LINES, MAX_LINES),
-            guards: Arc::clone(&context.guards),
-        }))
+impl Access for FindFiles {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        pattern(&self.glob).map(drop)
     }
-}
 
-#[derive(Debug)]
-struct Find {
-    pattern: FilePattern,
-    most: Clamped,
-    guards: Arc<[Arc<Layer>]>,
-}
-
-impl Access for Find {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        answered(entries(&mut tx, &self.guards).await.map(|(entries, too_many)| {
-            let found: Vec<_> = entries.iter().filter(|entry| self.pattern.is_match(&entry.path)).collect();
-            let mut notes: Vec<String> =
-                [&self.most.note, &too_many].into_iter().flatten().cloned().collect();
-            if found.is_empty() {
-                notes.push(format!("None of {} matches.", counted(entries.len(), "file")));
-            }
-            if let Some(more) = found.len().checked_sub(self.most.value).filter(|more| *more > 0) {
-                notes.push(format!("{} match: use a narrower pattern.", counted(more, "more file")));
-            }
-            let line = |entry: &&FileEntry| format!("{} ({})", entry.path, counted_u64(entry.bytes, "byte"));
-            let lines: Vec<String> = found.iter().take(self.most.value).map(line).collect();
-            // Names may be what strangers wrote, too.
-            let is_untrusted = found.iter().any(|entry| entry.untrusted);
-            let text = untrusted::stored(is_untrusted, "files", lines.join("\n"));
-            with_notes(text, &notes)
-        }))
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let (pattern, most) = (pattern(&self.glob)?, clamped("limit", self.limit, DEFAULT_LINES, MAX_LINES));
+        let (entries, too_many) = entries(&mut tx, &context.guards).await?;
+        let found: Vec<_> = entries.iter().filter(|entry| pattern.is_match(&entry.path)).collect();
+        let mut notes: Vec<String> = [most.note, too_many].into_iter().flatten().collect();
+        if found.is_empty() {
+            notes.push(format!("None of {} matches.", counted(entries.len(), "file")));
+        }
+        if let Some(more) = found.len().checked_sub(most.value).filter(|more| *more > 0) {
+            notes.push(format!("{} match: use a narrower pattern.", counted(more, "more file")));
+        }
+        let line = |entry: &&FileEntry| format!("{} ({})", entry.path, counted(entry.bytes, "byte"));
+        let lines: Vec<String> = found.iter().take(most.value).map(line).collect();
+        // Names may be what strangers wrote, too.
+        let is_untrusted = found.iter().any(|entry| entry.untrusted);
+        let text = untrusted::stored(is_untrusted, "files", lines.join("\n"));
+        Ok(with_notes(text, &notes))
     }
 }
 
@@ -263,7 +233,7 @@ pub(super) fn clamped(field: &str, given: Option<u32>, default: u32, max: u32) -
 }
 
 /// `text` with notes after it, in brackets.
-pub(super) fn with_notes(mut text: String, notes: &[String]) -> ToolResponse {
+pub(super) fn with_notes(mut text: String, notes: &[String]) -> String {
     if !notes.is_empty() {
         if !text.is_empty() {
             text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
@@ -272,7 +242,7 @@ pub(super) fn with_notes(mut text: String, notes: &[String]) -> ToolResponse {
         text.push_str(&notes.join(" "));
         text.push(']');
     }
-    ToolResponse::success(text)
+    text
 }
 
 /// The names of the files of the workspace that the guards let tools show, and a note if there are too many to look at all
@@ -288,45 +258,31 @@ pub(super) async fn entries(
     Ok((entries, note))
 }
 
-/// The response of a call; a file that cannot be read or changed in the folder of the workspace is one for the model.
-pub(super) fn answered(answer: Result<ToolResponse>) -> Result<ToolResponse> {
-    let Err(Error::Folder(error)) = answer else { return answer };
-    let code = match error {
-        FolderError::Obstacle(_) => ToolErrorCode::ValidationError,
-        FolderError::TooMany => ToolErrorCode::RateLimited,
-        FolderError::Busy | FolderError::Io(_) => ToolErrorCode::IoError,
-    };
-    Ok(ToolResponse::failure(code, error.to_string()))
-}
-
 /// `120 bytes, sha 2cf24dba5fb0a30e`
 pub(super) fn described(bytes: usize, version: FileVersion) -> String {
     format!("{}, sha {version}", counted(bytes, "byte"))
 }
 
 /// `1 file`, `2 files`
-pub(super) fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+pub(super) fn counted<N: Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
+    let end = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {what}{end}")
 }
 
-fn counted_u64(count: u64, what: &str) -> String {
-    counted(usize::try_from(count).unwrap_or(usize::MAX), what)
+/// The refusal for a file that does not exist.
+pub(super) fn missing(path: &WorkspacePath) -> Refusal {
+    refused(ChangeRefusal::NotFound { path: path.to_string() })
 }
 
-/// The response for a file that does not exist.
-pub(super) fn missing(path: &WorkspacePath) -> ToolResponse {
-    refused(&ChangeRefusal::NotFound { path: path.to_string() })
-}
-
-/// The response for a change that is not made.
-pub(super) fn refused(refusal: &ChangeRefusal) -> ToolResponse {
-    match refusal {
+/// The refusal for a change that is not made.
+pub(super) fn refused(refusal: ChangeRefusal) -> Refusal {
+    match &refusal {
         ChangeRefusal::NotFound { .. } => {
             let text = format!("{refusal}: {} shows the files there are", ListFiles::NAME);
-            ToolResponse::failure(ToolErrorCode::NotFound, text)
+            failed(ToolErrorCode::NotFound, text)
         }
-        full if full.is_full() => ToolResponse::failure(ToolErrorCode::RateLimited, refusal.to_string()),
-        _ => ToolResponse::failure(ToolErrorCode::ValidationError, refusal.to_string()),
+        full if full.is_full() => failed(ToolErrorCode::RateLimited, refusal.to_string()),
+        _ => invalid(refusal),
     }
 }
 
@@ -356,7 +312,7 @@ mod tests {
             created_at: DateTime::UNIX_EPOCH,
             updated_at: DateTime::UNIX_EPOCH,
         };
-        call.page(&file, 20).text().to_owned()
+        call.page(&file, 20)
     }
 
     #[test]
@@ -393,9 +349,9 @@ mod tests {
     #[test]
     fn notes_stand_apart_from_the_text() {
         let noted = |text: &str| with_notes(text.to_owned(), &["One.".to_owned(), "Two.".to_owned()]);
-        assert_eq!(noted("a").text(), "a\n\n[One. Two.]");
-        assert_eq!(noted("a\n").text(), "a\n\n[One. Two.]");
-        assert_eq!(noted("").text(), "[One. Two.]");
-        assert_eq!(with_notes("a".to_owned(), &[]).text(), "a");
+        assert_eq!(noted("a"), "a\n\n[One. Two.]");
+        assert_eq!(noted("a\n"), "a\n\n[One. Two.]");
+        assert_eq!(noted(""), "[One. Two.]");
+        assert_eq!(with_notes("a".to_owned(), &[]), "a");
     }
 }

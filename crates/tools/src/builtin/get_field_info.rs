@@ -31,7 +31,7 @@ impl BuiltIn for GetFieldInfo {
             Some(name) => json!(entity.field(name).ok_or_else(|| {
                 let (name, updatable) = (entity.as_str(), entity.updatable());
                 let reason = format!("a {name} has no field of this name; {updatable}");
-                ToolResponse::failure(ToolErrorCode::NotFound, reason)
+                failed(ToolErrorCode::NotFound, reason)
             })?),
         };
         Ok(Plan::Answer(ToolResponse::success(answer.to_string())))

@@ -16,7 +16,7 @@ built_in! {
 
 /// Makes a conversation, with a first message to its agent if one is given. Written with the step: exactly once. How many
 /// there may be is checked when it is written.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = format!(
     "Create a goal for your user: a conversation of its own about one aim, with its own agent. See with {} first that \
@@ -36,82 +36,71 @@ pub(super) struct CreateGoal {
     kind: Option<String>,
 }
 
-impl BuiltIn for CreateGoal {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let Self { title, mut description, message, kind } = self;
-        let kinds: Vec<&AgentType> = context.reached.iter().filter(|kind| kind.user_creatable()).collect();
-        let kind = kind_of(&kinds, kind.as_deref())
-            .map_err(|reason| ToolResponse::failure(ToolErrorCode::PermissionDenied, reason))?;
-        line("title", title.as_str(), MAX_TITLE_CHARS)?;
-        if description.trim().is_empty() {
-            description.clear();
-        } else {
-            text("description", description.as_str(), MAX_DESCRIPTION_BYTES)?;
-        }
-        text("message", message.as_deref(), MAX_POST_BYTES)?;
-        let status = kind.initial_status().map(str::to_owned);
-        Ok(Plan::record(Make { kind: kind.kind.clone(), status, title, description, message }))
-    }
-}
-
-/// The kind with this name, or the first one.
-fn kind_of<'k>(kinds: &[&'k AgentType], wanted: Option<&str>) -> Result<&'k AgentType, String> {
+/// The kind with this name of those that users create, or the first one.
+fn kind_of<'k>(reached: &'k [AgentType], wanted: Option<&str>) -> Result<&'k AgentType> {
+    let mut kinds = reached.iter().filter(|kind| kind.user_creatable());
+    let names: Vec<&str> = kinds.clone().map(|kind| kind.kind.as_str()).collect();
     let found = match wanted {
-        Some(wanted) => kinds.iter().find(|kind| kind.kind == wanted),
-        None => kinds.first(),
+        Some(wanted) => kinds.find(|kind| kind.kind == wanted),
+        None => kinds.next(),
     };
-    found.copied().ok_or_else(|| match wanted {
-        Some(wanted) if !kinds.is_empty() => {
-            let names: Vec<&str> = kinds.iter().map(|kind| kind.kind.as_str()).collect();
-            let wanted: String = wanted.chars().take(60).collect();
-            format!("you cannot create a `{wanted}`; there are: {}", names.join(", "))
-        }
-        _ => "you cannot create conversations: the file of your kind has no `reaches` with a kind that users create"
-            .to_owned(),
+    found.ok_or_else(|| {
+        let reason = match wanted {
+            Some(wanted) if !names.is_empty() => {
+                let wanted: String = wanted.chars().take(60).collect();
+                format!("you cannot create a `{wanted}`; there are: {}", names.join(", "))
+            }
+            _ => "you cannot create conversations: the file of your kind has no `reaches` with a kind that users create"
+                .to_owned(),
+        };
+        failed(ToolErrorCode::PermissionDenied, reason)
     })
 }
 
-#[derive(Debug)]
-struct Make {
-    kind: String,
-    status: Option<String>,
-    title: String,
-    description: String,
-    message: Option<String>,
+/// Checks a description. One that is blank takes it away.
+fn check_description(description: Option<&str>) -> Result<()> {
+    text("description", description.filter(|text| !text.trim().is_empty()), MAX_DESCRIPTION_BYTES)
 }
 
-impl Access for Make {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let Self { kind, status, title, description, message } = self;
+/// A description as it is stored.
+fn stored(description: &str) -> &str {
+    if description.trim().is_empty() { "" } else { description }
+}
+
+impl Access for CreateGoal {
+    fn check(&self, context: &CallContext) -> Result<()> {
+        kind_of(&context.reached, self.kind.as_deref())?;
+        line("title", self.title.as_str(), MAX_TITLE_CHARS)?;
+        check_description(Some(&self.description))?;
+        text("message", self.message.as_deref(), MAX_POST_BYTES)
+    }
+
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let Self { title, description, message, kind } = self;
+        let kind = kind_of(&context.reached, kind.as_deref())?;
         let made = tx.made_counts().await?;
-        if let Err(refusal) = tx.limits.reach.may_make(&made) {
-            return Ok(refused(refusal));
-        }
+        tx.limits.reach.may_make(&made).map_err(refused)?;
         // Before anything is written: a message that may not be posted leaves no goal behind.
         let mut post = None;
         if let Some(text) = message {
             let (own_kind, counts) = tx.post_counts().await?;
-            match tx.limits.reach.hops(&counts) {
-                Ok(hops) => post = Some((own_kind, text, hops)),
-                Err(refusal) => return Ok(post_refused(refusal)),
-            }
+            post = Some((own_kind, text, tx.limits.reach.hops(&counts).map_err(post_refused)?));
         }
         let id = AgentableId(tx.ids.row);
-        let status = status.as_deref();
+        let (status, description) = (kind.initial_status(), stored(description));
+        let kind = &kind.kind;
         tx.make_conversation(&NewConversation { id, kind, status, title, description }).await?;
         let made = format!("Created {}: {title}.", id.public_id(kind));
         let Some((own_kind, text, hops)) = post else {
-            return Ok(ToolResponse::success(format!("{made} Its agent waits for a message.")));
+            return Ok(format!("{made} Its agent waits for a message."));
         };
         tx.post_to(&own_kind, NewAgentMessage { to: id, text, hops }).await?;
-        Ok(ToolResponse::success(format!(
-            "{made} Its agent has your message and works on its own: do not wait for it."
-        )))
+        Ok(format!("{made} Its agent has your message and works on its own: do not wait for it."))
     }
 }
 
 /// The response when a limit is reached, with what the model can do instead.
-fn refused(refusal: MakeRefusal) -> ToolResponse {
+fn refused(refusal: MakeRefusal) -> Refusal {
     let text = match refusal {
         MakeRefusal::Run(most) => format!(
             "you have created {most} goals in this run, and no more are allowed: tell your user which others you would \
@@ -123,12 +112,12 @@ fn refused(refusal: MakeRefusal) -> ToolResponse {
             PostToConversation::NAME
         ),
     };
-    ToolResponse::failure(ToolErrorCode::RateLimited, format!("{text}. Nothing was created"))
+    failed(ToolErrorCode::RateLimited, format!("{text}. Nothing was created"))
 }
 
 /// Change title, description or status of one of your user's goals. An archived one is closed: its run and tasks end,
 /// its check-ins are deleted. What you leave out stays as it is.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateGoal {
     #[schemars(description = ids())]
@@ -138,42 +127,34 @@ pub(super) struct UpdateGoal {
     status: Option<String>,
 }
 
-impl BuiltIn for UpdateGoal {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let Self { conversation_id, title, mut description, status } = self;
-        let (of, kind) = Named::with_kind(conversation_id, context)?;
+impl UpdateGoal {
+    fn change(&self, kind: &AgentType) -> Result<ConversationChange> {
+        let Self { title, description, status, .. } = self;
         line("title", title.as_deref(), MAX_TITLE_CHARS)?;
-        if description.as_deref().is_some_and(|text| text.trim().is_empty()) {
-            description = Some(String::new());
-        } else {
-            text("description", description.as_deref(), MAX_DESCRIPTION_BYTES)?;
-        }
-        let status = status.map(|status| kind.set_status(&status)).transpose();
+        check_description(description.as_deref())?;
+        let status = status.as_deref().map(|status| kind.set_status(status)).transpose();
         let status = status.map_err(|reason| invalid(format!("`status` {reason}")))?;
-        let change = ConversationChange { title, description, status };
+        let description = description.as_deref().map(|text| stored(text).to_owned());
+        let change = ConversationChange { title: title.clone(), description, status };
         if change == ConversationChange::default() {
             return Err(invalid("give at least one of `title`, `description`, `status`"));
         }
-        Ok(Plan::record(Update { of, change }))
+        Ok(change)
     }
 }
 
-#[derive(Debug)]
-struct Update {
-    of: Named,
-    change: ConversationChange,
-}
+impl Access for UpdateGoal {
+    fn check(&self, context: &CallContext) -> Result<()> {
+        let of = Named::parse(&self.conversation_id, context)?;
+        self.change(of.kind).map(drop)
+    }
 
-impl Access for Update {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        if self.of.find(&mut tx).await?.is_none() {
-            return Ok(self.of.missing());
-        }
-        tx.change_conversation(self.of.id, &self.change).await?;
-        Ok(match self.of.find(&mut tx).await? {
-            Some(changed) => ToolResponse::success(format!("Changed {}", self.of.line(&changed))),
-            None => self.of.missing(),
-        })
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let of = Named::parse(&self.conversation_id, context)?;
+        of.find(&mut tx).await?;
+        tx.change_conversation(of.id, &self.change(of.kind)?).await?;
+        let changed = of.find(&mut tx).await?;
+        Ok(format!("Changed {}", of.line(&changed)))
     }
 }
 
@@ -185,10 +166,11 @@ mod tests {
     fn goal_is_of_a_kind_that_users_create() {
         let goal: AgentType = toml::from_str(include_str!("../../../../jobs/agents/goal.toml")).unwrap();
         let project = AgentType { kind: "project".to_owned(), ..goal.clone() };
-        let kinds = [&goal, &project];
+        let kinds = [goal, project];
         assert_eq!(kind_of(&kinds, None).unwrap().kind, "goal");
         assert_eq!(kind_of(&kinds, Some("project")).unwrap().kind, "project");
-        assert!(kind_of(&kinds, Some("task")).unwrap_err().contains("there are: goal, project"));
-        assert!(kind_of(&[], Some("goal")).unwrap_err().contains("you cannot create conversations"));
+        let refused = |kinds, wanted| format!("{:?}", kind_of(kinds, Some(wanted)).unwrap_err());
+        assert!(refused(&kinds, "task").contains("there are: goal, project"));
+        assert!(refused(&[], "goal").contains("you cannot create conversations"));
     }
 }

@@ -1,6 +1,6 @@
 //! Notes, feed items and learnings. Lists of them are read page by page, shortened; other tools read a complete item.
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 
 use houston_domain::field::Entity;
 use houston_domain::id::{FeedItemId, LearningId, NoteId};
@@ -17,13 +17,13 @@ built_in! {
     CreateNote: "create_note", Idempotent, capability Notes;
     ListNotes: "list_notes", Read, capability Notes;
     ManageLearning: "manage_learning", Idempotent, capability Learnings;
-    ReadNote: "read_note", Read, capability Notes, tier Detail;
+    ReadNote: "read_note", Read, capability Notes;
     UpdateNote: "update_note", Idempotent, capability Notes, changes Note;
     DeleteNote: "delete_note", Idempotent, capability Notes;
     ListLearnings: "list_learnings", Read, capability Learnings;
     CreateFeedItem: "create_feed_item", Idempotent, capability Feed;
     ListFeedItems: "list_feed_items", Read, capability Feed;
-    ReadFeedItem: "read_feed_item", Read, capability Feed, tier Detail;
+    ReadFeedItem: "read_feed_item", Read, capability Feed;
 }
 
 /// Create a note that stays with this goal: results, decisions, lists.
@@ -37,14 +37,14 @@ pub(super) struct CreateNote {
 }
 
 impl Access for CreateNote {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         line("title", self.title.as_str(), MAX_TITLE_CHARS)?;
         text("content", self.content.as_str(), MAX_DOCUMENT_BYTES)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let done = tx.create_item(KnowledgeKind::Note, Some(&self.title), &self.content).await;
-        created(done, || format!("Created {}: {}", NoteId(tx.ids.row), self.title))
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        tx.create_item(KnowledgeKind::Note, Some(&self.title), &self.content).await?;
+        Ok(format!("Created {}: {}", NoteId(tx.ids.row), self.title))
     }
 }
 
@@ -57,13 +57,13 @@ impl Access for CreateNote {
 ))]
 pub(super) struct ListNotes(Listing<NoteId, 50>);
 
-impl BuiltIn for ListNotes {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        Ok(Plan::record(Documents {
-            kind: KnowledgeKind::Note,
-            query: self.0.query()?,
-            reads: ReadNote::NAME,
-        }))
+impl Access for ListNotes {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        self.0.query().map(drop)
+    }
+
+    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<String> {
+        self.0.page(tx, KnowledgeKind::Note, Some(ReadNote::NAME)).await
     }
 }
 
@@ -80,7 +80,7 @@ fn note_ids() -> String {
 }
 
 impl Access for ReadNote {
-    async fn apply(&self, tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<String> {
         document(tx, KnowledgeKind::Note, self.note_id, ListNotes::NAME).await
     }
 }
@@ -97,7 +97,7 @@ pub(super) struct UpdateNote {
 }
 
 impl Access for UpdateNote {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         if self.title.is_none() && self.content.is_none() {
             return Err(invalid("give `title`, `content` or both"));
         }
@@ -105,13 +105,12 @@ impl Access for UpdateNote {
         text("content", self.content.as_deref(), MAX_DOCUMENT_BYTES)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (id, title, content) = (self.note_id, self.title.as_deref(), self.content.as_deref());
         let change = KnowledgeChange { title, content, ..KnowledgeChange::default() };
-        Ok(match tx.change_item(KnowledgeKind::Note, id, change).await? {
-            Some(note) => ToolResponse::success(format!("Changed {id}: {}", note.title.unwrap_or_default())),
-            None => not_found(id, ListNotes::NAME),
-        })
+        let changed = tx.change_item(KnowledgeKind::Note, id, change).await?;
+        let note = changed.ok_or_else(|| not_found(id, ListNotes::NAME))?;
+        Ok(format!("Changed {id}: {}", note.title.unwrap_or_default()))
     }
 }
 
@@ -124,12 +123,12 @@ pub(super) struct DeleteNote {
 }
 
 impl Access for DeleteNote {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let id = self.note_id;
-        Ok(match tx.delete_item(KnowledgeKind::Note, id).await? {
-            true => ToolResponse::success(format!("Deleted {id}.")),
-            false => not_found(id, ListNotes::NAME),
-        })
+        match tx.delete_item(KnowledgeKind::Note, id).await? {
+            true => Ok(format!("Deleted {id}.")),
+            false => Err(not_found(id, ListNotes::NAME)),
+        }
     }
 }
 
@@ -145,14 +144,14 @@ pub(super) struct CreateFeedItem {
 }
 
 impl Access for CreateFeedItem {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         line("title", self.title.as_str(), MAX_TITLE_CHARS)?;
         text("content", self.content.as_str(), MAX_DOCUMENT_BYTES)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let done = tx.create_item(KnowledgeKind::FeedItem, Some(&self.title), &self.content).await;
-        created(done, || format!("Created {}: {}", FeedItemId(tx.ids.row), self.title))
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        tx.create_item(KnowledgeKind::FeedItem, Some(&self.title), &self.content).await?;
+        Ok(format!("Created {}: {}", FeedItemId(tx.ids.row), self.title))
     }
 }
 
@@ -165,10 +164,13 @@ impl Access for CreateFeedItem {
 ))]
 pub(super) struct ListFeedItems(Listing<FeedItemId, 50>);
 
-impl BuiltIn for ListFeedItems {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let (kind, reads) = (KnowledgeKind::FeedItem, ReadFeedItem::NAME);
-        Ok(Plan::record(Documents { kind, query: self.0.query()?, reads }))
+impl Access for ListFeedItems {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        self.0.query().map(drop)
+    }
+
+    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<String> {
+        self.0.page(tx, KnowledgeKind::FeedItem, Some(ReadFeedItem::NAME)).await
     }
 }
 
@@ -181,7 +183,7 @@ pub(super) struct ReadFeedItem {
 }
 
 impl Access for ReadFeedItem {
-    async fn apply(&self, tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<String> {
         document(tx, KnowledgeKind::FeedItem, self.feed_item_id, ListFeedItems::NAME).await
     }
 }
@@ -207,50 +209,46 @@ enum LearningAction {
     Remove,
 }
 
-impl BuiltIn for ManageLearning {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let Self { action, content, learning_id } = self;
-        let content = || {
-            let content = content.ok_or_else(|| invalid("this action needs `content`"))?;
-            text("content", content.as_str(), MAX_SENTENCE_BYTES).map(|()| content)
-        };
-        let id =
-            || learning_id.ok_or_else(|| invalid("this action needs `learning_id`, an id from <learnings>"));
-        Ok(Plan::record(match action {
-            LearningAction::Add => LearningCall::Add { content: content()? },
-            LearningAction::Update => LearningCall::Update { id: id()?, content: content()? },
-            LearningAction::Remove => LearningCall::Remove { id: id()? },
-        }))
+impl ManageLearning {
+    fn content(&self) -> Result<&str> {
+        let content = self.content.as_deref().ok_or_else(|| invalid("this action needs `content`"))?;
+        text("content", content, MAX_SENTENCE_BYTES).map(|()| content)
+    }
+
+    fn id(&self) -> Result<LearningId> {
+        self.learning_id.ok_or_else(|| invalid("this action needs `learning_id`, an id from <learnings>"))
     }
 }
 
-#[derive(Debug)]
-enum LearningCall {
-    Add { content: String },
-    Update { id: LearningId, content: String },
-    Remove { id: LearningId },
-}
+impl Access for ManageLearning {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        match self.action {
+            LearningAction::Add => self.content().map(drop),
+            LearningAction::Update => self.id().and_then(|_| self.content().map(drop)),
+            LearningAction::Remove => self.id().map(drop),
+        }
+    }
 
-impl Access for LearningCall {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let kind = KnowledgeKind::Learning;
-        let (id, done, text) = match self {
-            Self::Add { content } => {
-                let done = tx.create_item(kind, None, content).await;
-                return created(done, || format!("Remembered as {}.", LearningId(tx.ids.row)));
+        let (id, done, text) = match self.action {
+            LearningAction::Add => {
+                tx.create_item(kind, None, self.content()?).await?;
+                return Ok(format!("Remembered as {}.", LearningId(tx.ids.row)));
             }
-            Self::Update { id, content } => {
-                let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
-                (id, tx.change_item(kind, *id, change).await?.is_some(), "Corrected")
+            LearningAction::Update => {
+                let (id, content) = (self.id()?, Some(self.content()?));
+                let change = KnowledgeChange { content, ..KnowledgeChange::default() };
+                (id, tx.change_item(kind, id, change).await?.is_some(), "Corrected")
             }
-            Self::Remove { id } => (id, tx.delete_item(kind, *id).await?, "Forgot"),
+            LearningAction::Remove => (self.id()?, tx.delete_item(kind, self.id()?).await?, "Forgot"),
         };
         if done {
-            return Ok(ToolResponse::success(format!("{text} {id}.")));
+            return Ok(format!("{text} {id}."));
         }
         let lists = ListLearnings::NAME;
         let text = format!("there is no {id}: use an id from <learnings> or {lists}, or add a new one");
-        Ok(ToolResponse::failure(ToolErrorCode::NotFound, text))
+        Err(failed(ToolErrorCode::NotFound, text))
     }
 }
 
@@ -260,20 +258,13 @@ impl Access for LearningCall {
 #[serde(transparent)]
 pub(super) struct ListLearnings(Listing<LearningId, 20>);
 
-impl BuiltIn for ListLearnings {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        Ok(Plan::record(LearningList(self.0.query()?)))
+impl Access for ListLearnings {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        self.0.query().map(drop)
     }
-}
 
-#[derive(Debug)]
-struct LearningList(ListQuery<LearningId>);
-
-impl Access for LearningList {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let found = tx.excerpts(KnowledgeKind::Learning, &self.0, i32::MAX).await?;
-        let line = |found| excerpt::<LearningId>(found, "", i32::MAX);
-        Ok(page(found.into_iter().map(line).collect(), &self.0, KnowledgeKind::Learning))
+    async fn apply(&self, _: &CallContext, tx: RecordTx<'_>) -> Result<String> {
+        self.0.page(tx, KnowledgeKind::Learning, None).await
     }
 }
 
@@ -294,28 +285,20 @@ struct Listing<Id, const MAX: u32> {
     before: Option<Id>,
 }
 
-impl<Id, const MAX: u32> Listing<Id, MAX> {
-    fn query(self) -> Result<ListQuery<Id>, Refusal> {
+impl<Id: Copy + Display + From<Uuid> + Into<Uuid>, const MAX: u32> Listing<Id, MAX> {
+    fn query(&self) -> Result<ListQuery<Id>> {
         line("query", self.query.as_deref(), MAX_QUERY_CHARS)?;
         let limit = limit(self.limit, DEFAULT_ITEMS, MAX)?;
-        Ok(ListQuery { query: self.query, limit, before: self.before })
+        Ok(ListQuery { query: self.query.clone(), limit, before: self.before })
     }
-}
 
-/// A page of a list of documents, shortened; the tool `reads` returns one whole.
-#[derive(Debug)]
-struct Documents<Id> {
-    kind: KnowledgeKind,
-    query: ListQuery<Id>,
-    reads: &'static str,
-}
-
-impl<Id: Copy + std::fmt::Debug + Display + From<Uuid> + Into<Uuid> + Send + Sync> Access for Documents<Id> {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let chars = tx.settings.knowledge_limits.excerpt_chars;
-        let found = tx.excerpts(self.kind, &self.query, chars).await?;
-        let lines = found.into_iter().map(|found| excerpt::<Id>(found, self.reads, chars)).collect();
-        Ok(page(lines, &self.query, self.kind))
+    /// A page of the list: shortened if the tool `reads` returns an item whole.
+    async fn page(&self, mut tx: RecordTx<'_>, kind: KnowledgeKind, reads: Option<&str>) -> Result<String> {
+        let query = self.query()?;
+        let chars = reads.map_or(i32::MAX, |_| tx.settings.knowledge_limits.excerpt_chars);
+        let found = tx.excerpts(kind, &query, chars).await?.into_iter();
+        let lines = found.map(|found| excerpt::<Id>(found, reads.unwrap_or_default(), chars)).collect();
+        Ok(page(lines, &query, kind))
     }
 }
 
@@ -325,11 +308,11 @@ async fn document<Id: Copy + Display + Into<Uuid>>(
     kind: KnowledgeKind,
     id: Id,
     lists: &str,
-) -> Result<ToolResponse> {
-    let Some(item) = tx.item(kind, id).await? else { return Ok(not_found(id, lists)) };
+) -> Result<String> {
+    let item = tx.item(kind, id).await?.ok_or_else(|| not_found(id, lists))?;
     let text = format!("{}\n{}", item.title.unwrap_or_default(), item.content);
     let text = untrusted::stored(item.untrusted, &id.to_string(), text);
-    Ok(ToolResponse::success(format!("{id}: {text}")))
+    Ok(format!("{id}: {text}"))
 }
 
 /// One item of a list. A shortened text gives its length, and the tool `reads` that returns it whole.
@@ -343,17 +326,30 @@ pub(super) fn excerpt<Id: From<Uuid> + Display>(excerpt: Excerpt, reads: &str, m
 }
 
 /// A page of a list; `rows` has one row more than asked for, if there are more.
-fn page<Id>(mut rows: Vec<String>, listing: &ListQuery<Id>, kind: KnowledgeKind) -> ToolResponse {
+fn page<Id>(mut rows: Vec<String>, listing: &ListQuery<Id>, kind: KnowledgeKind) -> String {
     let what = kind.rules().plural;
     if rows.is_empty() {
-        return ToolResponse::success(match (&listing.query, &listing.before) {
+        return match (&listing.query, &listing.before) {
             (Some(_), _) => format!("There are no {what} like that."),
             (None, Some(_)) => format!("There are no older {what}."),
             (None, None) => format!("There are no {what} yet."),
-        });
+        };
     }
     if keep(&mut rows, listing.limit) {
         rows.push(format!("There are older {what}: ask again with `before` set to the last id here."));
     }
-    ToolResponse::success(rows.join("\n\n"))
+    rows.join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_without_a_limit_has_ten_items() {
+        let listing = |limit| Listing::<NoteId, 20> { query: None, limit, before: None };
+        assert_eq!(listing(None).query().unwrap().limit, 10);
+        assert_eq!(listing(Some(20)).query().unwrap().limit, 20);
+        assert!(listing(Some(21)).query().is_err());
+    }
 }

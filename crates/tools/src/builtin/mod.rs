@@ -22,9 +22,6 @@ macro_rules! fact {
     (capability $value:ident) => {
         const CAPABILITY: Option<Capability> = Some(Capability::$value);
     };
-    (tier $value:ident) => {
-        const TIER: Tier = Tier::$value;
-    };
     (needs $value:ident) => {
         const NEEDS: Option<Needs> = Some(Needs::$value);
     };
@@ -81,7 +78,6 @@ use crate::typed::{About, Needs};
 
 pub const CREATE_PLAN: &str = plans::CreatePlan::NAME;
 pub const CREATE_TASK: &str = create_task::CreateTask::NAME;
-pub const EXTRACT_DATA: &str = ask_model::ExtractData::NAME;
 pub const LIST_CONVERSATIONS: &str = conversations::ListConversations::NAME;
 pub const LIST_LEARNINGS: &str = knowledge::ListLearnings::NAME;
 pub const LIST_NOTES: &str = knowledge::ListNotes::NAME;
@@ -91,7 +87,6 @@ pub const READ_CUSTOM_INSTRUCTIONS: &str = about_user::ReadCustomInstructions::N
 pub const READ_PROFILE: &str = about_user::ReadProfile::NAME;
 pub const READ_RESULT: &str = read_result::ReadResult::NAME;
 pub const SEARCH_AGENT_HISTORY: &str = search_agent_history::SearchAgentHistory::NAME;
-pub const TRANSLATE: &str = ask_model::Translate::NAME;
 
 /// A tool in the list of its file.
 struct Listed {

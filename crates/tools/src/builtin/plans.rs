@@ -22,16 +22,16 @@ use crate::tool::TaskKind;
 
 built_in! {
     CreatePlan: "create_plan", Idempotent, needs Plans, expressions true;
-    ReadPlan: "read_plan", Read, tier Detail, needs Plans;
+    ReadPlan: "read_plan", Read, needs Plans;
     ChangePlan: "change_plan", Idempotent, needs Plans, expressions true;
 }
 
 /// The kind of the plans that the agent makes.
 fn kind(context: &CallContext) -> Result<&TaskKind, Refusal> {
-    Ok(context.tasks.iter().find(|kind| kind.is_plan).ok_or_else(|| {
+    context.tasks.iter().find(|kind| kind.is_plan).ok_or_else(|| {
         let reason = "you cannot make plans: do it step by step, with your own tools";
-        ToolResponse::failure(ToolErrorCode::PermissionDenied, reason)
-    })?)
+        failed(ToolErrorCode::PermissionDenied, reason)
+    })
 }
 
 /// Parses the id of a plan.
@@ -111,7 +111,7 @@ impl BuiltIn for CreatePlan {
             invalid(format!("mend the plan and call this again:\n{}", problem_lines(&problems)))
         })?;
         let lasts = if self.detached { limits.detached_s } else { limits.attached_s };
-        Ok(Plan::record(Create {
+        let create = Create {
             title: parsed.goal.chars().take(120).collect(),
             asks: asks(&parsed, kind),
             parsed,
@@ -120,7 +120,8 @@ impl BuiltIn for CreatePlan {
             kind: kind.clone(),
             attached: !self.detached,
             deadline: context.now + TimeDelta::seconds(lasts.into()),
-        }))
+        };
+        Ok(Plan::record(create, context))
     }
 }
 
@@ -194,12 +195,9 @@ struct Create {
 }
 
 impl Access for Create {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (counts, limits) = (tx.task_counts().await?, tx.limits.tasks);
-        if let Some(refusal) = create_task::refusal(&counts, &limits, tx.settings.knowledge_limits.max_notes)
-        {
-            return Ok(refusal);
-        }
+        create_task::check_counts(&counts, &limits, tx.settings.knowledge_limits.max_notes)?;
         let RecordIds { row, run, message } = tx.ids;
         let id = AgentableId(row);
         let plan = NewPlan {
@@ -221,7 +219,7 @@ impl Access for Create {
             true => "You go on when it has ended.",
             false => "A message says when it has ended.",
         };
-        Ok(ToolResponse::success(format!("Made {}. {follows}", id.public_id(&self.kind.kind))))
+        Ok(format!("Made {}. {follows}", id.public_id(&self.kind.kind)))
     }
 
     fn asks(&self) -> Option<String> {
@@ -254,7 +252,7 @@ const STEPS: usize = 200;
 
 /// Your newest plans; with `plan_id` the steps of one, how far each is and the beginning of its result; with `path` all
 /// that one step has returned.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadPlan {
     plan_id: Option<String>,
@@ -262,50 +260,47 @@ pub(super) struct ReadPlan {
     path: Option<String>,
 }
 
-impl BuiltIn for ReadPlan {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let kind = kind(context)?.clone();
+impl ReadPlan {
+    fn id(&self, kind: &TaskKind) -> Result<Option<AgentableId>> {
+        self.plan_id.as_deref().map(|given| parse_id(given, kind)).transpose()
+    }
+}
+
+impl Access for ReadPlan {
+    fn check(&self, context: &CallContext) -> Result<()> {
+        let kind = kind(context)?;
         if self.path.is_some() && self.plan_id.is_none() {
             return Err(invalid("`path` needs `plan_id`"));
         }
-        let id = self.plan_id.map(|given| parse_id(&given, &kind)).transpose()?;
-        Ok(Plan::record(Read { id, path: self.path, kind }))
+        self.id(kind).map(drop)
     }
-}
 
-#[derive(Debug)]
-struct Read {
-    id: Option<AgentableId>,
-    path: Option<String>,
-    kind: TaskKind,
-}
-
-impl Access for Read {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let Some(id) = self.id else { return list(&tx.plans(LISTED).await?) };
-        let Some(plan) = tx.plan(id).await? else { return Ok(not_found(&id.public_id(&self.kind.kind))) };
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let kind = kind(context)?;
+        let Some(id) = self.id(kind)? else { return list(&tx.plans(LISTED).await?) };
+        let plan = tx.plan(id).await?.ok_or_else(|| not_found(&id.public_id(&kind.kind)))?;
         let steps = tx.plan_steps(id).await?;
         let (document, states) = (plan.read()?, states(&steps));
-        Ok(match &self.path {
+        match &self.path {
             Some(path) => step(&plan, &document, &states, path),
-            None => ToolResponse::success(all(&plan, &document, &steps, &states)),
-        })
+            None => Ok(all(&plan, &document, &steps, &states)),
+        }
     }
 }
 
-/// The response for a plan that the agent does not have.
-fn not_found(id: &str) -> ToolResponse {
+/// The refusal for a plan that the agent does not have.
+fn not_found(id: &str) -> Refusal {
     let text = format!("you have no plan {id}: {} without `plan_id` lists those you have", ReadPlan::NAME);
-    ToolResponse::failure(ToolErrorCode::NotFound, text)
+    failed(ToolErrorCode::NotFound, text)
 }
 
-fn list(plans: &[StoredPlan]) -> houston_store::Result<ToolResponse> {
+fn list(plans: &[StoredPlan]) -> Result<String> {
     let mut lines = Vec::new();
     for plan in plans {
         lines.push(format!("{}: {}", id(plan), plan.read()?.goal));
     }
     let none = || "You have made no plans.".to_owned();
-    Ok(ToolResponse::success(if lines.is_empty() { none() } else { lines.join("\n") }))
+    Ok(if lines.is_empty() { none() } else { lines.join("\n") })
 }
 
 /// Id, status and version of a plan.
@@ -359,13 +354,13 @@ fn line(path: &str, step: &Step, state: Option<&State>, executor: &str, left: &m
 }
 
 /// All that one step has returned.
-fn step(plan: &StoredPlan, document: &Document, states: &States, path: &str) -> ToolResponse {
+fn step(plan: &StoredPlan, document: &Document, states: &States, path: &str) -> Result<String> {
     let turns = |path: &str| states.get(path).map_or(0, |state| state.turns.len());
     let all = listed(document, turns);
     let Some((path, found)) = all.iter().find(|(of, _)| of == path) else {
         let paths: Vec<&str> = all.iter().take(STEPS).map(|(path, _)| path.as_str()).collect();
         let text = format!("{} has no step {path}; there are: {}", id(plan), paths.join(", "));
-        return ToolResponse::failure(ToolErrorCode::NotFound, text.chars().take(4_000).collect::<String>());
+        return Err(failed(ToolErrorCode::NotFound, text.chars().take(4_000).collect::<String>()));
     };
     let state = states.get(path).cloned().unwrap_or_default();
     let head = format!("{path} [{}] {}: {}", state.status, found.action.kind(), found.title);
@@ -373,7 +368,7 @@ fn step(plan: &StoredPlan, document: &Document, states: &States, path: &str) -> 
     let text = if state.result.is_null() { "no result".to_owned() } else { begin(&state.result, usize::MAX) };
     let of_strangers = may_be_of_strangers(document, states);
     let text = untrusted::stored(of_strangers, &plan.id.public_id(&plan.kind), text);
-    ToolResponse::success(format!("{head}{error}\n{text}"))
+    Ok(format!("{head}{error}\n{text}"))
 }
 
 /// Whether results may contain what strangers wrote: one of them says so, or executors may have read it.
@@ -399,7 +394,7 @@ fn begin(value: &Value, most: usize) -> String {
 const MAX_REASON_CHARS: usize = 200;
 
 /// Change a plan that has not ended: steps that have not begun leave, new ones join. What has begun stays as it is.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChangePlan {
     plan_id: String,
@@ -420,29 +415,6 @@ pub(super) struct ChangePlan {
     reason: String,
 }
 
-impl BuiltIn for ChangePlan {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let Self { plan_id, version, remove, add, output, reason } = self;
-        let kind = kind(context)?.clone();
-        let id = parse_id(&plan_id, &kind)?;
-        one_line("reason", reason.as_str(), MAX_REASON_CHARS)?;
-        let mut patch = json!({"remove": remove, "add": add});
-        if let Some(output) = output {
-            patch["output"] = output;
-        }
-        Ok(Plan::record(Change { id, version, patch, reason, kind }))
-    }
-}
-
-#[derive(Debug)]
-struct Change {
-    id: AgentableId,
-    version: i32,
-    patch: Value,
-    reason: String,
-    kind: TaskKind,
-}
-
 /// Why a patch is refused.
 enum Refused {
     Problems(Vec<Problem>),
@@ -450,47 +422,45 @@ enum Refused {
     Asks(String),
 }
 
-impl Access for Change {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let public_id = self.id.public_id(&self.kind.kind);
-        let Some(plan) = tx.plan(self.id).await? else { return Ok(not_found(&public_id)) };
+impl Access for ChangePlan {
+    fn check(&self, context: &CallContext) -> Result<()> {
+        parse_id(&self.plan_id, kind(context)?)?;
+        one_line("reason", self.reason.as_str(), MAX_REASON_CHARS)
+    }
+
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let kind = kind(context)?;
+        let id = parse_id(&self.plan_id, kind)?;
+        let public_id = id.public_id(&kind.kind);
+        let plan = tx.plan(id).await?.ok_or_else(|| not_found(&public_id))?;
         let tools: Vec<&str> = plan.tools.iter().map(String::as_str).collect();
         let before = plan.read()?;
-        let rule = |document: &Value, states: &States| self.patched(document, states, &tools, &before);
-        Ok(match tx.change_plan(self.id, self.version, rule).await? {
-            Ok(()) => {
-                let version = self.version.saturating_add(1);
-                ToolResponse::success(format!("Changed {public_id}, which has version {version} now."))
-            }
-            Err(refusal) => refused(&public_id, refusal),
-        })
-    }
-}
-
-impl Change {
-    fn patched(
-        &self,
-        document: &Value,
-        states: &States,
-        tools: &[&str],
-        before: &Document,
-    ) -> Result<PlanChange, Refused> {
-        let offer = Offer { tools, steps: Limits::default().steps_of_model };
-        match patch(document, states, &self.patch, offer).map_err(Refused::Problems)? {
-            Patched::Changed { json, document, states, .. } => {
-                let why = asks(&document, &self.kind);
-                if let Some(why) = why.filter(|_| asks(before, &self.kind).is_none()) {
-                    return Err(Refused::Asks(why));
-                }
-                Ok(PlanChange { document: json, states, reason: self.reason.clone() })
-            }
-            // The tool has no such field.
-            Patched::GivenUp(_) => Err(Refused::Problems(Vec::new())),
+        let mut change = json!({"remove": self.remove, "add": self.add});
+        if let Some(output) = &self.output {
+            change["output"] = output.clone();
         }
+        let rule = |document: &Value, states: &States| {
+            let offer = Offer { tools: &tools, steps: Limits::default().steps_of_model };
+            match patch(document, states, &change, offer).map_err(Refused::Problems)? {
+                Patched::Changed { json, document, states, .. } => {
+                    let why = asks(&document, kind);
+                    if let Some(why) = why.filter(|_| asks(&before, kind).is_none()) {
+                        return Err(Refused::Asks(why));
+                    }
+                    Ok(PlanChange { document: json, states, reason: self.reason.clone() })
+                }
+                // The tool has no such field.
+                Patched::GivenUp(_) => Err(Refused::Problems(Vec::new())),
+            }
+        };
+        let changed = tx.change_plan(id, self.version, rule).await?;
+        changed.map_err(|refusal| refused(&public_id, refusal))?;
+        let version = self.version.saturating_add(1);
+        Ok(format!("Changed {public_id}, which has version {version} now."))
     }
 }
 
-fn refused(id: &str, refusal: PlanRefusal<Refused>) -> ToolResponse {
+fn refused(id: &str, refusal: PlanRefusal<Refused>) -> Refusal {
     let (name, read, create) = (ChangePlan::NAME, ReadPlan::NAME, CreatePlan::NAME);
     let (code, text) = match refusal {
         PlanRefusal::Ended(status) => (
@@ -512,5 +482,5 @@ fn refused(id: &str, refusal: PlanRefusal<Refused>) -> ToolResponse {
             format!("/add: a change cannot ask your user, and {why}. Make it a plan of its own: {create}"),
         ),
     };
-    ToolResponse::failure(code, text)
+    failed(code, text)
 }

@@ -6,7 +6,7 @@ use houston_domain::knowledge::MAX_QUERY_CHARS;
 use super::prelude::*;
 
 built_in! {
-    ReadResult: "read_result", Read, tier Detail, for_code false;
+    ReadResult: "read_result", Read, for_code false;
 }
 
 /// Matches that one search returns.
@@ -19,7 +19,7 @@ const NOTE_BYTES: usize = 200;
 // It is offered without being listed in an agent type, as soon as a large result exists.
 /// Read more of a large tool result of which you see only the beginning (it names its result_id): a page from an offset
 /// in bytes or from a line, or the occurrences of a text.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadResult {
     /// An id that a shortened result names.
@@ -34,41 +34,34 @@ pub(super) struct ReadResult {
     query: Option<String>,
 }
 
-impl BuiltIn for ReadResult {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let query = match (self.offset, self.line, self.query) {
-            (offset, None, None) => ResultQuery::From(offset.unwrap_or(0)),
-            (None, Some(line), None) if line > 0 => ResultQuery::Line(line),
-            (None, Some(_), None) => return Err(invalid("`line` must be 1 or more")),
-            (None, None, Some(query)) if query.trim().is_empty() => {
-                return Err(invalid("`query` must not be empty"));
-            }
+impl ReadResult {
+    fn query(&self) -> Result<ResultQuery> {
+        match (self.offset, self.line, &self.query) {
+            (offset, None, None) => Ok(ResultQuery::From(offset.unwrap_or(0))),
+            (None, Some(line), None) if line > 0 => Ok(ResultQuery::Line(line)),
+            (None, Some(_), None) => Err(invalid("`line` must be 1 or more")),
+            (None, None, Some(query)) if query.trim().is_empty() => Err(invalid("`query` must not be empty")),
             (None, None, Some(query)) if query.chars().count() > MAX_QUERY_CHARS => {
-                return Err(invalid(format!("`query` must have at most {MAX_QUERY_CHARS} characters")));
+                Err(invalid(format!("`query` must have at most {MAX_QUERY_CHARS} characters")))
             }
-            (None, None, Some(query)) => ResultQuery::Find(query.trim().to_owned()),
-            _ => return Err(invalid("give at most one of `offset`, `line` and `query`")),
-        };
-        Ok(Plan::record(Read { id: self.result_id, query }))
+            (None, None, Some(query)) => Ok(ResultQuery::Find(query.trim().to_owned())),
+            _ => Err(invalid("give at most one of `offset`, `line` and `query`")),
+        }
     }
 }
 
-#[derive(Debug)]
-struct Read {
-    id: ResultId,
-    query: ResultQuery,
-}
+impl Access for ReadResult {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        self.query().map(drop)
+    }
 
-impl Access for Read {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let Self { id, query } = self;
-        Ok(match tx.large_result(*id).await? {
-            Some(result) => ToolResponse::success(read(&result.content, query, tx.limits.page_bytes)),
-            None => ToolResponse::failure(
-                ToolErrorCode::NotFound,
-                format!("there is no {id}: use an id that a result in this conversation names"),
-            ),
-        })
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let id = self.result_id;
+        let result = tx.large_result(id).await?.ok_or_else(|| {
+            let text = format!("there is no {id}: use an id that a result in this conversation names");
+            failed(ToolErrorCode::NotFound, text)
+        })?;
+        Ok(read(&result.content, &self.query()?, tx.limits.page_bytes))
     }
 }
 

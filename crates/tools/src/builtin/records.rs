@@ -11,7 +11,7 @@ use houston_store::custom_table::CustomTable;
 use serde_json::{Map, Value};
 
 use super::prelude::*;
-use super::tables::{ListTables, missing, refused, written};
+use super::tables::{ListTables, gone, missing, refused};
 
 built_in! {
     AddRecords: "add_records", Idempotent, capability Tables;
@@ -19,13 +19,6 @@ built_in! {
     AggregateRecords: "aggregate_records", Read, capability Tables;
     UpdateRecord: "update_record", Idempotent, capability Tables;
     DeleteRecord: "delete_record", Idempotent, capability Tables;
-}
-
-/// A call with the zone in which its times are read.
-#[derive(Debug)]
-struct InZone<T> {
-    call: T,
-    zone: Tz,
 }
 
 /// Adds records: all or none. Written with the step: exactly once.
@@ -39,36 +32,29 @@ pub(super) struct AddRecords {
     records: Vec<Map<String, Value>>,
 }
 
-impl BuiltIn for AddRecords {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+impl Access for AddRecords {
+    fn check(&self, _: &CallContext) -> Result<()> {
         let count = self.records.len();
         if !(1..=MAX_ADDED).contains(&count) {
             return Err(invalid(format!("`records` has {count} records; 1 to {MAX_ADDED} are allowed")));
         }
-        line("table", self.table.as_str(), MAX_NAME_CHARS)?;
-        Ok(Plan::record(InZone { call: self, zone: context.zone }))
+        line("table", self.table.as_str(), MAX_NAME_CHARS)
     }
-}
 
-impl Access for InZone<AddRecords> {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let AddRecords { table, records } = &self.call;
-        let Some(table) = tx.table(table).await? else { return Ok(missing(table)) };
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let Self { table, records } = self;
+        let table = tx.table(table).await?.ok_or_else(|| missing(table))?;
         let mut new = Vec::with_capacity(records.len());
         for (id, record) in tx.ids.rows(records.len()).zip(records) {
-            match table.fields.check(record, Some(self.zone), Part::Whole) {
-                Ok(data) => new.push(RecordData { id: RecordId(id), data }),
-                Err(faults) => {
-                    let which = format!("{}: nothing was added; `records[{}]`", AddRecords::NAME, new.len());
-                    return Ok(refused(&which, &table, &faults));
-                }
-            }
+            let data = table.fields.check(record, Some(context.zone), Part::Whole).map_err(|faults| {
+                let which = format!("{}: nothing was added; `records[{}]`", Self::NAME, new.len());
+                refused(&which, &table, &faults)
+            })?;
+            new.push(RecordData { id: RecordId(id), data });
         }
-        let done = tx.add_records(&table, &new).await;
-        written(done, |()| {
-            let ids: Vec<String> = new.iter().map(|record| record.id.to_string()).collect();
-            ToolResponse::success(format!("Added {} to {}: {}", ids.len(), table.name, ids.join(", ")))
-        })
+        tx.add_records(&table, &new).await.map_err(gone)?;
+        let ids: Vec<String> = new.iter().map(|record| record.id.to_string()).collect();
+        Ok(format!("Added {} to {}: {}", ids.len(), table.name, ids.join(", ")))
     }
 }
 
@@ -99,57 +85,50 @@ pub(super) struct SearchRecords {
     page: Option<u32>,
 }
 
-impl BuiltIn for SearchRecords {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let page = self.page.unwrap_or(1);
-        if page == 0 {
+impl SearchRecords {
+    fn page(&self) -> i64 {
+        self.page.unwrap_or(1).into()
+    }
+
+    fn limit(&self) -> Result<i64> {
+        limit(self.limit, DEFAULT_RECORDS, MAX_RECORDS).map(i64::from)
+    }
+
+    fn of(&self, table: &CustomTable, zone: Tz, limit: i64) -> Result<RecordSearch, Vec<Fault>> {
+        let conditions = conditions(&self.conditions, &table.fields, Some(zone))?;
+        let filter = RecordFilter { conditions, text: self.query.clone() };
+        let order = Order::parse(self.order.as_deref(), &table.fields).map_err(|fault| vec![fault])?;
+        Ok(RecordSearch { filter, order, offset: (self.page() - 1) * limit, limit })
+    }
+}
+
+impl Access for SearchRecords {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        if self.page == Some(0) {
             return Err(invalid("`page` is 0, but the first page is 1"));
         }
         line("table", self.table.as_str(), MAX_NAME_CHARS)?;
         line("query", self.query.as_deref(), MAX_QUERY_CHARS)?;
-        let limit = limit(self.limit, DEFAULT_RECORDS, MAX_RECORDS)?.into();
-        Ok(Plan::record(Search { call: self, limit, page: page.into(), zone: context.zone }))
+        self.limit().map(drop)
     }
-}
 
-#[derive(Debug)]
-struct Search {
-    call: SearchRecords,
-    limit: i64,
-    page: i64,
-    zone: Tz,
-}
-
-impl Search {
-    fn of(&self, table: &CustomTable) -> Result<RecordSearch, Vec<Fault>> {
-        let SearchRecords { conditions: given, query, order, .. } = &self.call;
-        let conditions = conditions(given, &table.fields, Some(self.zone))?;
-        let filter = RecordFilter { conditions, text: query.clone() };
-        let order = Order::parse(order.as_deref(), &table.fields).map_err(|fault| vec![fault])?;
-        Ok(RecordSearch { filter, order, offset: (self.page - 1) * self.limit, limit: self.limit })
-    }
-}
-
-impl Access for Search {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let name = &self.call.table;
-        let Some(table) = tx.table(name).await? else { return Ok(missing(name)) };
-        let search = match self.of(&table) {
-            Ok(search) => search,
-            Err(faults) => return Ok(refused(SearchRecords::NAME, &table, &faults)),
-        };
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let name = &self.table;
+        let table = tx.table(name).await?.ok_or_else(|| missing(name))?;
+        let search = self.of(&table, context.zone, self.limit()?);
+        let search = search.map_err(|faults| refused(Self::NAME, &table, &faults))?;
         let (records, all) = tx.search_records(&table, &search).await?;
         if records.is_empty() {
-            let none = if self.page > 1 { "There is no such page." } else { "There are no such records." };
-            return Ok(ToolResponse::success(none));
+            let none = if self.page() > 1 { "There is no such page." } else { "There are no such records." };
+            return Ok(none.to_owned());
         }
         let listed = i64::try_from(records.len()).unwrap_or(i64::MAX);
         let mut lines = vec![format!("{listed} of {all} records:")];
         lines.extend(records.iter().map(described));
         if search.offset + listed < all {
-            lines.push(format!("There are more: ask again with `page` {}.", self.page + 1));
+            lines.push(format!("There are more: ask again with `page` {}.", self.page() + 1));
         }
-        Ok(ToolResponse::success(lines.join("\n")))
+        Ok(lines.join("\n"))
     }
 }
 
@@ -175,13 +154,6 @@ pub(super) struct AggregateRecords {
     conditions: Map<String, Value>,
 }
 
-impl BuiltIn for AggregateRecords {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        line("table", self.table.as_str(), MAX_NAME_CHARS)?;
-        Ok(Plan::record(InZone { call: self, zone: context.zone }))
-    }
-}
-
 impl AggregateRecords {
     fn of(&self, table: &CustomTable, zone: Tz) -> Result<(RecordFilter, Aggregate), Vec<Fault>> {
         let conditions = conditions(&self.conditions, &table.fields, Some(zone))?;
@@ -203,36 +175,37 @@ impl AggregateRecords {
     }
 }
 
-impl Access for InZone<AggregateRecords> {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let Self { call, zone } = self;
-        let Some(table) = tx.table(&call.table).await? else { return Ok(missing(&call.table)) };
-        let (filter, aggregate) = match call.of(&table, *zone) {
-            Ok(wanted) => wanted,
-            Err(faults) => return Ok(refused(AggregateRecords::NAME, &table, &faults)),
-        };
+impl Access for AggregateRecords {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        line("table", self.table.as_str(), MAX_NAME_CHARS)
+    }
+
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let table = tx.table(&self.table).await?.ok_or_else(|| missing(&self.table))?;
+        let wanted = self.of(&table, context.zone);
+        let (filter, aggregate) = wanted.map_err(|faults| refused(Self::NAME, &table, &faults))?;
         let groups = tx.aggregate_records(&table, &filter, &aggregate).await?;
-        let of = call.field.as_ref().map(|field| format!(" of {field}")).unwrap_or_default();
-        let what = format!("{}{of}", call.function.as_str());
-        if call.group_by.is_none() {
-            let none = if call.function == Function::Count { "0" } else { "none" };
+        let of = self.field.as_ref().map(|field| format!(" of {field}")).unwrap_or_default();
+        let what = format!("{}{of}", self.function.as_str());
+        if self.group_by.is_none() {
+            let none = if self.function == Function::Count { "0" } else { "none" };
             let (result, marked) =
-                groups.first().map_or((none.to_owned(), false), |one| (call.result(one), one.untrusted));
+                groups.first().map_or((none.to_owned(), false), |one| (self.result(one), one.untrusted));
             let text = untrusted::stored(marked, &table.id.to_string(), result);
-            return Ok(ToolResponse::success(format!("{what}: {text}")));
+            return Ok(format!("{what}: {text}"));
         }
         let is_untrusted = groups.iter().any(|group| group.untrusted);
         let lines: Vec<String> = groups
             .iter()
             .take(MAX_GROUPS)
-            .map(|group| format!("{}: {}", group.value, call.result(group)))
+            .map(|group| format!("{}: {}", group.value, self.result(group)))
             .collect();
         let mut text = untrusted::stored(is_untrusted, &table.id.to_string(), lines.join("\n"));
         if groups.len() > MAX_GROUPS {
             text.push_str(&format!("\nThere are more than {MAX_GROUPS} groups: use `where`."));
         }
         let text = if groups.is_empty() { "There are no such records.".to_owned() } else { text };
-        Ok(ToolResponse::success(format!("{what}:\n{text}")))
+        Ok(format!("{what}:\n{text}"))
     }
 }
 
@@ -248,26 +221,18 @@ pub(super) struct UpdateRecord {
     values: Map<String, Value>,
 }
 
-impl BuiltIn for UpdateRecord {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        line("table", self.table.as_str(), MAX_NAME_CHARS)?;
-        Ok(Plan::record(InZone { call: self, zone: context.zone }))
+impl Access for UpdateRecord {
+    fn check(&self, _: &CallContext) -> Result<()> {
+        line("table", self.table.as_str(), MAX_NAME_CHARS)
     }
-}
 
-impl Access for InZone<UpdateRecord> {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let UpdateRecord { table, record_id: id, values } = &self.call;
-        let Some(table) = tx.table(table).await? else { return Ok(missing(table)) };
-        let changes = match table.fields.check(values, Some(self.zone), Part::Changes) {
-            Ok(changes) => changes,
-            Err(faults) => return Ok(refused(UpdateRecord::NAME, &table, &faults)),
-        };
-        let changed = tx.change_record(&table, *id, &changes).await;
-        written(changed, |changed| match changed {
-            Some(record) => ToolResponse::success(described(&record)),
-            None => not_found(id, SearchRecords::NAME),
-        })
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let Self { table, record_id: id, values } = self;
+        let table = tx.table(table).await?.ok_or_else(|| missing(table))?;
+        let changes = table.fields.check(values, Some(context.zone), Part::Changes);
+        let changes = changes.map_err(|faults| refused(Self::NAME, &table, &faults))?;
+        let changed = tx.change_record(&table, *id, &changes).await.map_err(gone)?;
+        changed.as_ref().map(described).ok_or_else(|| not_found(id, SearchRecords::NAME))
     }
 }
 
@@ -282,16 +247,16 @@ pub(super) struct DeleteRecord {
 }
 
 impl Access for DeleteRecord {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         line("table", self.table.as_str(), MAX_NAME_CHARS)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (name, id) = (&self.table, self.record_id);
-        let Some(table) = tx.table(name).await? else { return Ok(missing(name)) };
-        Ok(match tx.delete_record(&table, id).await? {
-            true => ToolResponse::success(format!("Deleted {id}.")),
-            false => not_found(id, SearchRecords::NAME),
-        })
+        let table = tx.table(name).await?.ok_or_else(|| missing(name))?;
+        match tx.delete_record(&table, id).await? {
+            true => Ok(format!("Deleted {id}.")),
+            false => Err(not_found(id, SearchRecords::NAME)),
+        }
     }
 }

@@ -42,7 +42,7 @@ impl BuiltIn<Scripts> for RunCode {
     }
 
     fn is_available(scripts: &Scripts) -> bool {
-        scripts.can_run()
+        scripts.sandbox.is_some()
     }
 
     fn calling(scripts: &Scripts, tools: &[ToolDefinition]) -> Option<Scripts> {
@@ -66,7 +66,7 @@ impl BuiltIn<Scripts> for RunCode {
 /// Runs code in the sandbox. Its random numbers follow from the call, so that it may be repeated after a crash.
 #[derive(Clone)]
 pub(super) struct Scripts {
-    sandbox: Option<Sandbox>,
+    pub(super) sandbox: Option<Sandbox>,
     /// The same for code that calls tools. It keeps its child while it waits for one that may need a child as well.
     calling: Option<Sandbox>,
     time: Duration,
@@ -104,11 +104,6 @@ impl From<&Outside> for Scripts {
 }
 
 impl Scripts {
-    /// Whether this machine can run code.
-    pub(super) fn can_run(&self) -> bool {
-        self.sandbox.is_some()
-    }
-
     /// The same for code that may call `tools`.
     pub(super) fn with_tools(&self, tools: &[ToolDefinition]) -> Self {
         let names = tools.iter().map(|tool| tool.name.clone()).collect();
@@ -224,6 +219,7 @@ fn with_input(code: &str, input: &Value) -> String {
 }
 
 /// A snippet as the tool that reads it answers.
+#[derive(Deserialize)]
 struct Loaded {
     language: Language,
     code: String,
@@ -232,15 +228,10 @@ struct Loaded {
 
 impl Loaded {
     fn of(answer: Value) -> Option<Self> {
-        let answer = match answer {
-            Value::String(text) => serde_json::from_str(untrusted::inner(&text)).ok()?,
-            other => other,
-        };
-        Some(Self {
-            language: serde_json::from_value(answer["language"].clone()).ok()?,
-            code: answer["code"].as_str()?.to_owned(),
-            pin: answer["pin"].as_str().map(str::to_owned),
-        })
+        match answer {
+            Value::String(text) => serde_json::from_str(untrusted::inner(&text)).ok(),
+            other => serde_json::from_value(other).ok(),
+        }
     }
 }
 
@@ -278,12 +269,10 @@ fn seed(key: &str) -> u64 {
 
 /// What the model reads: the result, then the console.
 fn response(run: &Run) -> ToolResponse {
-    let console = run.console.text();
-    let text = if console.is_empty() {
-        run.outcome.text()
-    } else {
-        format!("{}\n\nconsole:\n{}", run.outcome.text(), console.trim_end())
-    };
+    let mut text = run.outcome.text();
+    if !run.console.is_empty() {
+        text += &format!("\n\nconsole:\n{}", run.console.trim_end());
+    }
     if run.outcome.is_value() {
         return ToolResponse::success(text);
     }

@@ -41,9 +41,9 @@ pub(super) struct SearchAgentHistory {
 }
 
 impl BuiltIn for SearchAgentHistory {
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan> {
         let Self { query, timeframe, from, to, session_id, after } = self;
-        Ok(Plan::record(match (query, session_id) {
+        let call = match (query, session_id) {
             (Some(query), None) => {
                 if timeframe.is_some() && (from.is_some() || to.is_some()) {
                     return Err(invalid("give `timeframe`, or `from` and `to`, not both"));
@@ -59,7 +59,8 @@ impl BuiltIn for SearchAgentHistory {
                 return Err(invalid("give `query` to search, or `session_id` to read, not both"));
             }
             (None, None) => return Err(invalid("give `query` to search, or `session_id` to read")),
-        }))
+        };
+        Ok(Plan::record(call, context))
     }
 }
 
@@ -70,21 +71,20 @@ enum Call {
 }
 
 impl Access for Call {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        Ok(match self {
-            Self::Search(search) => found(tx.find_sessions(search).await?),
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        match self {
+            Self::Search(search) => Ok(found(tx.find_sessions(search).await?)),
             Self::Read { session, after } => {
                 let entries = tx.session_entries(*session, *after).await?;
                 page((*session, *after), entries, &tx.settings.archiving.settings)
             }
-        })
+        }
     }
 }
 
-fn found(sessions: Vec<FoundSession>) -> ToolResponse {
+fn found(sessions: Vec<FoundSession>) -> String {
     if sessions.is_empty() {
-        let text = "No earlier session is about that: try other words, or another timeframe.";
-        return ToolResponse::success(text);
+        return "No earlier session is about that: try other words, or another timeframe.".to_owned();
     }
     let sessions = sessions.into_iter().map(|session| {
         let messages = session.message_count.map(|count| format!(", {count} messages")).unwrap_or_default();
@@ -94,7 +94,7 @@ fn found(sessions: Vec<FoundSession>) -> ToolResponse {
         let summary = untrusted::stored(session.untrusted, &id, session.summary);
         format!("{id}: {began} to {ended} UTC{messages}\n{summary}")
     });
-    ToolResponse::success(sessions.collect::<Vec<_>>().join("\n\n"))
+    sessions.collect::<Vec<_>>().join("\n\n")
 }
 
 /// What was said in a session after a position. `entries` has one more than a page, if there are more.
@@ -102,13 +102,12 @@ fn page(
     (session, after): (SessionId, i64),
     mut entries: Vec<SessionEntry>,
     settings: &SessionArchive,
-) -> ToolResponse {
+) -> Result<String> {
     let is_more = keep(&mut entries, settings.read_entries);
     let Some(last) = entries.last().map(|entry| entry.position) else {
-        return ToolResponse::failure(
-            ToolErrorCode::NotFound,
-            format!("there is nothing in {session} after position {after}: search for the ids there are"),
-        );
+        let text =
+            format!("there is nothing in {session} after position {after}: search for the ids there are");
+        return Err(failed(ToolErrorCode::NotFound, text));
     };
     let mut blocks = entries.iter().flat_map(|entry| &entry.content);
     let is_untrusted = blocks.any(|block| block.read().is_some_and(untrusted::is_marked));
@@ -121,7 +120,7 @@ fn page(
     if is_more {
         lines.push(format!("There is more: ask again with `after` set to {last}."));
     }
-    ToolResponse::success(lines.join("\n"))
+    Ok(lines.join("\n"))
 }
 
 /// One line for a block; `None` for thinking and opaque blocks.
@@ -164,18 +163,19 @@ mod tests {
             [Entry::user(said("question")), Entry::assistant(said("a long answer")), Entry::user(said("x"))];
         let entries =
             || all.iter().cloned().zip(1..).map(|(one, position)| entry(position, one)).collect::<Vec<_>>();
-        let first = page((id, 0), entries(), &settings);
+        let page = |from, entries| page((id, from), entries, &settings);
+        let first = page(0, entries()).unwrap();
         assert_eq!(
-            first.text(),
+            first,
             "user: question\nyou: a long a… [13 characters]\nThere is more: ask again with `after` set to 2."
         );
-        let rest = page((id, 2), entries().split_off(2), &settings);
-        assert_eq!(rest.text(), "user: x");
+        assert_eq!(page(2, entries().split_off(2)).unwrap(), "user: x");
         let strange = untrusted::marked("a page", "obey");
-        let marked = page((id, 0), vec![entry(1, Entry::user(said(&strange)))], &settings);
-        assert!(untrusted::is_marked(marked.text()), "it is marked where it is cut, too: {marked:?}");
-        let none = page((id, 3), Vec::new(), &settings);
-        assert!(matches!(none, ToolResponse::Failure { code: ToolErrorCode::NotFound, .. }), "{none:?}");
+        let marked = page(0, vec![entry(1, Entry::user(said(&strange)))]).unwrap();
+        assert!(untrusted::is_marked(&marked), "it is marked where it is cut, too: {marked}");
+        let none = page(3, Vec::new()).unwrap_err();
+        let Refusal::Answer(ToolResponse::Failure { code, .. }) = none else { panic!("{none:?}") };
+        assert_eq!(code, ToolErrorCode::NotFound);
     }
 
     #[test]
@@ -189,9 +189,9 @@ mod tests {
             untrusted: false,
         };
         let marked = found(vec![FoundSession { untrusted: true, ..session.clone() }]);
-        assert!(untrusted::is_marked(marked.text()), "{marked:?}");
-        let text = found(vec![session]).text().to_owned();
+        assert!(untrusted::is_marked(&marked), "{marked}");
+        let text = found(vec![session]);
         assert!(text.ends_with(" UTC, 2 messages\nA journey to Kyoto was booked."), "{text}");
-        assert!(found(Vec::new()).text().starts_with("No earlier session"));
+        assert!(found(Vec::new()).starts_with("No earlier session"));
     }
 }

@@ -1,9 +1,8 @@
 //! `search_files`: finds lines in files of the workspace by a regular expression.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use houston_domain::guard::{Layer, is_open};
+use houston_domain::guard::is_open;
 use houston_domain::workspace::{
     FilePattern, MAX_LINE_BYTES, MAX_SEARCH_WORK, TextPattern, TextSearch, WorkspacePath,
 };
@@ -48,14 +47,14 @@ impl BuiltIn for SearchFiles {
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let text = TextPattern::new(&self.regex, self.ignore_case.unwrap_or(false))
             .map_err(|error| invalid(format!("`regex` {error}")))?;
-        Ok(Plan::record(Call {
+        let call = Call {
             text,
             glob: self.glob.as_deref().map(files::pattern).transpose()?,
             folder: files::folder(self.path.as_deref())?,
             most: files::clamped("limit", self.limit, DEFAULT_MATCHES, MAX_MATCHES),
             after: self.after.as_deref().map(after_of).transpose()?,
-            guards: Arc::clone(&context.guards),
-        }))
+        };
+        Ok(Plan::record(call, context))
     }
 }
 
@@ -66,7 +65,6 @@ struct Call {
     folder: Option<WorkspacePath>,
     most: Clamped,
     after: Option<After>,
-    guards: Arc<[Arc<Layer>]>,
 }
 
 /// Where a search goes on.
@@ -88,22 +86,8 @@ struct Found {
     has_long_lines: bool,
     /// Files that are no texts. Only folders have them.
     unread: usize,
-    /// Whether lines are of files that were written after reading what strangers wrote.
-    untrusted: bool,
-}
-
-/// Files that are read at once.
-struct Batch {
-    /// Their contents, by path.
-    contents: BTreeMap<String, String>,
-    /// Those that were written after reading what strangers wrote.
-    untrusted: BTreeSet<String>,
-}
-
-impl Access for Call {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        files::answered(self.searched(&mut tx).await)
-    }
+    /// The files with lines.
+    files: BTreeSet<String>,
 }
 
 /// How many of the first files are read at once: at least one.
@@ -126,15 +110,21 @@ fn after_of(text: &str) -> Result<After, Refusal> {
     Ok(After { path, line })
 }
 
-/// Where a search goes on within a file: its path, and the last line that was searched.
-type First<'p> = Option<(&'p str, usize)>;
-
-/// Searches files in their order until there are `most` lines.
-fn search_all(search: &mut TextSearch, found: &mut Found, batch: &Batch, first: First<'_>, most: usize) {
-    for (path, content) in &batch.contents {
-        let after = first.filter(|(first, _)| *first == path.as_str()).map_or(0, |(_, line)| line);
+/// Searches files in their order until there are `most` lines. `first`: where the search goes on within a file, its path and
+/// the last line that was searched.
+fn search_all(
+    search: &mut TextSearch,
+    found: &mut Found,
+    contents: &BTreeMap<String, String>,
+    first: Option<(String, usize)>,
+    most: usize,
+) {
+    for (path, content) in contents {
+        let after = first.as_ref().filter(|(first, _)| first == path).map_or(0, |(_, line)| *line);
         let matches = search.matches(content, after, most.saturating_sub(found.lines.len()));
-        found.untrusted |= !matches.lines.is_empty() && batch.untrusted.contains(path);
+        if !matches.lines.is_empty() {
+            found.files.insert(path.clone());
+        }
         found
             .lines
             .extend(matches.lines.into_iter().map(|line| format!("{path}:{}: {}", line.line, line.text)));
@@ -147,12 +137,12 @@ fn search_all(search: &mut TextSearch, found: &mut Found, batch: &Batch, first: 
     }
 }
 
-impl Call {
-    async fn searched(&self, tx: &mut RecordTx<'_>) -> Result<ToolResponse> {
-        let (entries, too_many) = files::entries(tx, &self.guards).await?;
+impl Access for Call {
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let (entries, too_many) = files::entries(&mut tx, &context.guards).await?;
         let wanted: Vec<&FileEntry> = entries.iter().filter(|entry| self.wants(&entry.path)).collect();
         let (open, closed): (Vec<_>, Vec<_>) =
-            wanted.into_iter().partition(|entry| is_open(&self.guards, &entry.path));
+            wanted.into_iter().partition(|entry| is_open(&context.guards, &entry.path));
         let mut found = Found::default();
         let mut search = self.text.search(MAX_SEARCH_WORK.saturating_sub(tx.work_done()));
         let before = search.left();
@@ -162,18 +152,19 @@ impl Call {
             let paths: Vec<&str> = now.iter().map(|entry| entry.path.as_str()).collect();
             let contents = tx.file_contents(&paths).await?;
             found.unread += now.len() - contents.len();
-            let untrusted = now.iter().filter(|entry| entry.untrusted);
-            let untrusted = untrusted.map(|entry| entry.path.clone()).collect();
-            (search, found) = self.search_off_thread(search, found, Batch { contents, untrusted }).await?;
+            (search, found) = self.search_off_thread(search, found, contents).await?;
             rest = later;
         }
         tx.add_work(before - search.left());
         let mut notes: Vec<String> = [&self.most.note, &too_many].into_iter().flatten().cloned().collect();
         notes.extend(self.summary(&found, open.len(), closed.len()));
-        let text = untrusted::stored(found.untrusted, "files", found.lines.join("\n"));
+        let is_untrusted = open.iter().any(|entry| entry.untrusted && found.files.contains(&entry.path));
+        let text = untrusted::stored(is_untrusted, "files", found.lines.join("\n"));
         Ok(files::with_notes(text, &notes))
     }
+}
 
+impl Call {
     fn wants(&self, path: &str) -> bool {
         let is_after =
             |after: &After| path > after.path.as_str() || after.line.is_some() && path == after.path.as_str();
@@ -187,13 +178,12 @@ impl Call {
         &self,
         mut search: TextSearch,
         mut found: Found,
-        batch: Batch,
+        contents: BTreeMap<String, String>,
     ) -> Result<(TextSearch, Found)> {
         let most = self.most.value;
         let first = self.after.as_ref().and_then(|after| Some((after.path.to_string(), after.line?)));
         let work = move || {
-            let first = first.as_ref().map(|(path, line)| (path.as_str(), *line));
-            search_all(&mut search, &mut found, &batch, first, most);
+            search_all(&mut search, &mut found, &contents, first, most);
             (search, found)
         };
         match tokio::task::spawn_blocking(work).await {
@@ -251,7 +241,6 @@ mod tests {
             folder: None,
             most: files::clamped("limit", Some(most), DEFAULT_MATCHES, MAX_MATCHES),
             after: after.map(|after| after_of(after).unwrap()),
-            guards: Arc::new([]),
         }
     }
 
@@ -263,12 +252,10 @@ mod tests {
             .map(|(path, content)| ((*path).to_owned(), (*content).to_owned()))
             .collect();
         let mut found = Found::default();
-        let first = call.after.as_ref().and_then(|after| Some((after.path.as_str(), after.line?)));
-        let open = contents.len();
-        let batch = Batch { contents, untrusted: BTreeSet::new() };
-        search_all(&mut call.text.search(work), &mut found, &batch, first, call.most.value);
-        let notes = call.summary(&found, open, 0);
-        files::with_notes(found.lines.join("\n"), &notes).text().to_owned()
+        let first = call.after.as_ref().and_then(|after| Some((after.path.to_string(), after.line?)));
+        search_all(&mut call.text.search(work), &mut found, &contents, first, call.most.value);
+        let notes = call.summary(&found, contents.len(), 0);
+        files::with_notes(found.lines.join("\n"), &notes)
     }
 
     #[test]

@@ -10,12 +10,12 @@ use crate::skills::{Skills, not_found};
 built_in! {
     ListSkills: "list_skills", Read, capability Skills, needs Skills;
     UseSkill: USE_SKILL, Read, capability Skills, needs Skills, for_code false;
-    ReadSkillFile: "read_skill_file", Read, capability Skills, tier Detail, needs Skills;
+    ReadSkillFile: "read_skill_file", Read, capability Skills, needs Skills;
 }
 
 /// The skills of the run. One without may have calls in its history.
 fn skills(context: &CallContext) -> Result<&Skills, Refusal> {
-    Ok(context.skills.as_deref().ok_or_else(|| not_found("there are no skills".to_owned()))?)
+    context.skills.as_deref().ok_or_else(|| not_found("there are no skills".to_owned()))
 }
 
 /// List skills: instructions for kinds of tasks, with name and purpose.
@@ -54,7 +54,7 @@ impl BuiltIn for UseSkill {
                 let files: Vec<String> = bundled.files.keys().cloned().collect();
                 Plan::Answer(ToolResponse::success(instructions(&bundled.text, &files)))
             }
-            None => Plan::record(ReadText(skill.clone())),
+            None => Plan::record(ReadText(skill.clone()), context),
         })
     }
 }
@@ -64,12 +64,11 @@ impl BuiltIn for UseSkill {
 struct ReadText(SkillSummary);
 
 impl Access for ReadText {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let SkillSummary { name, source, .. } = &self.0;
-        Ok(match tx.skill_text(*source, name).await? {
-            Some(skill) => ToolResponse::success(instructions(&skill.text, &skill.files)),
-            None => not_found(format!("the skill {name} was deleted")),
-        })
+        let skill = tx.skill_text(*source, name).await?;
+        let skill = skill.ok_or_else(|| not_found(format!("the skill {name} was deleted")))?;
+        Ok(instructions(&skill.text, &skill.files))
     }
 }
 
@@ -101,9 +100,9 @@ impl BuiltIn for ReadSkillFile {
         Ok(match skills.bundled(skill) {
             Some(bundled) => {
                 let text = if path == TEXT_FILE { Some(&bundled.text) } else { bundled.files.get(&path) };
-                Plan::Answer(text.map_or_else(|| missing(&skill.name, &path), ToolResponse::success))
+                Plan::Answer(ToolResponse::success(text.ok_or_else(|| missing(&skill.name, &path))?))
             }
-            None => Plan::record(ReadFile { skill: skill.clone(), path }),
+            None => Plan::record(ReadFile { skill: skill.clone(), path }, context),
         })
     }
 }
@@ -116,16 +115,16 @@ struct ReadFile {
 }
 
 impl Access for ReadFile {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (SkillSummary { name, source, .. }, path) = (&self.skill, &self.path);
         let text = match path.as_str() {
             TEXT_FILE => tx.skill_text(*source, name).await?.map(|skill| skill.text),
             path => tx.skill_file(*source, name, path).await?,
         };
-        Ok(text.map_or_else(|| missing(name, path), ToolResponse::success))
+        text.ok_or_else(|| missing(name, path))
     }
 }
 
-fn missing(skill: &str, path: &str) -> ToolResponse {
+fn missing(skill: &str, path: &str) -> Refusal {
     not_found(format!("the skill {skill} has no file {path}: {USE_SKILL} names its files"))
 }

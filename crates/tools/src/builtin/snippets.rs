@@ -19,7 +19,7 @@ use crate::tool::{SharedTool, Tool};
 built_in! {
     SaveSnippet: "save_snippet", Idempotent, capability Snippets;
     ListSnippets: "list_snippets", Read, capability Snippets;
-    ReadSnippet: "read_snippet", Read, capability Snippets, tier Detail;
+    ReadSnippet: "read_snippet", Read, capability Snippets;
     RunSnippet: "run_snippet", Idempotent, capability Snippets, for_code false, facts runs_code;
     DeleteSnippet: "delete_snippet", Idempotent, capability Snippets;
     // What code asks for, a person would have to decide while the code waits.
@@ -61,12 +61,12 @@ impl BuiltIn for SaveSnippet {
         outside.sandbox.is_some()
     }
 
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan> {
         snippet::check_name(&self.name).map_err(invalid)?;
         line("description", self.description.as_str(), MAX_DESCRIPTION_CHARS)?;
         text("code", self.code.as_str(), usize::MAX)?;
         snippet::check_code(&self.code).map_err(invalid)?;
-        Ok(Plan::record(Save(self)))
+        Ok(Plan::record(Save(self), context))
     }
 }
 
@@ -74,22 +74,17 @@ impl BuiltIn for SaveSnippet {
 struct Save(SaveSnippet);
 
 impl Access for Save {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let SaveSnippet { name, description, code, language } = &self.0;
         let snippet = NewSnippet { name, language: language_name(*language), description, code, tool: None };
-        let (done, saved) = match tx.save_snippet(&snippet, 0).await {
-            Ok(saved) => (Ok(()), saved),
-            Err(error) => (Err(error), SavedSnippet { replaced: false, lost_tool: false }),
+        let SavedSnippet { replaced, lost_tool } = tx.save_snippet(&snippet, 0).await?;
+        let done = if replaced { "Replaced" } else { "Saved" };
+        let lost = if lost_tool {
+            format!(" {} is no tool any more: a person must allow it again.", snippet::tool_name(name))
+        } else {
+            String::new()
         };
-        created(done, || {
-            let done = if saved.replaced { "Replaced" } else { "Saved" };
-            let lost = if saved.lost_tool {
-                format!(" {} is no tool any more: a person must allow it again.", snippet::tool_name(name))
-            } else {
-                String::new()
-            };
-            format!("{done} {name}.{lost}")
-        })
+        Ok(format!("{done} {name}.{lost}"))
     }
 }
 
@@ -103,13 +98,13 @@ impl Access for Save {
 pub(super) struct ListSnippets {}
 
 impl Access for ListSnippets {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let found = tx.snippets().await?;
         if found.is_empty() {
-            return Ok(ToolResponse::success("There are no snippets yet."));
+            return Ok("There are no snippets yet.".to_owned());
         }
         let lines: Vec<String> = found.into_iter().map(described).collect();
-        Ok(ToolResponse::success(lines.join("\n")))
+        Ok(lines.join("\n"))
     }
 }
 
@@ -130,15 +125,14 @@ pub(super) struct ReadSnippet {
 }
 
 impl Access for ReadSnippet {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         snippet::check_name(&self.name).map_err(invalid)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let source = format!("snippet {}", self.name);
-        let Some(found) = tx.snippet(&self.name).await? else {
-            return Ok(not_found(source, ListSnippets::NAME));
-        };
+        let found = tx.snippet(&self.name).await?;
+        let found = found.ok_or_else(|| not_found(&source, ListSnippets::NAME))?;
         let text = json!({
             "name": found.name, "language": found.language, "description": found.description, "code": found.code,
             "pin": found.pin,
@@ -146,7 +140,7 @@ impl Access for ReadSnippet {
         .to_string();
         // As JSON, the text has no `<` that could look like the end of a mark.
         let text = if found.untrusted { text.replace('<', "\\u003c") } else { text };
-        Ok(ToolResponse::success(untrusted::stored(found.untrusted, &source, text)))
+        Ok(untrusted::stored(found.untrusted, &source, text))
     }
 }
 
@@ -162,7 +156,7 @@ pub(super) struct RunSnippet {
 
 impl BuiltIn<Scripts> for RunSnippet {
     fn is_available(scripts: &Scripts) -> bool {
-        scripts.can_run()
+        scripts.sandbox.is_some()
     }
 
     fn calling(scripts: &Scripts, tools: &[ToolDefinition]) -> Option<Scripts> {
@@ -170,8 +164,11 @@ impl BuiltIn<Scripts> for RunSnippet {
     }
 
     fn snippet_tool(scripts: &Scripts, tool: &SnippetTool) -> Option<SharedTool> {
-        let runner = || SnippetRunner::new(tool, scripts.clone());
-        scripts.may_be_tools.then(|| Arc::new(runner()) as SharedTool)
+        let schema = tool.input_schema.clone();
+        let definition =
+            ToolDefinition::new(tool.tool_name(), &tool.description, schema, EffectClass::Idempotent);
+        let runner = SnippetRunner { tool: tool.clone(), definition, scripts: scripts.clone() };
+        scripts.may_be_tools.then(|| Arc::new(runner) as SharedTool)
     }
 
     fn plan(self, context: &CallContext, scripts: &Scripts) -> Result<Plan, Refusal> {
@@ -187,19 +184,6 @@ struct SnippetRunner {
     tool: SnippetTool,
     definition: ToolDefinition,
     scripts: Scripts,
-}
-
-impl SnippetRunner {
-    fn new(tool: &SnippetTool, scripts: Scripts) -> Self {
-        let definition = ToolDefinition {
-            name: tool.tool_name(),
-            description: tool.description.clone(),
-            input_schema: tool.input_schema.clone().into(),
-            effect: EffectClass::Idempotent,
-            timeout: ToolDefinition::default_timeout(),
-        };
-        Self { tool: tool.clone(), definition, scripts }
-    }
 }
 
 impl Tool for SnippetRunner {
@@ -240,16 +224,16 @@ pub(super) struct DeleteSnippet {
 }
 
 impl Access for DeleteSnippet {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         snippet::check_name(&self.name).map_err(invalid)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let name = &self.name;
-        Ok(match tx.delete_snippet(name).await? {
-            true => ToolResponse::success(format!("Deleted {name}.")),
-            false => not_found(format!("snippet {name}"), ListSnippets::NAME),
-        })
+        match tx.delete_snippet(name).await? {
+            true => Ok(format!("Deleted {name}.")),
+            false => Err(not_found(format!("snippet {name}"), ListSnippets::NAME)),
+        }
     }
 }
 
@@ -286,13 +270,13 @@ impl BuiltIn for CreateTool {
         outside.sandbox.is_some() && outside.snippet_tools > 0
     }
 
-    fn plan(self, _: &CallContext, outside: &Outside) -> Result<Plan, Refusal> {
+    fn plan(self, context: &CallContext, outside: &Outside) -> Result<Plan> {
         snippet::check_name(&self.name).map_err(invalid)?;
         line("description", self.description.as_str(), MAX_DESCRIPTION_CHARS)?;
         text("code", self.code.as_str(), usize::MAX)?;
         snippet::check_code(&self.code).map_err(invalid)?;
         snippet::check_schema(&self.input_schema).map_err(invalid)?;
-        Ok(Plan::record(Make { call: self, most: outside.snippet_tools }))
+        Ok(Plan::record(Make { call: self, most: outside.snippet_tools }, context))
     }
 }
 
@@ -304,16 +288,15 @@ struct Make {
 }
 
 impl Access for Make {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let CreateTool { name, description, input_schema, code, language } = &self.call;
         let language = language_name(*language);
         let pin = snippet::pin(name, language, description, code, input_schema);
         let tool = Some((input_schema, pin.as_str()));
         let snippet = NewSnippet { name, language, description, code, tool };
-        let saved = tx.save_snippet(&snippet, self.most).await.map(drop);
-        created(saved, || {
-            format!("{} is a tool of your user's agents from the next run on.", snippet::tool_name(name))
-        })
+        tx.save_snippet(&snippet, self.most).await?;
+        let name = snippet::tool_name(name);
+        Ok(format!("{name} is a tool of your user's agents from the next run on."))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Custom tables of the user; what is in them: [`records`](super::records).
 
-use chrono::{DateTime, Utc};
 use houston_domain::custom_table::{
     Fault, Field, FieldType, Fields, MAX_DESCRIPTION_BYTES, MAX_NAME_CHARS, check_name, texts,
 };
@@ -19,7 +18,7 @@ built_in! {
 }
 
 /// Creates a table. Written with the step: exactly once.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = format!(
     "Create a table of the user for records of one kind: give `name` and `fields`, or `preset` ({} names them). Fields \
@@ -53,65 +52,36 @@ fn fields_schema(_: &mut SchemaGenerator) -> Schema {
     }})
 }
 
-impl BuiltIn for CreateTable {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+impl Access for CreateTable {
+    fn check(&self, _: &CallContext) -> Result<()> {
         let Self { name, description, fields, preset } = self;
-        if let Some(name) = &name {
+        if let Some(name) = name {
             check_name(name).map_err(invalid)?;
         }
         text("description", description.as_deref(), MAX_DESCRIPTION_BYTES)?;
-        let what = match (preset, name) {
-            (Some(_), _) if !fields.is_empty() => {
-                return Err(invalid("give either `fields` or `preset`, not both"));
-            }
-            (Some(preset), name) => What::Preset { preset, name },
-            (None, Some(name)) => What::Own { name, fields },
-            (None, None) => return Err(invalid("give `name` and `fields`, or `preset`")),
-        };
-        Ok(Plan::record(Create { what, description, now: context.now }))
+        match (preset, name) {
+            (Some(_), _) if !fields.is_empty() => Err(invalid("give either `fields` or `preset`, not both")),
+            (None, None) => Err(invalid("give `name` and `fields`, or `preset`")),
+            _ => Ok(()),
+        }
     }
-}
 
-#[derive(Debug)]
-enum What {
-    Preset { preset: String, name: Option<String> },
-    Own { name: String, fields: Vec<Field> },
-}
-
-#[derive(Debug)]
-struct Create {
-    what: What,
-    description: Option<String>,
-    now: DateTime<Utc>,
-}
-
-impl Access for Create {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let refused = |text: String| {
-            let text = format!("{}: {text}", CreateTable::NAME);
-            ToolResponse::failure(ToolErrorCode::ValidationError, text)
-        };
-        let (name, about, fields) = match &self.what {
-            What::Own { name, fields } => (name.clone(), String::new(), fields.clone()),
-            What::Preset { preset, name } => match tx.settings.table_presets.named(preset) {
-                Ok(found) => {
-                    let name = name.as_ref().unwrap_or(preset).clone();
-                    (name, found.description.clone(), found.fields.clone())
-                }
-                Err(unknown) => return Ok(refused(unknown.to_string())),
-            },
-        };
-        let fields = match Fields::new(fields, &tx.settings.knowledge_limits.tables) {
-            Ok(fields) => fields,
-            Err(faults) => return Ok(refused(texts(&faults))),
-        };
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let refused = |text: String| invalid(format!("{}: {text}", Self::NAME));
+        let (mut about, mut fields) = (String::new(), self.fields.clone());
+        if let Some(preset) = &self.preset {
+            let found = tx.settings.table_presets.named(preset);
+            let found = found.map_err(|unknown| refused(unknown.to_string()))?;
+            (about, fields) = (found.description.clone(), found.fields.clone());
+        }
+        let fields = Fields::new(fields, &tx.settings.knowledge_limits.tables)
+            .map_err(|faults| refused(texts(&faults)))?;
+        let name = self.name.as_ref().or(self.preset.as_ref()).cloned().unwrap_or_default();
         let description = self.description.clone().unwrap_or(about);
         let schema = fields.schema();
-        let done = tx.create_table(name.clone(), description, fields, self.now).await;
-        written(done, |()| {
-            let id = TableId(tx.ids.row);
-            ToolResponse::success(format!("Created {name} ({id}). A record: {schema}"))
-        })
+        tx.create_table(name.clone(), description, fields, context.now).await.map_err(gone)?;
+        let id = TableId(tx.ids.row);
+        Ok(format!("Created {name} ({id}). A record: {schema}"))
     }
 }
 
@@ -127,19 +97,16 @@ pub(super) struct AddFields {
 }
 
 impl Access for AddFields {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         line("table", self.table.as_str(), MAX_NAME_CHARS)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let Some(table) = tx.table(&self.table).await? else { return Ok(missing(&self.table)) };
-        Ok(match tx.add_fields(&table, &self.fields).await? {
-            Some(Ok(table)) => {
-                ToolResponse::success(format!("Added to {}. A record: {}", table.name, table.schema))
-            }
-            Some(Err(faults)) => refused(Self::NAME, &table, &faults),
-            None => missing(&self.table),
-        })
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let missing = || missing(&self.table);
+        let table = tx.table(&self.table).await?.ok_or_else(missing)?;
+        let added = tx.add_fields(&table, &self.fields).await?.ok_or_else(missing)?;
+        let added = added.map_err(|faults| refused(Self::NAME, &table, &faults))?;
+        Ok(format!("Added to {}. A record: {}", added.name, added.schema))
     }
 }
 
@@ -151,17 +118,17 @@ pub(super) struct ListTables {
 }
 
 impl Access for ListTables {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         line("table", self.table.as_deref(), MAX_NAME_CHARS)
     }
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let stored =
             |table: &CustomTable, text| untrusted::stored(table.untrusted, &table.id.to_string(), text);
         if let Some(name) = &self.table {
-            let Some(table) = tx.table(name).await? else { return Ok(missing(name)) };
+            let table = tx.table(name).await?.ok_or_else(|| missing(name))?;
             let text = format!("{}\n{}", about(&table), table.fields.schema());
-            return Ok(ToolResponse::success(stored(&table, text)));
+            return Ok(stored(&table, text));
         }
         let mut lines: Vec<String> =
             tx.tables().await?.iter().map(|table| stored(table, about(table))).collect();
@@ -174,7 +141,7 @@ impl Access for ListTables {
         if !presets.is_empty() {
             lines.push(format!("Presets for new tables: {}.", presets.join(", ")));
         }
-        Ok(ToolResponse::success(lines.join("\n")))
+        Ok(lines.join("\n"))
     }
 }
 
@@ -197,17 +164,17 @@ pub(super) struct DropTable {
 }
 
 impl Access for DropTable {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self, _: &CallContext) -> Result<()> {
         line("table", self.table.as_str(), MAX_NAME_CHARS)
     }
 
     const HAS_PREVIEW: bool = true;
 
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let Some(table) = tx.table(&self.table).await? else { return Ok(missing(&self.table)) };
+    async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let table = tx.table(&self.table).await?.ok_or_else(|| missing(&self.table))?;
         tx.delete_table(&table).await?;
         let (name, records) = (&table.name, table.records);
-        Ok(ToolResponse::success(format!("Deleted {name} with its {records} records.")))
+        Ok(format!("Deleted {name} with its {records} records."))
     }
 
     /// How much is lost.
@@ -218,28 +185,22 @@ impl Access for DropTable {
 }
 
 /// What the model reads if there is no table with this name.
-pub(super) fn missing(name: &str) -> ToolResponse {
+pub(super) fn missing(name: &str) -> Refusal {
     let text = format!("there is no table `{name}`: {} shows those there are", ListTables::NAME);
-    ToolResponse::failure(ToolErrorCode::NotFound, text)
+    failed(ToolErrorCode::NotFound, text)
 }
 
 /// What the model reads of arguments that the table does not allow: each fault, and the fields.
-pub(super) fn refused(tool: &str, table: &CustomTable, faults: &[Fault]) -> ToolResponse {
+pub(super) fn refused(tool: &str, table: &CustomTable, faults: &[Fault]) -> Refusal {
     let (name, schema) = (&table.name, table.fields.schema());
     let schema = untrusted::stored(table.untrusted, &table.id.to_string(), schema.to_string());
-    let text = format!("{tool}: {}. A record of {name}: {schema}", texts(faults));
-    ToolResponse::failure(ToolErrorCode::ValidationError, text)
+    invalid(format!("{tool}: {}. A record of {name}: {schema}", texts(faults)))
 }
 
-/// The answer to what was written, or to what has no room.
-pub(super) fn written<T>(done: Result<T>, text: impl FnOnce(T) -> ToolResponse) -> Result<ToolResponse> {
-    let (code, error) = match done {
-        Ok(value) => return Ok(text(value)),
-        Err(error @ (Error::Full { .. } | Error::TooLarge { .. })) => (ToolErrorCode::RateLimited, error),
-        Err(error @ (Error::Exists { .. } | Error::NotFound { .. })) => {
-            (ToolErrorCode::ValidationError, error)
-        }
-        Err(error) => return Err(error),
-    };
-    Ok(ToolResponse::failure(code, error.to_string()))
+/// The refusal of what was not written; also because the table is gone by now.
+pub(super) fn gone(error: Error) -> Refusal {
+    match error {
+        Error::NotFound { .. } => invalid(error),
+        error => error.into(),
+    }
 }

@@ -17,7 +17,7 @@ built_in! {
 const NO_DUE: &str = "none";
 
 /// Changes the user's todos. Written with the step: exactly once.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = format!(
     "The user's todos. add: one for each of titles, with the other fields. update: sets the given fields of ids. \
@@ -45,7 +45,7 @@ pub(super) struct ManageTodos {
     before: Option<TodoId>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
     Add,
@@ -55,60 +55,9 @@ enum Action {
     Delete,
 }
 
-impl BuiltIn for ManageTodos {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let action = self.action;
-        if action == Action::Add && self.titles.is_empty() {
-            return Err(invalid("`add` needs `titles`"));
-        }
-        if action != Action::Add && self.ids.is_empty() {
-            return Err(invalid("this action needs `ids`"));
-        }
-        if self.titles.len().max(self.ids.len()) > MAX_ADDED_TODOS {
-            return Err(invalid(format!("at most {MAX_ADDED_TODOS} todos at a time")));
-        }
-        let is_of_one = self.before.is_some() || !self.titles.is_empty();
-        if action == Action::Update && is_of_one && (self.ids.len(), self.titles.len() <= 1) != (1, true) {
-            return Err(invalid(
-                "`titles` and `before` of `update` are for one of `ids` only, with one title",
-            ));
-        }
-        let fields = self.fields(context)?;
-        let Self { mut titles, ids, before, .. } = self;
-        if matches!(action, Action::Add | Action::Update) {
-            titles.iter().try_for_each(|title| line("titles", title.as_str(), MAX_TITLE_CHARS))?;
-        }
-        Ok(Plan::record(match action {
-            Action::Add => Call::Add { fields, titles },
-            Action::Update => {
-                let change = TodoChange { title: titles.pop(), ..fields.change() };
-                if change == TodoChange::default() && before.is_none() {
-                    let reason =
-                        "nothing to change: give `titles`, `details`, `due`, `priority`, `list` or `before`";
-                    return Err(invalid(reason));
-                }
-                Call::Change { ids, change, before, now: context.now }
-            }
-            Action::Complete | Action::Reopen => {
-                let change = TodoChange { done: Some(action == Action::Complete), ..TodoChange::default() };
-                Call::Change { ids, change, before: None, now: context.now }
-            }
-            Action::Delete => Call::Delete(ids),
-        }))
-    }
-}
-
-/// What a call sets besides titles.
-#[derive(Debug)]
-struct Fields {
-    details: Option<String>,
-    due: Option<Option<Due>>,
-    priority: Option<Priority>,
-    list: Option<String>,
-}
-
 impl ManageTodos {
-    fn fields(&self, context: &CallContext) -> Result<Fields, Refusal> {
+    /// What an added todo has, or what is set of those that are changed.
+    fn change(&self, context: &CallContext) -> Result<TodoChange> {
         let due = self.due.as_deref().map(|text| match text.trim() {
             "" | NO_DUE => Ok(None),
             text => Due::parse(text, context.zone).map(Some),
@@ -122,78 +71,97 @@ impl ManageTodos {
         text("details", details.as_deref().filter(|text| !text.is_empty()), MAX_DETAILS_BYTES)?;
         let due = due.transpose().map_err(|error| invalid(format!("`due`: {error}")))?;
         line("list", list.as_deref().filter(|text| !text.is_empty()), MAX_LIST_CHARS)?;
-        Ok(Fields { details, due, priority: self.priority, list })
+        let (title, done) = match self.action {
+            Action::Complete => return Ok(TodoChange { done: Some(true), ..TodoChange::default() }),
+            Action::Reopen => return Ok(TodoChange { done: Some(false), ..TodoChange::default() }),
+            Action::Update => (self.titles.first().cloned(), None),
+            Action::Add | Action::Delete => (None, None),
+        };
+        Ok(TodoChange { list, title, details, priority: self.priority, due, done })
     }
 }
 
-impl Fields {
-    fn change(self) -> TodoChange {
-        let Self { details, due, priority, list } = self;
-        TodoChange { list, title: None, details, priority, due, done: None }
+fn todo(fields: &TodoChange, id: uuid::Uuid, title: &str) -> NewTodo {
+    NewTodo {
+        id: TodoId(id),
+        list: fields.list.clone().unwrap_or_default(),
+        title: title.to_owned(),
+        details: fields.details.clone().unwrap_or_default(),
+        priority: fields.priority.unwrap_or_default(),
+        due: fields.due.clone().flatten(),
     }
+}
 
-    fn todo(&self, id: uuid::Uuid, title: &str) -> NewTodo {
-        NewTodo {
-            id: TodoId(id),
-            list: self.list.clone().unwrap_or_default(),
-            title: title.to_owned(),
-            details: self.details.clone().unwrap_or_default(),
-            priority: self.priority.unwrap_or_default(),
-            due: self.due.clone().flatten(),
+impl Access for ManageTodos {
+    fn check(&self, context: &CallContext) -> Result<()> {
+        let Self { action, titles, ids, before, .. } = self;
+        if *action == Action::Add && titles.is_empty() {
+            return Err(invalid("`add` needs `titles`"));
         }
+        if *action != Action::Add && ids.is_empty() {
+            return Err(invalid("this action needs `ids`"));
+        }
+        if titles.len().max(ids.len()) > MAX_ADDED_TODOS {
+            return Err(invalid(format!("at most {MAX_ADDED_TODOS} todos at a time")));
+        }
+        let is_of_one = before.is_some() || !titles.is_empty();
+        if *action == Action::Update && is_of_one && (ids.len(), titles.len() <= 1) != (1, true) {
+            return Err(invalid(
+                "`titles` and `before` of `update` are for one of `ids` only, with one title",
+            ));
+        }
+        let change = self.change(context)?;
+        if matches!(action, Action::Add | Action::Update) {
+            titles.iter().try_for_each(|title| line("titles", title.as_str(), MAX_TITLE_CHARS))?;
+        }
+        if *action == Action::Update && change == TodoChange::default() && before.is_none() {
+            let reason = "nothing to change: give `titles`, `details`, `due`, `priority`, `list` or `before`";
+            return Err(invalid(reason));
+        }
+        Ok(())
     }
-}
 
-#[derive(Debug)]
-enum Call {
-    Add { fields: Fields, titles: Vec<String> },
-    Change { ids: Vec<TodoId>, change: TodoChange, before: Option<TodoId>, now: DateTime<Utc> },
-    Delete(Vec<TodoId>),
-}
-
-impl Access for Call {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        match self {
-            Self::Add { fields, titles } => {
-                let ids = tx.ids.rows(titles.len());
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let (Self { action, titles, ids, .. }, change) = (self, self.change(context)?);
+        match action {
+            Action::Add => {
+                let rows = tx.ids.rows(titles.len());
                 let new: Vec<NewTodo> =
-                    titles.iter().zip(ids).map(|(title, id)| fields.todo(id, title)).collect();
-                let done = tx.create_todos(&new).await;
+                    titles.iter().zip(rows).map(|(title, id)| todo(&change, id, title)).collect();
+                tx.create_todos(&new).await?;
                 let line = |todo: &NewTodo| format!("Added {}: {}", todo.id, todo.title);
-                created(done, || new.iter().map(line).collect::<Vec<_>>().join("\n"))
+                Ok(new.iter().map(line).collect::<Vec<_>>().join("\n"))
             }
-            Self::Change { ids, change, before, now } => {
-                if let (Some(next), [id]) = (before, ids.as_slice())
-                    && !tx.put_todo_before(*id, *next).await?
+            Action::Update | Action::Complete | Action::Reopen => {
+                if let (Action::Update, Some(next), [id]) = (action, self.before, ids.as_slice())
+                    && !tx.put_todo_before(*id, next).await?
                 {
-                    return Ok(missing(2));
+                    return Err(missing(2));
                 }
-                let changed = tx.change_todos(ids, change).await?;
-                let lines: Vec<String> = changed.iter().map(|todo| described(todo, *now)).collect();
-                Ok(answer(ids.len(), lines.len(), &lines.join("\n")))
+                let changed = tx.change_todos(ids, &change).await?;
+                let lines: Vec<String> = changed.iter().map(|todo| described(todo, context.now)).collect();
+                answer(ids.len(), lines.len(), lines.join("\n"))
             }
-            Self::Delete(ids) => {
+            Action::Delete => {
                 let gone = usize::try_from(tx.delete_todos(ids).await?).unwrap_or(usize::MAX);
-                Ok(answer(ids.len(), gone, &format!("Deleted {gone}.")))
+                answer(ids.len(), gone, format!("Deleted {gone}."))
             }
         }
     }
 }
 
-fn missing(count: usize) -> ToolResponse {
+fn missing(count: usize) -> Refusal {
     let these = if count == 1 { "there is no such todo" } else { "one of these todos does not exist" };
     let text = format!("{these}: {} shows the ids there are", ListTodos::NAME);
-    ToolResponse::failure(ToolErrorCode::NotFound, text)
+    failed(ToolErrorCode::NotFound, text)
 }
 
 /// What the model reads when `done` of `asked` todos existed.
-fn answer(asked: usize, done: usize, text: &str) -> ToolResponse {
+fn answer(asked: usize, done: usize, text: String) -> Result<String> {
     match asked.saturating_sub(done) {
-        0 => ToolResponse::success(text),
-        _ if done == 0 => missing(asked),
-        left => {
-            ToolResponse::success(format!("{text}\n{left} of the ids do not exist: see {}.", ListTodos::NAME))
-        }
+        0 => Ok(text),
+        _ if done == 0 => Err(missing(asked)),
+        left => Ok(format!("{text}\n{left} of the ids do not exist: see {}.", ListTodos::NAME)),
     }
 }
 
@@ -205,7 +173,7 @@ const MAX_ITEMS: u32 = 100;
 const DETAILS_CHARS: usize = 200;
 
 /// The user's todos, in their order, with ids and due times.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListTodos {
     /// Default: open.
@@ -227,9 +195,9 @@ pub(super) struct ListTodos {
     after: Option<TodoId>,
 }
 
-impl BuiltIn for ListTodos {
-    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let due_by = self.due_by.map(|text| match text.trim() {
+impl ListTodos {
+    fn query(&self, context: &CallContext) -> Result<TodoQuery> {
+        let due_by = self.due_by.as_deref().map(|text| match text.trim() {
             "now" => Ok(context.now),
             text => Due::parse(text, context.zone).map(|due| due.at),
         });
@@ -237,40 +205,37 @@ impl BuiltIn for ListTodos {
         line("list", self.list.as_deref(), MAX_LIST_CHARS)?;
         let due_by = due_by.transpose().map_err(|error| invalid(format!("`due_by`: {error}")))?;
         line("query", self.query.as_deref(), MAX_QUERY_CHARS)?;
-        let query = TodoQuery {
+        Ok(TodoQuery {
             status: self.status.unwrap_or_default(),
-            list: self.list,
+            list: self.list.clone(),
             due_by,
-            text: self.query,
+            text: self.query.clone(),
             written_for: None,
             after: self.after,
             limit: i64::from(limit) + 1,
-        };
-        Ok(Plan::record(List { query, here: self.here, now: context.now }))
+        })
     }
 }
 
-#[derive(Debug)]
-struct List {
-    query: TodoQuery,
-    here: bool,
-    now: DateTime<Utc>,
-}
+impl Access for ListTodos {
+    fn check(&self, context: &CallContext) -> Result<()> {
+        self.query(context).map(drop)
+    }
 
-impl Access for List {
-    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let mut todos = tx.todos(&self.query, self.here).await?;
-        let most = usize::try_from(self.query.limit - 1).unwrap_or(usize::MAX);
+    async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
+        let query = self.query(context)?;
+        let mut todos = tx.todos(&query, self.here).await?;
+        let most = usize::try_from(query.limit - 1).unwrap_or(usize::MAX);
         let has_more = todos.len() > most;
         todos.truncate(most);
-        let mut lines: Vec<String> = todos.iter().map(|todo| described(todo, self.now)).collect();
+        let mut lines: Vec<String> = todos.iter().map(|todo| described(todo, context.now)).collect();
         if lines.is_empty() {
             lines.push("There are no such todos.".to_owned());
         }
         if has_more {
             lines.push("There are more: ask again with `after` set to the last id here.".to_owned());
         }
-        Ok(ToolResponse::success(lines.join("\n")))
+        Ok(lines.join("\n"))
     }
 }
 

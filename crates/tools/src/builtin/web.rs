@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use houston_domain::guard::{Category, Level, Risk, ToolFacts, limits_addresses};
+use houston_domain::guard::{ToolFacts, limits_addresses};
 use houston_domain::tool_call::ToolDefinition;
 use houston_sandbox::{Conversion, Converted, Sandbox};
 use houston_web::search::{Found, Query};
@@ -14,7 +14,7 @@ use http::{HeaderName, HeaderValue, Method, header};
 use serde_json::{Value, json};
 
 use super::prelude::*;
-use crate::outside::{Failed, code_of};
+use crate::outside::{Failed, code_of, sends_requests};
 use crate::untrusted::marked;
 
 built_in! {
@@ -31,25 +31,17 @@ const PDF: &str = "application/pdf";
 
 /// What guards rely on about a tool that reads what its argument `url` names.
 pub(super) fn reads_url() -> ToolFacts {
-    ToolFacts {
-        level: Level::Read,
-        category: Category::NetworkRead,
-        risk: Risk::Read,
-        host_at: vec!["/url".to_owned()],
-        untrusted_output: true,
-        sends_out: true,
-        ..ToolFacts::default()
-    }
+    ToolFacts { host_at: vec!["/url".to_owned()], ..sends_requests(true) }
 }
 
 /// The same of a search, whose server is that of the installation.
 fn searches() -> ToolFacts {
-    ToolFacts { host_at: Vec::new(), ..reads_url() }
+    sends_requests(true)
 }
 
 /// The same of a request, which may change what is there.
 fn sends() -> ToolFacts {
-    ToolFacts { level: Level::Write, category: Category::NetworkWrite, risk: Risk::External, ..reads_url() }
+    ToolFacts { host_at: vec!["/url".to_owned()], ..sends_requests(false) }
 }
 
 // Nothing of it is parsed in this process: the sandbox converts HTML and PDF.

@@ -10,8 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Catalogue, Entry, SEARCH_TOOLS, first_sentence, help};
-use crate::input::InvalidInput;
-use crate::input::Refusal;
+use crate::input::{InvalidInput, Refusal, failed};
 use crate::tool::{CallContext, Plan, SharedTool, Tool};
 use crate::typed::{About, BuiltIn, shared};
 
@@ -136,10 +135,9 @@ impl About for GetToolHelp {
 impl BuiltIn<Arc<Catalogue>> for GetToolHelp {
     fn plan(self, context: &CallContext, catalogue: &Arc<Catalogue>) -> Result<Plan, Refusal> {
         let name = &self.tool_name;
-        let entry = catalogue.get(name.trim(), &context.guards).ok_or_else(|| {
-            let text = catalogue.no_such_tool(name, &context.guards);
-            ToolResponse::failure(ToolErrorCode::NotFound, text)
-        })?;
+        let entry = catalogue
+            .get(name.trim(), &context.guards)
+            .ok_or_else(|| failed(ToolErrorCode::NotFound, catalogue.no_such_tool(name, &context.guards)))?;
         Ok(Plan::Answer(ToolResponse::success(help(&entry))))
     }
 }
@@ -158,15 +156,10 @@ impl UseTool {
             "required": [TOOL_NAME, ARGUMENTS],
             "additionalProperties": false,
         });
-        Self(ToolDefinition {
-            name: USE_TOOL.to_owned(),
-            description: format!(
-                "Call a tool found with {SEARCH_TOOLS}. Wrong arguments are answered with the help of that tool."
-            ),
-            input_schema: schema.into(),
-            effect: EffectClass::Read,
-            timeout: ToolDefinition::default_timeout(),
-        })
+        let description = format!(
+            "Call a tool found with {SEARCH_TOOLS}. Wrong arguments are answered with the help of that tool."
+        );
+        Self(ToolDefinition::new(USE_TOOL, description, schema, EffectClass::Read))
     }
 }
 

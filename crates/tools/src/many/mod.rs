@@ -44,13 +44,22 @@ pub(crate) struct Tools {
     pub(crate) facts: Vec<ToolFacts>,
     /// Tokens of each definition.
     pub(crate) sizes: Vec<u64>,
+    /// The tools whose definitions are always sent.
+    pub(crate) direct: Vec<String>,
+    /// Tokens of definitions up to which an offer is direct.
+    pub(crate) most_tokens: u64,
     index: OnceLock<Index>,
 }
 
 impl Tools {
-    pub(crate) fn new(tools: Vec<SharedTool>, sizes: Vec<u64>) -> Self {
+    pub(crate) fn new(
+        tools: Vec<SharedTool>,
+        sizes: Vec<u64>,
+        direct: Vec<String>,
+        most_tokens: u64,
+    ) -> Self {
         let facts = tools.iter().map(|tool| tool.facts()).collect();
-        Self { tools, facts, sizes, index: OnceLock::new() }
+        Self { tools, facts, sizes, direct, most_tokens, index: OnceLock::new() }
     }
 
     fn index(&self) -> &Index {
@@ -60,9 +69,9 @@ impl Tools {
 
 /// The tools that one run may search: some of those of its agent type.
 pub(crate) struct Catalogue {
-    all: Arc<Tools>,
+    pub(crate) all: Arc<Tools>,
     /// The positions of the tools that the run may call.
-    members: Vec<usize>,
+    pub(crate) members: Vec<usize>,
 }
 
 /// A tool in the catalogue.
@@ -75,10 +84,6 @@ pub(crate) struct Entry<'c> {
 }
 
 impl Catalogue {
-    pub(crate) fn new(all: Arc<Tools>, members: Vec<usize>) -> Self {
-        Self { all, members }
-    }
-
     /// The tools that the guards do not deny.
     pub(crate) fn entries(&self, guards: &[Arc<Layer>]) -> impl Iterator<Item = Entry<'_>> {
         self.members.iter().filter_map(|nth| self.entry(*nth, guards))

@@ -93,7 +93,6 @@ fn described(tool: &SharedTool) -> Value {
         "stop_within_ms": u64::try_from(tool.stop_within().as_millis()).unwrap(),
         "offered": offered(tool),
         "for_code": tool.is_for_code(),
-        "tier": tool.tier(),
         "capability": tool.capability(),
         "facts": facts(&tool.facts()),
     });

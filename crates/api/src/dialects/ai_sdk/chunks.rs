@@ -171,7 +171,7 @@ fn question(interrupt: &Interrupt<'_>) -> Option<Chunk<'static>> {
 #[cfg(test)]
 mod tests {
     use houston_domain::id::RunId;
-    use houston_protocol::agui::{Metadata, StepName};
+    use houston_protocol::agui::Metadata;
 
     use super::*;
 
@@ -213,7 +213,7 @@ mod tests {
                 run_id: RunId(uuid::Uuid::nil()),
                 protocol_version: "1.0".into(),
             },
-            Event::StepStarted { timestamp: None, step_name: StepName(1) },
+            Event::StepStarted { timestamp: None, step_name: "iteration 1".into() },
         ];
         assert!(
             written(Vec::new(), &steps).starts_with("id: 5\ndata: {\"type\":\"start\",\"messageId\":\"run_")

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use houston_domain::plan::{ByHandError, Document, MAX_RESULT, States, Step, repeat, skip as skip_step};
-use houston_protocol::plan::{PlanResponse, PlanStepError, PlanStepResponse};
+use houston_protocol::plan::{PlanResponse, PlanStepResponse};
 use houston_protocol::problem::ProblemCode;
 use houston_store::plan::{PlanStep, StepsChange};
 use serde_json::Value;
@@ -117,7 +117,7 @@ impl Line<'_> {
             attempt: state.attempt,
             result,
             is_cut,
-            error: state.error.map(|error| PlanStepError { code: error.code, message: error.message }),
+            error: state.error,
             due_at: state.due.map(Time),
             task_id: self.row.and_then(|row| row.task.as_ref()).map(|(kind, id)| id.public_id(kind)),
             question_id: self.row.and_then(|row| row.question),

@@ -1,10 +1,11 @@
 use std::sync::atomic::Ordering;
 
+use futures_util::future::BoxFuture;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::ToolResponse;
 use houston_llm::Description;
 use houston_store::record::{RecordIds, RecordLimits, RecordTx};
-use houston_tools::{Record, RecordFuture};
+use houston_tools::{NewTaskInfo, Record, RecordFuture};
 
 use super::*;
 use crate::run::tests::fixture::{Process, ScriptedModel};
@@ -26,6 +27,22 @@ struct NoteRecord;
 impl Record for NoteRecord {
     fn apply<'t>(&'t self, _: RecordTx<'t>) -> RecordFuture<'t> {
         Box::pin(async { unreachable!("the storage in memory only keeps the record") })
+    }
+
+    fn has_preview(&self) -> bool {
+        false
+    }
+
+    fn preview<'t>(&'t self, _: RecordTx<'t>) -> BoxFuture<'t, houston_store::Result<Option<String>>> {
+        Box::pin(async { unreachable!("the storage in memory only keeps the record") })
+    }
+
+    fn asks(&self) -> Option<String> {
+        None
+    }
+
+    fn task(&self) -> Option<NewTaskInfo<'_>> {
+        None
     }
 }
 

@@ -7,7 +7,6 @@ use houston_domain::budget::{Budget, Spent};
 use houston_domain::history::Block;
 use houston_domain::run::RunStatus;
 use houston_tools::ask::TOOLS;
-use houston_tools::builtin::{EXTRACT_DATA, TRANSLATE};
 use rust_decimal::Decimal;
 use serde_json::{Value, json};
 
@@ -15,6 +14,9 @@ use crate::background::side_model::SideModel;
 use crate::run::driver::DriveOutcome;
 use crate::run::tests::fixture::{Process, Script, ScriptedModel, USAGE, calls_with, says};
 use crate::run::tests::memory_storage::Fault;
+
+const EXTRACT_DATA: &str = "extract_data";
+const TRANSLATE: &str = "translate";
 
 const ENDED: DriveOutcome = DriveOutcome::Ended(RunStatus::Completed);
 
