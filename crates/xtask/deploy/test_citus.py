@@ -1,4 +1,4 @@
-"""Houston's tables under other schema names, as on Citus: every statement is planned, and a message opens a run. The packages here have no
+"""Houston's tables under other schema names, as on Citus: every statement is executed, and a message opens a run. The packages here have no
 Citus, so that it is a plain Postgres; without `--plain` the script says so, with an exit code of its own."""
 
 import os
@@ -47,7 +47,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         run(folder / "pg_ctl", "-D", data / "pg", "-m", "immediate", "stop")
 
 
-def test_every_statement_is_planned_in_each_schema(url: str) -> None:
+def test_every_statement_is_executed_in_each_schema(url: str) -> None:
     def citus(*arguments: str) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"DATABASE_URL": url}
         return subprocess.run([SCRIPT, *arguments], env=environment, capture_output=True, text=True, check=False)
