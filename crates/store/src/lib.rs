@@ -110,7 +110,7 @@
 //! `definitions.json`.
 //!
 //! # Let a tool use rows
-//! A method of [`record::RecordTx`] with the tenant and owner of its run. It returns rows or a typed refusal; what the model
+//! A method of [`record::RecordTx`] with the tenant and owner of its run, or of [`Knowledge`]. It returns rows or a typed refusal; what the model
 //! reads is the tool's. A further kind of knowledge needs none: it is a row of `knowledge_items`, and its names, owner and
 //! limit are in `houston_domain::knowledge`.
 //!
@@ -147,6 +147,7 @@ pub use error::{Error, Result};
 pub use handle::{ApiStore, OperatorStore, RunStore, Settings, TenantStore};
 pub use houston_folder::Error as FolderError;
 pub use houston_objects::Error as ObjectsError;
+pub use knowledge::Knowledge;
 pub use pool::{Config, Store};
 pub use settings::{Archiving, Fairness};
 

@@ -108,7 +108,7 @@ impl Access for UpdateNote {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let (id, title, content) = (self.note_id, self.title.as_deref(), self.content.as_deref());
         let change = KnowledgeChange { title, content, ..KnowledgeChange::default() };
-        Ok(match tx.change_item(KnowledgeKind::Note, id, change).await? {
+        Ok(match tx.knowledge().change_item(KnowledgeKind::Note, id, change).await? {
             Some(note) => ToolResponse::success(format!("Changed {id}: {}", note.title.unwrap_or_default())),
             None => not_found(id, ListNotes::NAME),
         })
@@ -126,7 +126,7 @@ pub(super) struct DeleteNote {
 impl Access for DeleteNote {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let id = self.note_id;
-        Ok(match tx.delete_item(KnowledgeKind::Note, id).await? {
+        Ok(match tx.knowledge().delete_item(KnowledgeKind::Note, id).await? {
             true => ToolResponse::success(format!("Deleted {id}.")),
             false => not_found(id, ListNotes::NAME),
         })
@@ -241,9 +241,9 @@ impl Access for LearningCall {
             }
             Self::Update { id, content } => {
                 let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
-                (id, tx.change_item(kind, *id, change).await?.is_some(), "Corrected")
+                (id, tx.knowledge().change_item(kind, *id, change).await?.is_some(), "Corrected")
             }
-            Self::Remove { id } => (id, tx.delete_item(kind, *id).await?, "Forgot"),
+            Self::Remove { id } => (id, tx.knowledge().delete_item(kind, *id).await?, "Forgot"),
         };
         if done {
             return Ok(ToolResponse::success(format!("{text} {id}.")));
@@ -271,7 +271,7 @@ struct LearningList(ListQuery<LearningId>);
 
 impl Access for LearningList {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let found = tx.excerpts(KnowledgeKind::Learning, &self.0, i32::MAX).await?;
+        let found = tx.knowledge().excerpts(KnowledgeKind::Learning, &self.0, i32::MAX).await?;
         let line = |found| excerpt::<LearningId>(found, "", i32::MAX);
         Ok(page(found.into_iter().map(line).collect(), &self.0, KnowledgeKind::Learning))
     }
@@ -313,7 +313,7 @@ struct Documents<Id> {
 impl<Id: Copy + std::fmt::Debug + Display + From<Uuid> + Into<Uuid> + Send + Sync> Access for Documents<Id> {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let chars = tx.settings.knowledge_limits.excerpt_chars;
-        let found = tx.excerpts(self.kind, &self.query, chars).await?;
+        let found = tx.knowledge().excerpts(self.kind, &self.query, chars).await?;
         let lines = found.into_iter().map(|found| excerpt::<Id>(found, self.reads, chars)).collect();
         Ok(page(lines, &self.query, self.kind))
     }
@@ -326,7 +326,7 @@ async fn document<Id: Copy + Display + Into<Uuid>>(
     id: Id,
     lists: &str,
 ) -> Result<ToolResponse> {
-    let Some(item) = tx.item(kind, id).await? else { return Ok(not_found(id, lists)) };
+    let Some(item) = tx.knowledge().item(kind, id).await? else { return Ok(not_found(id, lists)) };
     let text = format!("{}\n{}", item.title.unwrap_or_default(), item.content);
     let text = untrusted::stored(item.untrusted, &id.to_string(), text);
     Ok(ToolResponse::success(format!("{id}: {text}")))

@@ -53,7 +53,7 @@ impl BuiltIn for AddRecords {
 impl Access for InZone<AddRecords> {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let AddRecords { table, records } = &self.call;
-        let Some(table) = tx.table(table).await? else { return Ok(missing(table)) };
+        let Some(table) = tx.knowledge().table_named(table).await? else { return Ok(missing(table)) };
         let mut new = Vec::with_capacity(records.len());
         for (id, record) in tx.ids.rows(records.len()).zip(records) {
             match table.fields.check(record, Some(self.zone), Part::Whole) {
@@ -64,7 +64,7 @@ impl Access for InZone<AddRecords> {
                 }
             }
         }
-        let done = tx.add_records(&table, &new).await;
+        let done = tx.knowledge().add_records(&table, &new, None).await;
         written(done, |()| {
             let ids: Vec<String> = new.iter().map(|record| record.id.to_string()).collect();
             ToolResponse::success(format!("Added {} to {}: {}", ids.len(), table.name, ids.join(", ")))
@@ -133,12 +133,12 @@ impl Search {
 impl Access for Search {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let name = &self.call.table;
-        let Some(table) = tx.table(name).await? else { return Ok(missing(name)) };
+        let Some(table) = tx.knowledge().table_named(name).await? else { return Ok(missing(name)) };
         let search = match self.of(&table) {
             Ok(search) => search,
             Err(faults) => return Ok(refused(SearchRecords::NAME, &table, &faults)),
         };
-        let (records, all) = tx.search_records(&table, &search).await?;
+        let (records, all) = tx.knowledge().search_records(&table, &search).await?;
         if records.is_empty() {
             let none = if self.page > 1 { "There is no such page." } else { "There are no such records." };
             return Ok(ToolResponse::success(none));
@@ -206,12 +206,14 @@ impl AggregateRecords {
 impl Access for InZone<AggregateRecords> {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let Self { call, zone } = self;
-        let Some(table) = tx.table(&call.table).await? else { return Ok(missing(&call.table)) };
+        let Some(table) = tx.knowledge().table_named(&call.table).await? else {
+            return Ok(missing(&call.table));
+        };
         let (filter, aggregate) = match call.of(&table, *zone) {
             Ok(wanted) => wanted,
             Err(faults) => return Ok(refused(AggregateRecords::NAME, &table, &faults)),
         };
-        let groups = tx.aggregate_records(&table, &filter, &aggregate).await?;
+        let groups = tx.knowledge().aggregate_records(&table, &filter, &aggregate).await?;
         let of = call.field.as_ref().map(|field| format!(" of {field}")).unwrap_or_default();
         let what = format!("{}{of}", call.function.as_str());
         if call.group_by.is_none() {
@@ -258,12 +260,12 @@ impl BuiltIn for UpdateRecord {
 impl Access for InZone<UpdateRecord> {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let UpdateRecord { table, record_id: id, values } = &self.call;
-        let Some(table) = tx.table(table).await? else { return Ok(missing(table)) };
+        let Some(table) = tx.knowledge().table_named(table).await? else { return Ok(missing(table)) };
         let changes = match table.fields.check(values, Some(self.zone), Part::Changes) {
             Ok(changes) => changes,
             Err(faults) => return Ok(refused(UpdateRecord::NAME, &table, &faults)),
         };
-        let changed = tx.change_record(&table, *id, &changes).await;
+        let changed = tx.knowledge().change_record(&table, *id, &changes).await;
         written(changed, |changed| match changed {
             Some(record) => ToolResponse::success(described(&record)),
             None => not_found(id, SearchRecords::NAME),
@@ -288,8 +290,8 @@ impl Access for DeleteRecord {
 
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let (name, id) = (&self.table, self.record_id);
-        let Some(table) = tx.table(name).await? else { return Ok(missing(name)) };
-        Ok(match tx.delete_record(&table, id).await? {
+        let Some(table) = tx.knowledge().table_named(name).await? else { return Ok(missing(name)) };
+        Ok(match tx.knowledge().delete_record(&table, id).await? {
             true => ToolResponse::success(format!("Deleted {id}.")),
             false => not_found(id, SearchRecords::NAME),
         })

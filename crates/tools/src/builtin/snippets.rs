@@ -77,7 +77,7 @@ impl Access for Save {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let SaveSnippet { name, description, code, language } = &self.0;
         let snippet = NewSnippet { name, language: language_name(*language), description, code, tool: None };
-        let (done, saved) = match tx.save_snippet(&snippet, 0).await {
+        let (done, saved) = match tx.knowledge().save_snippet(&snippet, 0).await {
             Ok(saved) => (Ok(()), saved),
             Err(error) => (Err(error), SavedSnippet { replaced: false, lost_tool: false }),
         };
@@ -104,7 +104,7 @@ pub(super) struct ListSnippets {}
 
 impl Access for ListSnippets {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let found = tx.snippets().await?;
+        let found = tx.knowledge().snippets("", None).await?;
         if found.is_empty() {
             return Ok(ToolResponse::success("There are no snippets yet."));
         }
@@ -136,7 +136,7 @@ impl Access for ReadSnippet {
 
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let source = format!("snippet {}", self.name);
-        let Some(found) = tx.snippet(&self.name).await? else {
+        let Some(found) = tx.knowledge().snippet(&self.name).await? else {
             return Ok(not_found(source, ListSnippets::NAME));
         };
         let text = json!({
@@ -246,7 +246,7 @@ impl Access for DeleteSnippet {
 
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let name = &self.name;
-        Ok(match tx.delete_snippet(name).await? {
+        Ok(match tx.knowledge().delete_snippet(name).await? {
             true => ToolResponse::success(format!("Deleted {name}.")),
             false => not_found(format!("snippet {name}"), ListSnippets::NAME),
         })
@@ -310,7 +310,7 @@ impl Access for Make {
         let pin = snippet::pin(name, language, description, code, input_schema);
         let tool = Some((input_schema, pin.as_str()));
         let snippet = NewSnippet { name, language, description, code, tool };
-        let saved = tx.save_snippet(&snippet, self.most).await.map(drop);
+        let saved = tx.knowledge().save_snippet(&snippet, self.most).await.map(drop);
         created(saved, || {
             format!("{} is a tool of your user's agents from the next run on.", snippet::tool_name(name))
         })

@@ -132,7 +132,9 @@ impl Access for AddFields {
     }
 
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let Some(table) = tx.table(&self.table).await? else { return Ok(missing(&self.table)) };
+        let Some(table) = tx.knowledge().table_named(&self.table).await? else {
+            return Ok(missing(&self.table));
+        };
         Ok(match tx.add_fields(&table, &self.fields).await? {
             Some(Ok(table)) => {
                 ToolResponse::success(format!("Added to {}. A record: {}", table.name, table.schema))
@@ -159,12 +161,12 @@ impl Access for ListTables {
         let stored =
             |table: &CustomTable, text| untrusted::stored(table.untrusted, &table.id.to_string(), text);
         if let Some(name) = &self.table {
-            let Some(table) = tx.table(name).await? else { return Ok(missing(name)) };
+            let Some(table) = tx.knowledge().table_named(name).await? else { return Ok(missing(name)) };
             let text = format!("{}\n{}", about(&table), table.fields.schema());
             return Ok(ToolResponse::success(stored(&table, text)));
         }
         let mut lines: Vec<String> =
-            tx.tables().await?.iter().map(|table| stored(table, about(table))).collect();
+            tx.knowledge().tables("", None).await?.iter().map(|table| stored(table, about(table))).collect();
         if lines.is_empty() {
             lines.push("There are no tables yet.".to_owned());
         }
@@ -204,7 +206,9 @@ impl Access for DropTable {
     const HAS_PREVIEW: bool = true;
 
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let Some(table) = tx.table(&self.table).await? else { return Ok(missing(&self.table)) };
+        let Some(table) = tx.knowledge().table_named(&self.table).await? else {
+            return Ok(missing(&self.table));
+        };
         tx.delete_table(&table).await?;
         let (name, records) = (&table.name, table.records);
         Ok(ToolResponse::success(format!("Deleted {name} with its {records} records.")))
@@ -212,7 +216,7 @@ impl Access for DropTable {
 
     /// How much is lost.
     async fn preview(&self, mut tx: RecordTx<'_>) -> Result<Option<String>> {
-        let table = tx.table(&self.table).await?;
+        let table = tx.knowledge().table_named(&self.table).await?;
         Ok(table.map(|table| format!("{} has {} records.", table.name, table.records)))
     }
 }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::TodoId;
 use houston_domain::knowledge::{MAX_QUERY_CHARS, MAX_TITLE_CHARS};
 use houston_domain::todo::{Due, MAX_ADDED_TODOS, MAX_DETAILS_BYTES, MAX_LIST_CHARS, Priority, TodoStatus};
-use houston_store::todo::{NewTodo, Todo, TodoChange, TodoQuery};
+use houston_store::todo::{Todo, TodoChange, TodoQuery};
 
 use super::prelude::*;
 
@@ -81,7 +81,7 @@ impl BuiltIn for ManageTodos {
         Ok(Plan::record(match action {
             Action::Add => Call::Add { fields, titles },
             Action::Update => {
-                let change = TodoChange { title: titles.pop(), ..fields.change() };
+                let change = TodoChange { title: titles.pop(), ..fields };
                 if change == TodoChange::default() && before.is_none() {
                     let reason =
                         "nothing to change: give `titles`, `details`, `due`, `priority`, `list` or `before`";
@@ -98,17 +98,9 @@ impl BuiltIn for ManageTodos {
     }
 }
 
-/// What a call sets besides titles.
-#[derive(Debug)]
-struct Fields {
-    details: Option<String>,
-    due: Option<Option<Due>>,
-    priority: Option<Priority>,
-    list: Option<String>,
-}
-
 impl ManageTodos {
-    fn fields(&self, context: &CallContext) -> Result<Fields, Refusal> {
+    /// What a call sets besides titles.
+    fn fields(&self, context: &CallContext) -> Result<TodoChange, Refusal> {
         let due = self.due.as_deref().map(|text| match text.trim() {
             "" | NO_DUE => Ok(None),
             text => Due::parse(text, context.zone).map(Some),
@@ -122,31 +114,13 @@ impl ManageTodos {
         text("details", details.as_deref().filter(|text| !text.is_empty()), MAX_DETAILS_BYTES)?;
         let due = due.transpose().map_err(|error| invalid(format!("`due`: {error}")))?;
         line("list", list.as_deref().filter(|text| !text.is_empty()), MAX_LIST_CHARS)?;
-        Ok(Fields { details, due, priority: self.priority, list })
-    }
-}
-
-impl Fields {
-    fn change(self) -> TodoChange {
-        let Self { details, due, priority, list } = self;
-        TodoChange { list, title: None, details, priority, due, done: None }
-    }
-
-    fn todo(&self, id: uuid::Uuid, title: &str) -> NewTodo {
-        NewTodo {
-            id: TodoId(id),
-            list: self.list.clone().unwrap_or_default(),
-            title: title.to_owned(),
-            details: self.details.clone().unwrap_or_default(),
-            priority: self.priority.unwrap_or_default(),
-            due: self.due.clone().flatten(),
-        }
+        Ok(TodoChange { details, due, priority: self.priority, list, ..TodoChange::default() })
     }
 }
 
 #[derive(Debug)]
 enum Call {
-    Add { fields: Fields, titles: Vec<String> },
+    Add { fields: TodoChange, titles: Vec<String> },
     Change { ids: Vec<TodoId>, change: TodoChange, before: Option<TodoId>, now: DateTime<Utc> },
     Delete(Vec<TodoId>),
 }
@@ -155,25 +129,26 @@ impl Access for Call {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         match self {
             Self::Add { fields, titles } => {
-                let ids = tx.ids.rows(titles.len());
-                let new: Vec<NewTodo> =
-                    titles.iter().zip(ids).map(|(title, id)| fields.todo(id, title)).collect();
-                let done = tx.create_todos(&new).await;
-                let line = |todo: &NewTodo| format!("Added {}: {}", todo.id, todo.title);
-                created(done, || new.iter().map(line).collect::<Vec<_>>().join("\n"))
+                let new = |(id, title): (uuid::Uuid, &String)| {
+                    (TodoId(id), TodoChange { title: Some(title.clone()), ..fields.clone() })
+                };
+                let new: Vec<_> = tx.ids.rows(titles.len()).zip(titles).map(new).collect();
+                let done = tx.knowledge().create_todos(&new, None).await;
+                let line = |((id, _), title): (&(TodoId, _), &String)| format!("Added {id}: {title}");
+                created(done, || new.iter().zip(titles).map(line).collect::<Vec<_>>().join("\n"))
             }
             Self::Change { ids, change, before, now } => {
                 if let (Some(next), [id]) = (before, ids.as_slice())
-                    && !tx.put_todo_before(*id, *next).await?
+                    && !tx.knowledge().put_todo_before(*id, *next).await?
                 {
                     return Ok(missing(2));
                 }
-                let changed = tx.change_todos(ids, change).await?;
+                let changed = tx.knowledge().change_todos(ids, change).await?;
                 let lines: Vec<String> = changed.iter().map(|todo| described(todo, *now)).collect();
                 Ok(answer(ids.len(), lines.len(), &lines.join("\n")))
             }
             Self::Delete(ids) => {
-                let gone = usize::try_from(tx.delete_todos(ids).await?).unwrap_or(usize::MAX);
+                let gone = usize::try_from(tx.knowledge().delete_todos(ids).await?).unwrap_or(usize::MAX);
                 Ok(answer(ids.len(), gone, &format!("Deleted {gone}.")))
             }
         }
@@ -242,7 +217,6 @@ impl BuiltIn for ListTodos {
             list: self.list,
             due_by,
             text: self.query,
-            written_for: None,
             after: self.after,
             limit: i64::from(limit) + 1,
         };
@@ -259,7 +233,7 @@ struct List {
 
 impl Access for List {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let mut todos = tx.todos(&self.query, self.here).await?;
+        let mut todos = tx.knowledge().todos(&self.query, self.here).await?;
         let most = usize::try_from(self.query.limit - 1).unwrap_or(usize::MAX);
         let has_more = todos.len() > most;
         todos.truncate(most);
