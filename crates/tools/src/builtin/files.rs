@@ -353,8 +353,8 @@ mod tests {
             content: content.to_owned(),
             version: FileVersion::of(content),
             untrusted: false,
-            created_at: DateTime::UNIX_EPOCH,
-            updated_at: DateTime::UNIX_EPOCH,
+            created_at: DateTime::UNIX_EPOCH.into(),
+            updated_at: DateTime::UNIX_EPOCH.into(),
         };
         call.page(&file, 20).text().to_owned()
     }
