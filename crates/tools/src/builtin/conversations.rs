@@ -6,7 +6,7 @@ use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::agentable::AgentType;
 use houston_domain::id::{AgentableId, parse_prefixed};
 use houston_domain::reach::{MAX_POST_BYTES, PostRefusal};
-use houston_store::reach::{Conversation, ConversationQuery, Delivery, NewAgentMessage, ReadMessage};
+use houston_store::reach::{Conversation, Delivery, ReadMessage};
 
 use super::prelude::*;
 
@@ -152,10 +152,8 @@ struct List {
 impl Access for List {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let Self { kinds, archived, limit, before, reached } = self;
-        let query =
-            ConversationQuery { kinds, before: *before, limit: i64::from(*limit) + 1, archived: *archived };
-        let mut lines: Vec<String> =
-            tx.conversations(&query).await?.iter().map(|one| described(one, reached)).collect();
+        let found = tx.conversations(kinds, *archived, *before, i64::from(*limit) + 1).await?;
+        let mut lines: Vec<String> = found.iter().map(|one| described(one, reached)).collect();
         if lines.is_empty() {
             let older = if before.is_some() { "older " } else { "" };
             return Ok(ToolResponse::success(format!("There are no {older}conversations.")));
@@ -278,8 +276,7 @@ impl Access for Post {
             Ok(hops) => hops,
             Err(refusal) => return Ok(post_refused(refusal)),
         };
-        let message = NewAgentMessage { to: to.id, text, hops };
-        Ok(ToolResponse::success(match tx.post_to(&own_kind, message).await? {
+        Ok(ToolResponse::success(match tx.post_to(&own_kind, to.id, text, hops).await? {
             Delivery::Posted => {
                 format!("Posted to {}. Its agent works on its own: do not wait for it.", to.line(&found))
             }
