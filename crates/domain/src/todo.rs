@@ -160,24 +160,7 @@ pub struct UpdateTodo {
     pub before: Option<TodoId>,
 }
 
-/// A todo to be created. It comes last.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewTodo {
-    /// The id of the todo.
-    pub id: TodoId,
-    /// The name of its list; empty: no list.
-    pub list: String,
-    /// What is to be done.
-    pub title: String,
-    /// More about it.
-    pub details: String,
-    /// How much it matters.
-    pub priority: Priority,
-    /// When it is due.
-    pub due: Option<Due>,
-}
-
-/// A change of a todo; `None` leaves the value as it is.
+/// A change of a todo; `None` leaves the value as it is. A new todo is a change of an empty one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TodoChange {
     /// The new name of its list.
@@ -200,32 +183,32 @@ impl CreateTodo {
         [("title", Some(&self.title)), ("details", self.details.as_deref()), ("list", self.list.as_deref())]
     }
 
-    /// The todo to be created.
-    pub fn into_new(self, id: TodoId, due: Option<Due>) -> NewTodo {
-        NewTodo {
-            id,
-            list: self.list.unwrap_or_default(),
-            title: self.title,
-            details: self.details.unwrap_or_default(),
-            priority: self.priority.unwrap_or_default(),
-            due,
-        }
+    /// The todo as a change of an empty one.
+    pub fn into_change(self, due: Option<Due>) -> TodoChange {
+        let Self { title, details, list, priority, .. } = self;
+        TodoChange { list, title: Some(title), details, priority, due: due.map(Some), done: None }
     }
 }
 
-impl NewTodo {
-    /// The todo as it is at the time of its creation. Its position is not known.
-    pub fn created(&self, user: UserId, now: Time) -> Todo {
+impl TodoChange {
+    /// When it is due then, if that is changed.
+    pub fn new_due(&self) -> Option<&Due> {
+        self.due.as_ref().and_then(Option::as_ref)
+    }
+
+    /// The new todo as it is at the time of its creation. Its position is not known.
+    pub fn created(&self, id: TodoId, user: UserId, now: Time) -> Todo {
+        let due = self.new_due();
         Todo {
-            id: self.id,
+            id,
             user,
-            list: self.list.clone(),
-            title: self.title.clone(),
-            details: self.details.clone(),
-            priority: self.priority,
-            due: self.due.as_ref().map(|due| due.local.clone()),
-            time_zone: self.due.as_ref().map(|due| due.zone.to_string()),
-            due_at: self.due.as_ref().map(|due| Time(due.at)),
+            list: self.list.clone().unwrap_or_default(),
+            title: self.title.clone().unwrap_or_default(),
+            details: self.details.clone().unwrap_or_default(),
+            priority: self.priority.unwrap_or_default(),
+            due: due.map(|due| due.local.clone()),
+            time_zone: due.map(|due| due.zone.to_string()),
+            due_at: due.map(|due| Time(due.at)),
             position: 0.0,
             done_at: None,
             untrusted: false,

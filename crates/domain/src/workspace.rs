@@ -21,7 +21,10 @@ mod path;
 mod read;
 mod search;
 
+use serde::Serialize;
+
 use crate::setting::settings;
+use crate::time::Time;
 
 pub use self::change::{
     ChangeRefusal, Expected, FileVersion, InvalidVersion, Present, check_delete, check_write, edited,
@@ -53,4 +56,52 @@ settings! {
         /// Bytes of all its files together.
         pub max_bytes: u64 = 16 * 1024 * 1024;
     }
+}
+
+/// A file without its text.
+///
+/// ```json
+/// {"path": "notes/plan.md", "bytes": 120, "sha256": "2cf24dba…", "created_at": "2026-11-22T09:00:02.000Z",
+///  "updated_at": "2026-11-22T09:00:02.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = FileResponse))]
+pub struct FileEntry {
+    /// The path below the workspace.
+    pub path: String,
+    /// Length of its text in bytes.
+    pub bytes: u64,
+    /// SHA-256 of its text, as 64 hexadecimal digits.
+    #[serde(rename = "sha256")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub version: FileVersion,
+    /// Whether a session wrote it that had read what strangers wrote.
+    #[serde(skip)]
+    pub untrusted: bool,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+
+/// A file with its text.
+///
+/// ```json
+/// {"path": "notes/plan.md", "content": "1. Book a hotel", "sha256": "2cf24dba…",
+///  "created_at": "2026-11-22T09:00:02.000Z", "updated_at": "2026-11-22T09:00:02.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = FileContentResponse))]
+pub struct WorkspaceFile {
+    /// The path below the workspace.
+    pub path: String,
+    /// Its text, at most 1 MiB.
+    pub content: String,
+    /// SHA-256 of its text, as 64 hexadecimal digits.
+    #[serde(rename = "sha256")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub version: FileVersion,
+    /// As in [`FileEntry`].
+    #[serde(skip)]
+    pub untrusted: bool,
+    pub created_at: Time,
+    pub updated_at: Time,
 }

@@ -50,7 +50,6 @@ pub mod conversation;
 pub mod error_group;
 pub mod feed;
 pub mod field;
-pub mod file;
 pub mod guard;
 pub mod health;
 pub mod inbound_hook;

@@ -1,11 +1,8 @@
-//! What leaves Houston, and what comes in: events for webhooks and for the streams of tenants and users, and the messages of
-//! inbound hooks.
+//! What leaves Houston, and what comes in: events for webhooks, and the messages of inbound hooks.
 
 pub mod fan_out;
 pub mod inbound_hook;
 pub mod outbox;
-pub mod owned_event;
 pub mod replay;
 pub mod task_push;
 pub mod webhook;
-pub mod webhook_delivery;

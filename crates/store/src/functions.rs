@@ -90,8 +90,7 @@ impl Shared {
             }
         }
         differences.record(&mut tx).await?;
-        tx.commit().await?;
-        Ok(())
+        Ok(tx.commit().await?)
     }
 }
 

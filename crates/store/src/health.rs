@@ -68,10 +68,8 @@ impl RunStore {
         let now = sqlx::query_scalar!(
             r#"-- store::health::server::time
             select clock_timestamp() as "now!""#
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(now)
+        );
+        Ok(now.fetch_one(&self.pool).await?)
     }
 
     /// The number of client connections, and their maximum.
@@ -91,9 +89,7 @@ impl RunStore {
         let bytes = sqlx::query_scalar!(
             r#"-- store::health::server::database_bytes
             select pg_database_size(current_database()) as "bytes!""#
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(bytes)
+        );
+        Ok(bytes.fetch_one(&self.pool).await?)
     }
 }

@@ -28,7 +28,7 @@
 //! | `knowledge` | knowledge items (notes, learnings, memories, custom instructions, feed items), profiles, snippets; todos; custom tables and their records; images, attachments; files of workspaces | api; runs through [`record::RecordTx`] |
 //! | `tenant` | keys, users, agents, teams, agentables; creating and erasing them | api, cli; worker erases |
 //! | `conversation` | documents: export, import, reset | api, cli |
-//! | `delivery` | webhooks and their deliveries, push notifications of tasks, replays, inbound hooks, events with their owners | worker reads events and sends; api changes and lists |
+//! | `delivery` | webhooks and their deliveries, push notifications of tasks, replays, inbound hooks | worker reads events and sends; api changes and lists |
 //! | `schedule` | check-ins, feeds and triggers | worker starts them; api and runs set them |
 //! | `health` | what the health monitor looks at and repairs | worker; api reads the results |
 //! | `operate` | what operators look at and change: the work in the lanes, workers, the runs of a tenant, their errors and costs; the audit log | api, cli |
@@ -110,7 +110,7 @@
 //! `definitions.json`.
 //!
 //! # Let a tool use rows
-//! A method of [`record::RecordTx`] with the tenant and owner of its run. It returns rows or a typed refusal; what the model
+//! A method of [`record::RecordTx`] with the tenant and owner of its run, or of [`Knowledge`]. It returns rows or a typed refusal; what the model
 //! reads is the tool's. A further kind of knowledge needs none: it is a row of `knowledge_items`, and its names, owner and
 //! limit are in `houston_domain::knowledge`.
 //!
@@ -147,13 +147,12 @@ pub use error::{Error, Result};
 pub use handle::{ApiStore, OperatorStore, RunStore, Settings, TenantStore};
 pub use houston_folder::Error as FolderError;
 pub use houston_objects::Error as ObjectsError;
+pub use knowledge::Knowledge;
 pub use pool::{Config, Store};
 pub use settings::{Archiving, Fairness};
 
 // Callers name the noun, not its wing.
-pub use delivery::{
-    fan_out, inbound_hook, outbox, owned_event, replay, task_push, webhook, webhook_delivery,
-};
+pub use delivery::{fan_out, inbound_hook, outbox, replay, task_push, webhook};
 pub use knowledge::{
     attachment, custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,
 };
@@ -163,9 +162,8 @@ pub use operate::{
 };
 pub use run::tool_result;
 pub use run::{
-    awaited, cancel, claim, compression, context_cache, cost, direct_start, event, history, lease, listen,
-    message, model_speed, plan, question, rate, reach, record, run_context, shared_state, step, sweep, task,
-    task_result,
+    cancel, claim, compression, context_cache, cost, direct_start, event, history, lease, listen, message,
+    plan, question, rate, reach, record, run_context, shared_state, step, sweep, task,
 };
 pub(crate) use run::{system_message, task_report};
 pub use schedule::{check_in, feed, trigger, trigger_firing, trigger_reader};

@@ -1,6 +1,5 @@
 //! Runs: reading them, and requesting their cancellation.
 
-pub mod awaited;
 pub mod cancel;
 pub mod claim;
 pub mod compression;
@@ -13,7 +12,6 @@ pub mod history;
 pub mod lease;
 pub mod listen;
 pub mod message;
-pub mod model_speed;
 pub mod plan;
 pub mod question;
 pub mod rate;
@@ -26,7 +24,6 @@ pub mod sweep;
 pub(crate) mod system_message;
 pub mod task;
 pub(crate) mod task_report;
-pub mod task_result;
 pub mod tool_result;
 mod trace;
 
@@ -40,7 +37,7 @@ use sqlx::types::Json;
 use crate::cost::{Cost, stored_usage};
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
-use crate::statement::Statement as _;
+use crate::statement::{Statement as _, uuids};
 
 /// Reads runs `r`, between the name of the query and the conditions.
 macro_rules! query_runs {
@@ -135,12 +132,11 @@ impl TenantStore<'_> {
 
     /// The runs of the tenant with these ids, in any order.
     pub async fn runs_with_ids(self, ids: &[RunId]) -> Result<Vec<Run>> {
-        let ids: Vec<uuid::Uuid> = ids.iter().map(|id| id.0).collect();
         let rows = query_runs!(
             "-- store::run::with_ids",
             "where r.tenant_id = $1 and r.id = any ($2)",
             self.tenant.0,
-            &ids
+            &uuids(ids)
         );
         Ok(rows.fetch_all(&self.pool).await?)
     }
@@ -192,5 +188,37 @@ impl RunStore {
         )
         .map(|run| (AgentableId(run.agentable_id), RunId(run.id)));
         Ok(runs.fetch_all(&self.pool).await?)
+    }
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunProgress {
+    /// The agentable that it runs for.
+    pub agentable: AgentableId,
+    /// The position of the agentable's newest event.
+    pub last_seq: i64,
+    /// Whether it has ended.
+    pub has_ended: bool,
+    /// Whether it waits for a person: a question of it is open.
+    pub asks: bool,
+}
+
+impl TenantStore<'_> {
+    /// How far a run of the tenant is.
+    pub async fn run_progress(self, run: RunId) -> Result<RunProgress> {
+        let row = sqlx::query_as!(
+            RunProgress,
+            r#"-- store::awaited::progress
+            select r.agentable_id as agentable, l.last_seq, r.ended_at is not null as "has_ended!",
+                   r.status = 'waiting' and exists (
+                       select from houston.questions q
+                        where q.user_id = l.user_id and q.state = 'open' and q.run_id = r.id) as "asks!"
+              from houston.runs r join houston.run_locks l on l.agentable_id = r.agentable_id
+             where r.tenant_id = $1 and r.id = $2"#,
+            self.tenant.0,
+            run.0
+        );
+        row.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "run" })
     }
 }

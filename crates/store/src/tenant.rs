@@ -25,6 +25,5 @@ pub mod skill;
 pub(crate) mod state;
 pub mod stats;
 pub mod team;
-mod thread_name;
 pub mod tool_source;
 pub mod user;

@@ -65,7 +65,7 @@ impl FromRequestParts<Arc<App>> for Guarded {
             _ if param(parts, "id").is_some() => {
                 GuardOwner::Agent(Id::from_request_parts(parts, app).await?.0)
             }
-            _ => ctx.store().guard_owner(),
+            _ => GuardOwner::Tenant,
         };
         Ok(Self { ctx, owner })
     }

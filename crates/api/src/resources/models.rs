@@ -4,7 +4,7 @@ pub(crate) mod sampling;
 
 use axum::extract::Path;
 use houston_protocol::model::{EstimateModels, MeasuredSpeed, ModelResponse, ModelsResponse};
-use houston_store::model_speed::ModelSpeed;
+use houston_store::cost::ModelSpeed;
 
 use self::sampling::model_of;
 

@@ -73,15 +73,8 @@ async fn list(ctx: Ctx, Id(user): Id<UserId>, Query(query): Query<TodosQuery>) -
             return Err(ApiError::parameter(name, "the character U+0000 is in no todo"));
         }
     }
-    let query = TodoQuery {
-        status: status.unwrap_or_default(),
-        list,
-        due_by,
-        text,
-        written_for: None,
-        after,
-        limit: limit_rows,
-    };
+    let query =
+        TodoQuery { status: status.unwrap_or_default(), list, due_by, text, after, limit: limit_rows };
     let todos = ctx.store().todos(user, &query).await?;
     Ok(Json(Page::of(List::Todos, limit, todos, |todo: &Todo| todo.id.0.as_u128(), |todo| todo)))
 }
@@ -92,11 +85,10 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTodo>) -
     check(value.texts())?;
     let of_user = ctx.store().user(user).await?.time_zone;
     let due = value.due.as_deref().map(|text| due(text, value.time_zone.as_deref(), &of_user)).transpose()?;
-    let new = value.into_new(ctx.state.ids.beside(user), due);
-    let now = ctx.now();
-    let todo = new.created(user, now.into());
-    let body = stored_body(&todo);
-    let done = ctx.store().create_todo(user, (new, now), (key.as_ref().map(Key::as_stored), &body)).await?;
+    let (id, new, now) = (ctx.state.ids.beside(user), value.into_change(due), ctx.now());
+    let body = stored_body(&new.created(id, user, now.into()));
+    let once = (key.as_ref().map(Key::as_stored), &body);
+    let done = ctx.store().create_todo(user, (id, new), now, once).await?;
     created(unless_key_reused(done)?, "/v1/todos")
 }
 

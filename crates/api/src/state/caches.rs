@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::id::{AgentableId, TenantId, UserId};
+use houston_store::cost::ModelSpeed;
 use houston_store::ended::Ended;
-use houston_store::model_speed::ModelSpeed;
 use houston_store::{ApiStore, TenantStore};
 use parking_lot::Mutex;
 use tokio::time::Instant;

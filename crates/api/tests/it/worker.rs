@@ -12,8 +12,8 @@ use houston_domain::question::{NewQuestion, QuestionChanges};
 use houston_domain::run::RunStatus;
 use houston_domain::step::ModelCall;
 use houston_domain::step::{Ending, NewMessage, RunTransition, Step};
-use houston_store::claim::{ClaimedRun, CrashPolicy};
-use houston_store::lease::LeaseConnection;
+use houston_store::claim::{Claim, ClaimRequest, ClaimedRun, CrashPolicy, Trial};
+use houston_store::lease::{LeaseConnection, WorkerDescription};
 use houston_store::step::{Commit, CommittedStep};
 use serde_json::{Value, json};
 
@@ -42,7 +42,10 @@ impl<'a> Worker<'a> {
         let id = api.state.ids.next();
         let mut lease =
             LeaseConnection::open(api.servers.database_url(), id, Duration::from_secs(60)).await.unwrap();
-        lease.register("test").await.unwrap();
+        lease
+            .register(WorkerDescription { name: "test".into(), ..WorkerDescription::default() })
+            .await
+            .unwrap();
         Self { api, id, _lease: lease }
     }
 
@@ -53,17 +56,21 @@ impl<'a> Worker<'a> {
     pub(crate) async fn claim_of(&self, agentable: AgentableId) -> TestRun<'a> {
         let ids = &self.api.state.ids;
         let message = ids.next();
-        let claimed = self
-            .api
-            .store
-            .runs()
-            .claim_run(agentable, self.id, ids.next(), message, CrashPolicy::default())
-            .await
-            .unwrap()
-            .expect("something to claim");
+        let request = ClaimRequest {
+            agentable,
+            worker: self.id,
+            token: ids.next(),
+            next_message: message,
+            crashes: CrashPolicy::default(),
+            trial: Trial::None,
+            context: None,
+        };
+        let Claim::Run(claimed) = self.api.store.runs().claim(request).await.unwrap() else {
+            panic!("nothing to claim")
+        };
         self.api.state.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
         let iteration = u32::try_from(claimed.iterations).unwrap() + 1;
-        TestRun { api: self.api, claimed, message, iteration, publishes: true, unpriced: false }
+        TestRun { api: self.api, claimed: *claimed, message, iteration, publishes: true, unpriced: false }
     }
 }
 

@@ -20,9 +20,9 @@ use houston_domain::run::RunStatus;
 use houston_domain::step::{Ending, NewMessage, RunTransition, Step};
 use houston_domain::trace::{Line, Trace};
 use houston_store::agentable::NewAgentable;
-use houston_store::claim::{ClaimedRun, CrashPolicy};
+use houston_store::claim::{Claim, ClaimRequest, ClaimedRun, CrashPolicy, Trial};
 use houston_store::idempotency::Created;
-use houston_store::lease::LeaseConnection;
+use houston_store::lease::{LeaseConnection, WorkerDescription};
 use houston_store::message::NewPost;
 use houston_store::step::Commit;
 use houston_store::user::User;
@@ -174,11 +174,24 @@ impl<'s> Worker<'s> {
         }
         let (url, worker) = (self.service.servers.database_url(), self.id());
         let mut lease = LeaseConnection::open(url, worker, Duration::from_secs(600)).await.unwrap();
-        lease.register("test").await.unwrap();
+        lease
+            .register(WorkerDescription { name: "test".into(), ..WorkerDescription::default() })
+            .await
+            .unwrap();
         self.next_message = self.id();
-        let runs = self.service.store.runs();
-        let claimed = runs.claim_run(self.goal, worker, self.id(), self.next_message, CrashPolicy::default());
-        let claimed = claimed.await.unwrap().expect("a run is open");
+        let request = ClaimRequest {
+            agentable: self.goal,
+            worker,
+            token: self.id(),
+            next_message: self.next_message,
+            crashes: CrashPolicy::default(),
+            trial: Trial::None,
+            context: None,
+        };
+        let claimed = match self.service.store.runs().claim(request).await.unwrap() {
+            Claim::Run(claimed) => *claimed,
+            other => panic!("a run is open: {other:?}"),
+        };
         self.iteration = u32::try_from(claimed.iterations).unwrap() + 1;
         self.seq = claimed.event.seq;
         self.publish(Live::Committed(vec![claimed.event.clone()]));

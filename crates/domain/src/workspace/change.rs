@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use super::{FileLimits, MAX_FILE_BYTES, WorkspacePath};
@@ -25,6 +26,12 @@ impl FileVersion {
     /// All 64 hexadecimal digits.
     pub fn hex(&self) -> String {
         hex::encode(self.0)
+    }
+}
+
+impl Serialize for FileVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.hex())
     }
 }
 

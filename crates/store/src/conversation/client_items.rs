@@ -231,19 +231,15 @@ impl TenantStore<'_> {
         agentable: AgentableId,
         metadata: &BTreeMap<String, String>,
     ) -> Result<()> {
-        let done = sqlx::query!(
+        sqlx::query!(
             "-- store::conversation::client_items::set_metadata
             update houston.agentables set client_metadata = $3 where tenant_id = $1 and id = $2",
             self.tenant.0,
             agentable.0,
             Json(metadata) as Json<&BTreeMap<String, String>>
         )
-        .execute(&self.pool)
-        .await?;
-        if done.rows_affected() == 0 {
-            return Err(Error::NotFound { what: "agentable" });
-        }
-        Ok(())
+        .run_or(&self.pool, Error::NotFound { what: "agentable" })
+        .await
     }
 
     /// Lets an agent of its kind answer in a conversation that no agent has answered in yet, if it was created for whichever

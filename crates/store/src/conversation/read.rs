@@ -364,14 +364,14 @@ impl Reader<'_> {
     async fn files_of_folder(&mut self, end: End) -> Result<Vec<ExportedFile>> {
         let mut files = Vec::new();
         let mut entries = self.workspace.list(&mut *self.connection, "", i64::MAX).await?;
-        entries.retain(|entry| end.at.is_none_or(|at| entry.created_at <= at));
+        entries.retain(|entry| end.at.is_none_or(|at| *entry.created_at <= at));
         for page in entries.chunks(usize::try_from(FILES_PAGE).unwrap_or(1)) {
             let paths: Vec<&str> = page.iter().map(|entry| entry.path.as_str()).collect();
             let mut contents = self.workspace.contents(&mut *self.connection, &paths).await?;
             for entry in page {
                 let Some(content) = contents.remove(&entry.path) else { continue };
                 self.count(content.len())?;
-                let (created_at, updated_at) = (entry.created_at, entry.updated_at);
+                let (created_at, updated_at) = (*entry.created_at, *entry.updated_at);
                 files.push(ExportedFile { path: entry.path.clone(), content, created_at, updated_at });
             }
         }

@@ -12,11 +12,10 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::owned_event::{OwnedEvent, owned_page};
 use super::task_push;
 use crate::error::{Error, Result};
-use crate::event::EventPosition;
 use crate::event::position::present;
+use crate::event::{EventPosition, OwnedEvent, owned_page};
 use crate::handle::RunStore;
 use crate::statement::Statement as _;
 

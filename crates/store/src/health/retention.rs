@@ -175,10 +175,8 @@ impl Walk<'_> {
             from.1,
             self.after,
             self.batch
-        )
-        .fetch_all(connection)
-        .await?;
-        Ok(rows)
+        );
+        Ok(rows.fetch_all(connection).await?)
     }
 
     /// Deletes events of the agentables of these runs. Runs of one never overlap: those before an old one are

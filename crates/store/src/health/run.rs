@@ -139,10 +139,8 @@ impl RunStore {
             select count(*) as "count!" from houston.runs
              where ended_at > now() - make_interval(secs => $1) and status = 'dead_lettered'"#,
             window.as_secs_f64()
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(count)
+        );
+        Ok(count.fetch_one(&self.pool).await?)
     }
 }
 

@@ -42,7 +42,7 @@ impl Knowledge<'_> {
     /// # Errors
     /// [`Error::TooLarge`] when a record is too long or all together are, [`Error::Full`] when there would be too many,
     /// [`Error::NotFound`] when the table was deleted meanwhile. Then nothing was written, and the transaction goes on.
-    pub(crate) async fn add_records(
+    pub async fn add_records(
         &mut self,
         table: &CustomTable,
         new: &[RecordData],
@@ -122,7 +122,7 @@ impl Knowledge<'_> {
     ///
     /// # Errors
     /// [`Error::TooLarge`] when the record or its table would be too long. Then nothing was written, and the transaction goes on.
-    pub(crate) async fn change_record(
+    pub async fn change_record(
         &mut self,
         table: &CustomTable,
         id: RecordId,
@@ -180,7 +180,7 @@ impl Knowledge<'_> {
     }
 
     /// Deletes a record of a table. Returns whether it existed.
-    pub(crate) async fn delete_record(&mut self, table: &CustomTable, id: RecordId) -> Result<bool> {
+    pub async fn delete_record(&mut self, table: &CustomTable, id: RecordId) -> Result<bool> {
         let done = sqlx::query_scalar!(
             r#"-- store::custom_record::delete
             with gone as (
@@ -246,7 +246,7 @@ impl Knowledge<'_> {
     }
 
     /// Records of a table that match, and how many there are in all.
-    pub(crate) async fn search_records(
+    pub async fn search_records(
         &mut self,
         table: &CustomTable,
         search: &RecordSearch,
@@ -287,7 +287,7 @@ impl Knowledge<'_> {
     }
 
     /// Numbers over the records that match: one group, or one for each value, at most one more than [`MAX_GROUPS`].
-    pub(crate) async fn aggregate_records(
+    pub async fn aggregate_records(
         &mut self,
         table: &CustomTable,
         filter: &RecordFilter,

@@ -40,7 +40,7 @@ impl Knowledge<'_> {
     /// [`Error::NotFound`] when the tenant has no such user. Then nothing was written, and the transaction goes on.
     pub(crate) async fn create_table(&mut self, new: &CustomTable) -> Result<()> {
         bound::lock(self.connection, "custom tables", new.user.0).await?;
-        if let Some(table) = self.table_named(new.user, &new.name).await? {
+        if let Some(table) = self.table_named(&new.name).await? {
             return Err(Error::Exists { what: "table", existing: Some(table.id.to_string()) });
         }
         let limit = self.limits.tables.max_tables;
@@ -68,29 +68,29 @@ impl Knowledge<'_> {
         Error::check_inserted("user", "tables of a user", limit, done.found, done.made)
     }
 
-    /// Tables of a user by their names, from after `after` on.
-    pub(crate) async fn tables(&mut self, user: UserId, after: &str, limit: i64) -> Result<Vec<CustomTable>> {
+    /// Tables of the user by their names, from after `after` on; without a limit as many as there may be.
+    pub async fn tables(&mut self, after: &str, limit: Option<i64>) -> Result<Vec<CustomTable>> {
         let rows = sqlx::query!(
             r#"-- store::custom_table::list
             select id, user_id, name, description, fields as "fields: Json<Fields>", records, bytes, untrusted, created_at
               from houston.custom_tables where tenant_id = $1 and user_id = $2 and name > $3 order by name limit $4"#,
             self.tenant.0,
-            user.0,
+            self.user(),
             after,
-            limit
+            limit.unwrap_or(self.limits.tables.max_tables.into())
         )
         .map(|row| table!(row));
         Ok(rows.fetch_all(&mut *self.connection).await?)
     }
 
-    /// The table of a user with this name.
-    pub(crate) async fn table_named(&mut self, user: UserId, name: &str) -> Result<Option<CustomTable>> {
+    /// The table of the user with this name.
+    pub async fn table_named(&mut self, name: &str) -> Result<Option<CustomTable>> {
         let row = sqlx::query!(
             r#"-- store::custom_table::find_named
             select id, user_id, name, description, fields as "fields: Json<Fields>", records, bytes, untrusted, created_at
               from houston.custom_tables where tenant_id = $1 and user_id = $2 and name = $3"#,
             self.tenant.0,
-            user.0,
+            self.user(),
             name
         )
         .map(|row| table!(row));
@@ -185,13 +185,14 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Exists`] when the user has a table with this
     /// name, [`Error::Full`] when there are too many.
     pub async fn create_table(self, new: &CustomTable, once: Once<'_>) -> Result<Created<Value>> {
-        self.create_once(new.id.0, once, async |tx| self.knowledge(tx).create_table(new).await).await
+        self.create_once(new.id.0, once, async |tx| self.knowledge_of(new.user, tx).create_table(new).await)
+            .await
     }
 
     /// Tables of a user by their names, from after `after` on.
     pub async fn tables(self, user: UserId, after: Option<&str>, limit: i64) -> Result<Vec<CustomTable>> {
         let after = after.unwrap_or_default();
-        Ok(with_connection!(self.pool, |c| self.knowledge(c).tables(user, after, limit)))
+        Ok(with_connection!(self.pool, |c| self.knowledge_of(user, c).tables(after, Some(limit))))
     }
 
     /// A table of the tenant.

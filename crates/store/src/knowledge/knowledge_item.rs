@@ -2,7 +2,7 @@
 //! the kinds is [`KnowledgeKind::rules`].
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, RunId};
+use houston_domain::id::RunId;
 use houston_domain::knowledge::{KnowledgeKind, KnowledgeOwner, ListQuery};
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -14,7 +14,6 @@ use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
-use crate::record::RecordTx;
 use crate::row_security::with_connection;
 
 /// One item.
@@ -75,8 +74,7 @@ macro_rules! item {
 }
 
 impl Knowledge<'_> {
-    /// Creates an item of an owner. `author`: the agentable and the run that do; `created_at`: `None` is now, by the database's
-    /// clock.
+    /// Creates an item of an owner. `created_at`: `None` is now, by the database's clock.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when the owner has the maximum number of items.
@@ -84,7 +82,6 @@ impl Knowledge<'_> {
         &mut self,
         (kind, owner): (KnowledgeKind, Uuid),
         id: Uuid,
-        author: Option<(AgentableId, RunId)>,
         (title, content): (Option<&str>, &str),
         created_at: Option<DateTime<Utc>>,
     ) -> Result<()> {
@@ -110,8 +107,8 @@ impl Knowledge<'_> {
             self.tenant.0,
             rules.stored,
             owner,
-            author.map(|(agentable, _)| agentable.0),
-            author.map(|(_, run)| run.0),
+            self.author.map(|(agentable, _)| agentable.0),
+            self.author.map(|(_, run)| run.0),
             title,
             content,
             created_at,
@@ -125,12 +122,8 @@ impl Knowledge<'_> {
         Error::check_inserted(owner, rules.of_owner, max, done.found, done.made)
     }
 
-    /// An item of the tenant; with `within`, only if it belongs to that owner.
-    pub(crate) async fn item(
-        &mut self,
-        within: Option<Uuid>,
-        (kind, id): (KnowledgeKind, Uuid),
-    ) -> Result<Option<KnowledgeItem>> {
+    /// An item; `None`: there is none with this id.
+    pub async fn item(&mut self, kind: KnowledgeKind, id: impl Into<Uuid>) -> Result<Option<KnowledgeItem>> {
         let row = sqlx::query!(
             r#"-- store::knowledge_item::find
             select k.id, k.owner_id as "owner_id!", a.kind as "owner_kind?", k.run_id, k.title, k.content, k.untrusted,
@@ -143,18 +136,18 @@ impl Knowledge<'_> {
                and coalesce(a.tenant_id, u.tenant_id) = $1"#,
             self.tenant.0,
             kind.rules().stored,
-            id,
-            within
+            id.into(),
+            self.owner_of(kind)
         )
         .map(|row| item!(kind, row));
         Ok(row.fetch_optional(&mut *self.connection).await?)
     }
 
-    /// Changes an item of the tenant; with `within`, only if it belongs to that owner.
-    pub(crate) async fn change_item(
+    /// Changes an item, and returns it as it is then; `None`: there is none with this id.
+    pub async fn change_item(
         &mut self,
-        within: Option<Uuid>,
-        (kind, id): (KnowledgeKind, Uuid),
+        kind: KnowledgeKind,
+        id: impl Into<Uuid>,
         change: KnowledgeChange<'_>,
     ) -> Result<Option<KnowledgeItem>> {
         let row = sqlx::query!(
@@ -176,8 +169,8 @@ impl Knowledge<'_> {
                       k.title, k.content, k.untrusted, k.read_at, k.created_at, k.updated_at"#,
             self.tenant.0,
             kind.rules().stored,
-            id,
-            within,
+            id.into(),
+            self.owner_of(kind),
             change.title,
             change.content,
             change.read,
@@ -187,12 +180,8 @@ impl Knowledge<'_> {
         Ok(row.fetch_optional(&mut *self.connection).await?)
     }
 
-    /// Deletes an item of the tenant; with `within`, only if it belongs to that owner. Returns whether it existed.
-    pub(crate) async fn delete_item(
-        &mut self,
-        within: Option<Uuid>,
-        (kind, id): (KnowledgeKind, Uuid),
-    ) -> Result<bool> {
+    /// Deletes an item. Returns whether it existed.
+    pub async fn delete_item(&mut self, kind: KnowledgeKind, id: impl Into<Uuid>) -> Result<bool> {
         let done = sqlx::query!(
             "-- store::knowledge_item::delete
             delete from houston.knowledge_items k
@@ -201,26 +190,19 @@ impl Knowledge<'_> {
                     or exists (select from houston.users o where o.id = k.user_id and o.tenant_id = $1))",
             self.tenant.0,
             kind.rules().stored,
-            id,
-            within
+            id.into(),
+            self.owner_of(kind)
         );
         Ok(done.execute(&mut *self.connection).await?.rows_affected() > 0)
     }
-}
 
-impl RecordTx<'_> {
     /// The first `chars` characters of items, newest first: one more than `listing` asks for, if there are more.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement; so in all
-    /// methods below.
     pub async fn excerpts<Id: Copy + Into<Uuid>>(
         &mut self,
         kind: KnowledgeKind,
         listing: &ListQuery<Id>,
         chars: i32,
     ) -> Result<Vec<Excerpt>> {
-        let (tenant, (kind, owner)) = (self.owner.tenant, self.owner_of(kind));
         let rows = sqlx::query_as!(
             Excerpt,
             r#"-- store::knowledge_item::excerpts
@@ -230,15 +212,15 @@ impl RecordTx<'_> {
                and ($5::text is null or search @@ houston.any_word($5)
                     or houston.likeness($5, coalesce(title, content)) > 0)
              order by id desc limit $6"#,
-            tenant.0,
-            owner,
+            self.tenant.0,
+            self.owner_of(kind),
             kind.rules().stored,
             listing.before.map(Into::into),
             listing.query,
             i64::from(listing.limit) + 1,
             chars
         );
-        Ok(rows.fetch_all(self.tx.connection()).await?)
+        Ok(rows.fetch_all(&mut *self.connection).await?)
     }
 
     /// The first `chars` characters of the items that match `query` best: those with some of its words, or similar ones.
@@ -249,7 +231,6 @@ impl RecordTx<'_> {
         limit: u32,
         chars: i32,
     ) -> Result<Vec<Excerpt>> {
-        let (tenant, (kind, owner)) = (self.owner.tenant, self.owner_of(kind));
         let rows = sqlx::query_as!(
             Excerpt,
             r#"-- store::knowledge_item::best_matches
@@ -259,31 +240,29 @@ impl RecordTx<'_> {
                and (search @@ houston.any_word($4) or houston.likeness($4, coalesce(title, content)) > 0)
              order by ts_rank(search, houston.any_word($4)) + houston.likeness($4, coalesce(title, content)) desc, id desc
              limit $5"#,
-            tenant.0,
-            owner,
+            self.tenant.0,
+            self.owner_of(kind),
             kind.rules().stored,
             query,
             i64::from(limit),
             chars
         );
-        Ok(rows.fetch_all(self.tx.connection()).await?)
+        Ok(rows.fetch_all(&mut *self.connection).await?)
     }
 
     /// The texts of all items, oldest first.
     pub async fn texts(&mut self, kind: KnowledgeKind) -> Result<Vec<String>> {
-        let (tenant, (kind, owner)) = (self.owner.tenant, self.owner_of(kind));
-        let limits = self.tx.shared.knowledge_limits;
         let rules = kind.rules();
         let texts = sqlx::query_scalar!(
             "-- store::knowledge_item::texts
             select content from houston.knowledge_items
              where tenant_id = $1 and owner_id = $2 and kind = $3 order by id limit $4",
-            tenant.0,
-            owner,
+            self.tenant.0,
+            self.owner_of(kind),
             rules.stored,
-            i64::from((rules.max)(&limits))
+            i64::from((rules.max)(&self.limits))
         );
-        Ok(texts.fetch_all(self.tx.connection()).await?)
+        Ok(texts.fetch_all(&mut *self.connection).await?)
     }
 }
 
@@ -297,7 +276,7 @@ impl TenantStore<'_> {
         let add = async |tx: &mut PgConnection| {
             bound::lock(tx, new.kind.rules().name, new.owner).await?;
             let (of, texts) = ((new.kind, new.owner), (new.title.as_deref(), new.content.as_str()));
-            self.knowledge(tx).create_item(of, new.id, None, texts, Some(new.created_at)).await
+            self.knowledge(tx).create_item(of, new.id, texts, Some(new.created_at)).await
         };
         self.create_once(new.id, once, add).await
     }
@@ -331,7 +310,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such item, [`Error::Database`] as for [`Self::list_items`].
     pub async fn item(self, (kind, id): (KnowledgeKind, Uuid)) -> Result<KnowledgeItem> {
-        let found = with_connection!(self.pool, |c| self.knowledge(c).item(None, (kind, id)));
+        let found = with_connection!(self.pool, |c| self.knowledge(c).item(kind, id));
         found.ok_or(Error::NotFound { what: kind.rules().name })
     }
 
@@ -341,13 +320,13 @@ impl TenantStore<'_> {
         (kind, id): (KnowledgeKind, Uuid),
         to: KnowledgeChange<'_>,
     ) -> Result<KnowledgeItem> {
-        let changed = with_connection!(self.pool, |c| self.knowledge(c).change_item(None, (kind, id), to));
+        let changed = with_connection!(self.pool, |c| self.knowledge(c).change_item(kind, id, to));
         changed.ok_or(Error::NotFound { what: kind.rules().name })
     }
 
     /// Deletes an item of the tenant.
     pub async fn delete_item(self, (kind, id): (KnowledgeKind, Uuid)) -> Result<()> {
-        let done = with_connection!(self.pool, |c| self.knowledge(c).delete_item(None, (kind, id)));
+        let done = with_connection!(self.pool, |c| self.knowledge(c).delete_item(kind, id));
         if done { Ok(()) } else { Err(Error::NotFound { what: kind.rules().name }) }
     }
 }

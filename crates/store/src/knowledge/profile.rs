@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::UserId;
-use houston_domain::profile::{Profile, ProfileList};
+use houston_domain::profile::{Profile, ProfileChange, ProfileChangeError, ProfileList};
 
 use super::Knowledge;
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::row_security::with_connection;
 
 impl Knowledge<'_> {
     /// The profile, and when it was last changed; `None`: never.
-    pub(crate) async fn profile(&mut self, user: UserId) -> Result<(Profile, Option<DateTime<Utc>>)> {
+    pub async fn profile(&mut self) -> Result<(Profile, Option<DateTime<Utc>>)> {
         let row = sqlx::query!(
             r#"-- store::profile::find
             select p.facts as "facts?", p.preferences as "preferences?", p.communication_style as "communication_style?",
@@ -19,7 +19,7 @@ impl Knowledge<'_> {
               from houston.users u left join houston.profiles p on p.user_id = u.id
              where u.tenant_id = $1 and u.id = $2"#,
             self.tenant.0,
-            user.0
+            self.user()
         )
         .fetch_optional(&mut *self.connection)
         .await?
@@ -36,14 +36,14 @@ impl Knowledge<'_> {
     }
 
     /// Locks and reads the profile; it cannot change until the transaction ends.
-    pub(crate) async fn lock_profile(&mut self, user: UserId) -> Result<Profile> {
+    pub async fn lock_profile(&mut self) -> Result<Profile> {
         // The row is inserted before it is locked, so that two concurrent first writes lock the same row.
         sqlx::query!(
             "-- store::profile::ensure
             insert into houston.profiles (user_id, tenant_id)
             select id, tenant_id from houston.users where tenant_id = $1 and id = $2 on conflict do nothing",
             self.tenant.0,
-            user.0
+            self.user()
         )
         .execute(&mut *self.connection)
         .await?;
@@ -51,16 +51,30 @@ impl Knowledge<'_> {
             "-- store::profile::lock
             select user_id from houston.profiles where tenant_id = $1 and user_id = $2 for no key update",
             self.tenant.0,
-            user.0
+            self.user()
         )
         .fetch_optional(&mut *self.connection)
         .await?
         .ok_or(Error::NotFound { what: "user" })?;
-        Ok(self.profile(user).await?.0)
+        Ok(self.profile().await?.0)
     }
 
-    /// Writes a locked profile.
-    pub(crate) async fn write_profile(&mut self, user: UserId, profile: &Profile) -> Result<DateTime<Utc>> {
+    /// Changes a list of a profile, which [`Self::lock_profile`] has locked, as far as the limits allow. What a session writes
+    /// that has read what strangers wrote is marked.
+    ///
+    /// # Errors
+    /// [`ProfileChangeError`]; the profile is unchanged.
+    pub fn change_profile(
+        &self,
+        profile: &mut Profile,
+        list: ProfileList,
+        change: &ProfileChange,
+    ) -> std::result::Result<(), ProfileChangeError> {
+        profile.change(list, change, self.limits.max_profile_entries, self.untrusted)
+    }
+
+    /// Writes the profile that [`Self::lock_profile`] has locked. Returns the time of the change.
+    pub async fn write_profile(&mut self, profile: &Profile) -> Result<DateTime<Utc>> {
         let row = sqlx::query!(
             "-- store::profile::write
             update houston.profiles
@@ -69,7 +83,7 @@ impl Knowledge<'_> {
              where tenant_id = $1 and user_id = $2
             returning updated_at",
             self.tenant.0,
-            user.0,
+            self.user(),
             &profile.facts,
             &profile.preferences,
             &profile.communication_style,
@@ -84,7 +98,7 @@ impl Knowledge<'_> {
 impl TenantStore<'_> {
     /// The profile of a user of the tenant, and when it was last changed; `None`: never.
     pub async fn profile(self, user: UserId) -> Result<(Profile, Option<DateTime<Utc>>)> {
-        Ok(with_connection!(self.pool, |c| self.knowledge(c).profile(user)))
+        Ok(with_connection!(self.pool, |c| self.knowledge_of(user, c).profile()))
     }
 
     /// Replaces these lists of the profile. An entry that stays as it was keeps its mark. Returns the profile and the time of the change.
@@ -94,12 +108,12 @@ impl TenantStore<'_> {
         lists: Vec<(ProfileList, Vec<String>)>,
     ) -> Result<(Profile, DateTime<Utc>)> {
         let mut tx = self.pool.begin().await?;
-        let mut profile = self.knowledge(&mut tx).lock_profile(user).await?;
+        let mut profile = self.knowledge_of(user, &mut tx).lock_profile().await?;
         for (list, entries) in lists {
             *profile.list_mut(list) = entries;
         }
         profile.forget_marks();
-        let at = self.knowledge(&mut tx).write_profile(user, &profile).await?;
+        let at = self.knowledge_of(user, &mut tx).write_profile(&profile).await?;
         tx.commit().await?;
         Ok((profile, at))
     }

@@ -11,7 +11,6 @@ use super::Knowledge;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::record::{Owner, RecordTx};
 use crate::row_security::with_connection;
 
 /// A snippet to be saved.
@@ -38,17 +37,15 @@ pub struct SavedSnippet {
     pub lost_tool: bool,
 }
 
-impl RecordTx<'_> {
+impl Knowledge<'_> {
     /// Saves a snippet. It is marked if the session has read what strangers wrote. `tools`: how many snippets of the user may
     /// be tools.
     ///
     /// # Errors
     /// [`Error::Full`] when there is the maximum number; nothing was written, and the transaction goes on.
     pub async fn save_snippet(&mut self, snippet: &NewSnippet<'_>, tools: u32) -> Result<SavedSnippet> {
-        let Owner { tenant, user, untrusted, .. } = self.owner;
-        let most = self.tx.shared.knowledge_limits.max_snippets;
-        let connection = self.tx.connection();
-        bound::lock(connection, "snippets", user.0).await?;
+        let (tenant, user, most) = (self.tenant, self.user(), self.limits.max_snippets);
+        bound::lock(self.connection, "snippets", user).await?;
         let present = sqlx::query!(
             r#"-- store::snippet::present
             select count(*) as "all!", count(*) filter (where pin is not null and name <> $3) as "other_tools!",
@@ -56,10 +53,10 @@ impl RecordTx<'_> {
                    coalesce(bool_or(name = $3 and pin is not null), false) as "is_tool!"
               from houston.snippets where tenant_id = $1 and user_id = $2"#,
             tenant.0,
-            user.0,
+            user,
             snippet.name
         )
-        .fetch_one(&mut *connection)
+        .fetch_one(&mut *self.connection)
         .await?;
         if !present.exists && present.all >= i64::from(most) {
             return Err(Error::Full { what: "snippets of a user", limit: most.into() });
@@ -87,30 +84,24 @@ impl RecordTx<'_> {
              where s.tenant_id = $1
             returning pin is not null as "is_tool!""#,
             tenant.0,
-            user.0,
+            user,
             snippet.name,
             snippet.language,
             snippet.description,
             snippet.code,
-            untrusted,
+            self.untrusted,
             schema,
             pin
         )
-        .fetch_optional(connection)
+        .fetch_optional(&mut *self.connection)
         .await?;
         let is_tool = is_tool.ok_or(Error::NotFound { what: "user" })?;
         Ok(SavedSnippet { replaced: present.exists, lost_tool: present.is_tool && !is_tool })
     }
-}
 
-impl Knowledge<'_> {
-    /// Snippets of a user without their code, in the order of their names, after `after`.
-    pub(crate) async fn snippets(
-        &mut self,
-        user: UserId,
-        after: &str,
-        limit: i64,
-    ) -> Result<Vec<SnippetEntry>> {
+    /// Snippets of the user without their code, in the order of their names, after `after`; without a limit as many as there
+    /// may be.
+    pub async fn snippets(&mut self, after: &str, limit: Option<i64>) -> Result<Vec<SnippetEntry>> {
         let entries = sqlx::query!(
             r#"-- store::snippet::list
             select name, language, description, char_length(code) as "chars!", untrusted, pin is not null as "is_tool!",
@@ -118,9 +109,9 @@ impl Knowledge<'_> {
               from houston.snippets
              where tenant_id = $1 and user_id = $2 and name > $3 order by name limit $4"#,
             self.tenant.0,
-            user.0,
+            self.user(),
             after,
-            limit
+            limit.unwrap_or(self.limits.max_snippets.into())
         )
         .map(|row| SnippetEntry {
             tool: row.is_tool.then(|| tool_name(&row.name)),
@@ -135,14 +126,14 @@ impl Knowledge<'_> {
         Ok(entries.fetch_all(&mut *self.connection).await?)
     }
 
-    /// A snippet of a user; `None`: there is none of this name.
-    pub(crate) async fn snippet(&mut self, user: UserId, name: &str) -> Result<Option<Snippet>> {
+    /// A snippet of the user; `None`: there is none of this name.
+    pub async fn snippet(&mut self, name: &str) -> Result<Option<Snippet>> {
         let row = sqlx::query!(
             "-- store::snippet::find
             select name, language, description, code, untrusted, input_schema, pin, created_at, updated_at
               from houston.snippets where tenant_id = $1 and user_id = $2 and name = $3",
             self.tenant.0,
-            user.0,
+            self.user(),
             name
         )
         .map(|row| Snippet {
@@ -161,12 +152,12 @@ impl Knowledge<'_> {
     }
 
     /// Deletes a snippet. Returns whether it existed.
-    pub(crate) async fn delete_snippet(&mut self, user: UserId, name: &str) -> Result<bool> {
+    pub async fn delete_snippet(&mut self, name: &str) -> Result<bool> {
         let done = sqlx::query!(
             "-- store::snippet::delete
             delete from houston.snippets where tenant_id = $1 and user_id = $2 and name = $3",
             self.tenant.0,
-            user.0,
+            self.user(),
             name
         );
         Ok(done.execute(&mut *self.connection).await?.rows_affected() > 0)
@@ -182,18 +173,18 @@ impl TenantStore<'_> {
         limit: i64,
     ) -> Result<Vec<SnippetEntry>> {
         let after = after.unwrap_or_default();
-        Ok(with_connection!(self.pool, |c| self.knowledge(c).snippets(user, &after, limit)))
+        Ok(with_connection!(self.pool, |c| self.knowledge_of(user, c).snippets(&after, Some(limit))))
     }
 
     /// A snippet of a user of the tenant.
     pub async fn snippet(self, user: UserId, name: &str) -> Result<Snippet> {
-        let found = with_connection!(self.pool, |c| self.knowledge(c).snippet(user, name));
+        let found = with_connection!(self.pool, |c| self.knowledge_of(user, c).snippet(name));
         found.ok_or(Error::NotFound { what: "snippet" })
     }
 
     /// Deletes a snippet of a user of the tenant. If it is a tool, runs that begin later have it no more.
     pub async fn delete_snippet(self, user: UserId, name: &str) -> Result<()> {
-        let existed = with_connection!(self.pool, |c| self.knowledge(c).delete_snippet(user, name));
+        let existed = with_connection!(self.pool, |c| self.knowledge_of(user, c).delete_snippet(name));
         if existed { Ok(()) } else { Err(Error::NotFound { what: "snippet" }) }
     }
 }

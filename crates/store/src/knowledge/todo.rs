@@ -1,10 +1,10 @@
 //! Todos of users. Requests of a tenant write them, and so do runs, in the fenced transaction of a step.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, TodoId, UserId};
+use houston_domain::id::{TodoId, UserId};
 use houston_domain::time::Time;
-pub use houston_domain::todo::{NewTodo, Todo, TodoChange};
 use houston_domain::todo::{Priority, STEP, TodoStatus, between};
+pub use houston_domain::todo::{Todo, TodoChange};
 use serde_json::{Value, json};
 
 use super::Knowledge;
@@ -26,8 +26,6 @@ pub struct TodoQuery {
     pub due_by: Option<DateTime<Utc>>,
     /// Only those with this text in their title or details.
     pub text: Option<String>,
-    /// Only those that the agent of this agentable wrote.
-    pub written_for: Option<AgentableId>,
     /// Only those that come after this one.
     pub after: Option<TodoId>,
     /// Maximum number.
@@ -57,28 +55,28 @@ macro_rules! of_row {
 }
 
 impl Knowledge<'_> {
-    /// Creates todos of a user, in the order given. `agentable`: that whose agent does; `created_at`: `None` is now.
+    /// Creates todos of the user, in the order given; they come last. `created_at`: `None` is now.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when there would be too many; then none is created.
-    pub(crate) async fn create_todos(
+    pub async fn create_todos(
         &mut self,
-        user: UserId,
-        new: &[NewTodo],
-        agentable: Option<AgentableId>,
+        new: &[(TodoId, TodoChange)],
         created_at: Option<DateTime<Utc>>,
     ) -> Result<()> {
-        bound::lock(self.connection, "todos", user.0).await?;
-        let row = |todo: &NewTodo| {
+        let user = self.user();
+        bound::lock(self.connection, "todos", user).await?;
+        let row = |(id, todo): &(TodoId, TodoChange)| {
+            let due = todo.new_due();
             json!({
-                "id": todo.id.0,
-                "list": todo.list,
-                "title": todo.title,
-                "details": todo.details,
-                "priority": todo.priority.stored(),
-                "due": todo.due.as_ref().map(|due| &due.local),
-                "zone": todo.due.as_ref().map(|due| due.zone.to_string()),
-                "at": todo.due.as_ref().map(|due| due.at),
+                "id": id.0,
+                "list": todo.list.as_deref().unwrap_or_default(),
+                "title": todo.title.as_deref().unwrap_or_default(),
+                "details": todo.details.as_deref().unwrap_or_default(),
+                "priority": todo.priority.unwrap_or_default().stored(),
+                "due": due.map(|due| &due.local),
+                "zone": due.map(|due| due.zone.to_string()),
+                "at": due.map(|due| due.at),
             })
         };
         let rows: Value = new.iter().map(row).collect();
@@ -101,8 +99,8 @@ impl Knowledge<'_> {
                 returning id)
             select exists (select from owner) as "found!", exists (select from made) as "made!""#,
             self.tenant.0,
-            user.0,
-            agentable.map(|agentable| agentable.0),
+            user,
+            self.author.map(|(agentable, _)| agentable.0),
             STEP,
             self.untrusted,
             rows,
@@ -114,8 +112,9 @@ impl Knowledge<'_> {
         Error::check_inserted("user", "todos of a user", self.limits.max_todos, done.found, done.made)
     }
 
-    /// Todos of a user in their order, those that are done last.
-    pub(crate) async fn todos(&mut self, user: UserId, query: &TodoQuery) -> Result<Vec<Todo>> {
+    /// Todos of the user in their order, those that are done last. `written_here`: only those that agents of this agentable
+    /// wrote.
+    pub async fn todos(&mut self, query: &TodoQuery, written_here: bool) -> Result<Vec<Todo>> {
         let rows = sqlx::query!(
             r#"-- store::todo::list
             select id, user_id, list, title, details, priority, due, time_zone, due_at, position, done_at, untrusted,
@@ -132,12 +131,12 @@ impl Knowledge<'_> {
                         where b.tenant_id = $1 and b.user_id = $2 and b.id = $8))
              order by done_at is not null, position, id limit $9"#,
             self.tenant.0,
-            user.0,
+            self.user(),
             query.status.is_done(),
             query.list,
             query.due_by,
             query.text,
-            query.written_for.map(|agentable| agentable.0),
+            self.author.filter(|_| written_here).map(|(agentable, _)| agentable.0),
             query.after.map(|todo| todo.0),
             query.limit
         )
@@ -161,14 +160,9 @@ impl Knowledge<'_> {
         Ok(row.fetch_optional(&mut *self.connection).await?)
     }
 
-    /// Changes todos of the tenant in the same way; with `within`, only those of that user. Returns them as they are then.
-    pub(crate) async fn change_todos(
-        &mut self,
-        within: Option<UserId>,
-        ids: &[TodoId],
-        change: &TodoChange,
-    ) -> Result<Vec<Todo>> {
-        let due = change.due.as_ref().and_then(Option::as_ref);
+    /// Changes todos in the same way. Returns those that exist, as they are then.
+    pub async fn change_todos(&mut self, ids: &[TodoId], change: &TodoChange) -> Result<Vec<Todo>> {
+        let due = change.new_due();
         // Text that stays keeps its mark.
         let writes = change.list.is_some() || change.title.is_some() || change.details.is_some();
         let rows = sqlx::query!(
@@ -189,7 +183,7 @@ impl Knowledge<'_> {
                       d.done_at, d.untrusted, d.created_at, d.updated_at",
             self.tenant.0,
             &uuids(ids),
-            within.map(|user| user.0),
+            self.user.map(|user| user.0),
             change.list,
             change.title,
             change.details,
@@ -205,8 +199,8 @@ impl Knowledge<'_> {
         Ok(rows.fetch_all(&mut *self.connection).await?)
     }
 
-    /// Deletes todos of the tenant; with `within`, only those of that user. Returns how many existed.
-    pub(crate) async fn delete_todos(&mut self, within: Option<UserId>, ids: &[TodoId]) -> Result<u64> {
+    /// Deletes todos. Returns how many existed.
+    pub async fn delete_todos(&mut self, ids: &[TodoId]) -> Result<u64> {
         let done = sqlx::query!(
             "-- store::todo::delete
             delete from houston.todos d
@@ -214,14 +208,15 @@ impl Knowledge<'_> {
                and exists (select from houston.users u where u.id = d.user_id and u.tenant_id = $1)",
             self.tenant.0,
             &uuids(ids),
-            within.map(|user| user.0)
+            self.user.map(|user| user.0)
         );
         Ok(done.execute(&mut *self.connection).await?.rows_affected())
     }
 
-    /// Moves a todo of a user before another one. Returns whether both exist.
-    pub(crate) async fn put_todo_before(&mut self, user: UserId, id: TodoId, next: TodoId) -> Result<bool> {
-        bound::lock(self.connection, "todos", user.0).await?;
+    /// Moves a todo of the user before another one. Returns whether both exist.
+    pub async fn put_todo_before(&mut self, id: TodoId, next: TodoId) -> Result<bool> {
+        let user = self.user();
+        bound::lock(self.connection, "todos", user).await?;
         for _ in 0..2 {
             let around = sqlx::query!(
                 r#"-- store::todo::order::around
@@ -230,7 +225,7 @@ impl Knowledge<'_> {
                                        and b.position < n.position) as before
                   from houston.todos n where n.tenant_id = $1 and n.user_id = $2 and n.id = $3"#,
                 self.tenant.0,
-                user.0,
+                user,
                 next.0,
                 id.0
             );
@@ -241,7 +236,7 @@ impl Knowledge<'_> {
                     update houston.todos set position = $4, updated_at = statement_timestamp()
                      where tenant_id = $1 and user_id = $2 and id = $3",
                     self.tenant.0,
-                    user.0,
+                    user,
                     id.0,
                     position
                 )
@@ -257,7 +252,7 @@ impl Knowledge<'_> {
                          where tenant_id = $1 and user_id = $2) as n
                  where t.tenant_id = $1 and t.id = n.id",
                 self.tenant.0,
-                user.0,
+                user,
                 STEP
             )
             .execute(&mut *self.connection)
@@ -277,17 +272,17 @@ impl TenantStore<'_> {
     pub async fn create_todo(
         self,
         user: UserId,
-        (new, created_at): (NewTodo, DateTime<Utc>),
+        new: (TodoId, TodoChange),
+        created_at: DateTime<Utc>,
         once: Once<'_>,
     ) -> Result<Created<Value>> {
-        let (id, new, at) = (new.id.0, [new], Some(created_at));
-        self.create_once(id, once, async |tx| self.knowledge(tx).create_todos(user, &new, None, at).await)
-            .await
+        let (id, new, at) = (new.0.0, [new], Some(created_at));
+        self.create_once(id, once, async |tx| self.knowledge_of(user, tx).create_todos(&new, at).await).await
     }
 
     /// Todos of a user in their order, those that are done last.
     pub async fn todos(self, user: UserId, query: &TodoQuery) -> Result<Vec<Todo>> {
-        Ok(with_connection!(self.pool, |c| self.knowledge(c).todos(user, query)))
+        Ok(with_connection!(self.pool, |c| self.knowledge_of(user, c).todos(query, false)))
     }
 
     /// A todo of the tenant.
@@ -303,9 +298,10 @@ impl TenantStore<'_> {
     pub async fn change_todo(self, id: TodoId, to: &TodoChange, before: Option<TodoId>) -> Result<Todo> {
         let mut tx = self.pool.begin().await?;
         let mut knowledge = self.knowledge(&mut tx);
-        let mut todo = knowledge.change_todos(None, &[id], to).await?.pop().ok_or(NOT_FOUND)?;
+        let mut todo = knowledge.change_todos(&[id], to).await?.pop().ok_or(NOT_FOUND)?;
         if let Some(next) = before {
-            if !knowledge.put_todo_before(todo.user, id, next).await? {
+            knowledge.user = Some(todo.user);
+            if !knowledge.put_todo_before(id, next).await? {
                 return Err(NOT_FOUND);
             }
             todo = knowledge.todo(id).await?.ok_or(NOT_FOUND)?;
@@ -316,7 +312,7 @@ impl TenantStore<'_> {
 
     /// Deletes a todo of the tenant.
     pub async fn delete_todo(self, id: TodoId) -> Result<()> {
-        let deleted = with_connection!(self.pool, |c| self.knowledge(c).delete_todos(None, &[id]));
+        let deleted = with_connection!(self.pool, |c| self.knowledge(c).delete_todos(&[id]));
         if deleted > 0 { Ok(()) } else { Err(NOT_FOUND) }
     }
 }

@@ -11,8 +11,8 @@ pub(crate) mod folder;
 
 use std::path::PathBuf;
 
-use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId};
+pub use houston_domain::workspace::{FileEntry, WorkspaceFile};
 use houston_domain::workspace::{FileLimits, FileVersion, Present, WorkspacePath};
 use houston_folder::Folder;
 use sqlx::PgConnection;
@@ -22,40 +22,6 @@ use crate::error::{Error, Result};
 use crate::handle::{RunStore, Shared, TenantStore};
 use crate::row_security::with_connection;
 use crate::statement::Statement as _;
-
-/// A file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkspaceFile {
-    /// Its path below the workspace.
-    pub path: String,
-    /// Its text.
-    pub content: String,
-    /// What the text is compared by.
-    pub version: FileVersion,
-    /// Whether a session wrote it that had read what strangers wrote.
-    pub untrusted: bool,
-    /// When it was created.
-    pub created_at: DateTime<Utc>,
-    /// When it was last changed.
-    pub updated_at: DateTime<Utc>,
-}
-
-/// A file without its content.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileEntry {
-    /// Its path below the workspace.
-    pub path: String,
-    /// Its length in bytes.
-    pub bytes: u64,
-    /// What its text is compared by.
-    pub version: FileVersion,
-    /// Whether a session wrote it that had read what strangers wrote.
-    pub untrusted: bool,
-    /// When it was created.
-    pub created_at: DateTime<Utc>,
-    /// When it was last changed.
-    pub updated_at: DateTime<Utc>,
-}
 
 /// Decodes the stored SHA-256, which has 32 bytes.
 fn version(sha256: &[u8]) -> FileVersion {
@@ -74,8 +40,8 @@ macro_rules! entry {
             bytes: length($row.bytes),
             version: version(&$row.sha256),
             untrusted: $row.untrusted,
-            created_at: $row.created_at,
-            updated_at: $row.updated_at,
+            created_at: $row.created_at.into(),
+            updated_at: $row.updated_at.into(),
         }
     };
 }

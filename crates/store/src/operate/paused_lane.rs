@@ -31,7 +31,8 @@ impl LaneServices {
 }
 
 impl Shared {
-    async fn paused(&self) -> Result<Vec<String>> {
+    /// The names of the lanes that are paused.
+    pub async fn paused_lanes(&self) -> Result<Vec<String>> {
         let lanes = sqlx::query_scalar!(
             "-- store::paused_lane::list
             select lane from houston.paused_lanes order by lane"
@@ -41,11 +42,6 @@ impl Shared {
 }
 
 impl ApiStore {
-    /// The names of the lanes that are paused.
-    pub async fn paused_lanes(&self) -> Result<Vec<String>> {
-        self.shared.paused().await
-    }
-
     /// Pauses a lane for all workers, or lets it go on. Idempotent. Workers read it within a second.
     pub async fn set_lane_paused(&self, lane: &str, is_paused: bool) -> Result<()> {
         sqlx::query!(
@@ -85,10 +81,5 @@ impl RunStore {
             paused: row.paused,
             resumed: row.lanes.into_iter().zip(row.times).collect(),
         })
-    }
-
-    /// See [`ApiStore::paused_lanes`].
-    pub async fn paused_lanes(&self) -> Result<Vec<String>> {
-        self.shared.paused().await
     }
 }

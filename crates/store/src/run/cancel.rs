@@ -45,7 +45,7 @@ impl TenantStore<'_> {
         status: Option<&str>,
         instead_of: Option<&str>,
     ) -> Result<()> {
-        let done = sqlx::query!(
+        sqlx::query!(
             "-- store::cancel::store_status
             update houston.agentables set status = case when $5::text is null or status = $5 then $4 else status end
              where tenant_id = $1 and kind = $2 and id = $3",
@@ -55,9 +55,8 @@ impl TenantStore<'_> {
             status,
             instead_of
         )
-        .execute(&self.pool)
-        .await?;
-        if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
+        .run_or(&self.pool, Error::NotFound { what: "agentable" })
+        .await
     }
 }
 

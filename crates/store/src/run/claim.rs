@@ -212,27 +212,6 @@ impl RunStore {
         }
         Box::pin(self.claim_alone(request)).await
     }
-
-    /// Claims the open run of `agentable` like [`claim`](Self::claim), without its context: for callers that read the
-    /// context themselves, or drive nothing, such as tests.
-    ///
-    /// # Errors
-    /// Those of [`claim`](Self::claim).
-    pub async fn claim_run(
-        &self,
-        agentable: AgentableId,
-        worker: WorkerId,
-        token: RunToken,
-        next_message: MessageId,
-        crashes: CrashPolicy,
-    ) -> Result<Option<ClaimedRun>> {
-        let trial = Trial::None;
-        let request = ClaimRequest { agentable, worker, token, next_message, crashes, trial, context: None };
-        match self.claim(request).await? {
-            Claim::Run(run) => Ok(Some(*run)),
-            Claim::PutOff(_) | Claim::Accused | Claim::Nothing => Ok(None),
-        }
-    }
 }
 
 impl Claims {

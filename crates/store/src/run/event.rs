@@ -31,8 +31,8 @@ use crate::message::{message_type, source};
 use crate::question::question_row;
 use crate::row_security::with_connection;
 
-pub(crate) use position::only;
-pub use position::{AnyEvent, EventPage, EventPosition, InvalidPosition};
+pub(crate) use position::owned_page;
+pub use position::{EventPosition, InvalidPosition, OwnedEvent, OwnedPage};
 
 /// The type of an event that stores no text of its question.
 const QUESTION_ASKED: &str = "question_asked";

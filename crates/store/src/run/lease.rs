@@ -46,12 +46,6 @@ pub struct WorkerDescription {
     pub background_slots: Option<i32>,
 }
 
-impl From<&str> for WorkerDescription {
-    fn from(name: &str) -> Self {
-        Self { name: name.to_owned(), ..Self::default() }
-    }
-}
-
 /// What operators want of a living worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
@@ -139,8 +133,8 @@ impl LeaseConnection {
     }
 
     /// Inserts the worker's row: from now on it may claim.
-    pub async fn register(&mut self, worker: impl Into<WorkerDescription>) -> Result<()> {
-        let WorkerDescription { name, host, pid, version, slots, background_slots } = worker.into();
+    pub async fn register(&mut self, worker: WorkerDescription) -> Result<()> {
+        let WorkerDescription { name, host, pid, version, slots, background_slots } = worker;
         sqlx::query!(
             "-- store::lease::register
             insert into houston.workers (id, name, alive_until, host, pid, version, slots, background_slots)

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::handle::RunStore;
 use crate::message::uuid;
 use crate::record::Owner;
-use crate::statement::Statement as _;
+use crate::statement::{Statement as _, uuids};
 use crate::system_message::{LockedRow, lock};
 use crate::task::insert_task;
 
@@ -169,14 +169,13 @@ impl RunStore {
 
     /// Those of `executors` whose run is open although no worker drives it: they wait for a person, or for a worker.
     pub async fn idle_executors(&self, executors: &[AgentableId]) -> Result<Vec<AgentableId>> {
-        let ids: Vec<Uuid> = executors.iter().map(|executor| executor.0).collect();
         let idle = sqlx::query_scalar!(
             "-- store::plan::idle_executors
             select l.agentable_id from houston.run_locks l
              where l.agentable_id = any ($1) and l.run_open
                and not exists (select from houston.workers w
                                 where w.id = l.holder and w.alive_until > clock_timestamp())",
-            &ids
+            &uuids(executors)
         );
         Ok(idle.fetch_all(&self.pool).await?.into_iter().map(AgentableId).collect())
     }

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::handle::RunStore;
 use crate::settings::Fairness;
-use crate::statement::Statement as _;
+use crate::statement::{Statement as _, uuids};
 
 /// The unread messages of an agentable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -113,15 +113,14 @@ pub(crate) async fn has_closed(connection: &mut PgConnection, questions: &[Quest
     if questions.is_empty() {
         return Ok(false);
     }
-    let ids: Vec<Uuid> = questions.iter().map(|id| id.0).collect();
     let open = sqlx::query_scalar!(
         r#"-- store::question::count_open
         select count(*) as "open!" from houston.questions where id = any ($1) and state = 'open'"#,
-        &ids
+        &uuids(questions)
     )
     .fetch_one(connection)
     .await?;
-    Ok(usize::try_from(open).unwrap_or(0) < ids.len())
+    Ok(usize::try_from(open).unwrap_or(0) < questions.len())
 }
 
 /// Writes the questions of a step, and closes those that it supersedes; `closes_all`: also all others of its run, which
@@ -142,7 +141,7 @@ pub(crate) async fn write<'s>(
     let QuestionChanges { asked, superseded } = step.questions.as_deref().cloned().unwrap_or_default();
     let mut closed = Vec::new();
     if !superseded.is_empty() {
-        let ids: Vec<Uuid> = superseded.iter().map(|id| id.0).collect();
+        let ids = uuids(&superseded);
         closed.extend(close(connection, &ids, QuestionState::Superseded, None, None).await?);
         // A plan that was changed by an answer is not written: what it decided without the answer is void.
         if closed.len() < ids.len() && step.plan.is_none() && was_decided(connection, &ids).await? {

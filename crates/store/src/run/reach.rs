@@ -81,19 +81,6 @@ pub struct PromptConversations {
 /// Of each kind, the conversations that a prompt counts: the newest.
 pub const COUNTED: i64 = 100;
 
-/// A page of conversations, newest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConversationQuery<'a> {
-    /// Of these kinds.
-    pub kinds: &'a [String],
-    /// Only older ones than this.
-    pub before: Option<AgentableId>,
-    /// Maximum number.
-    pub limit: i64,
-    /// Archived ones as well.
-    pub archived: bool,
-}
-
 /// A message of a thread, as an agent of another conversation reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadMessage {
@@ -109,17 +96,6 @@ pub struct ReadMessage {
     pub untrusted: bool,
     /// When it was written.
     pub at: DateTime<Utc>,
-}
-
-/// A message to be posted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NewAgentMessage<'a> {
-    /// The agentable whose agent reads it.
-    pub to: AgentableId,
-    /// The text.
-    pub text: &'a str,
-    /// How many agents it has passed, its author included.
-    pub hops: i32,
 }
 
 /// Reads conversations `a`, between the name of the query and what they are, and the rest of it.
@@ -139,9 +115,14 @@ macro_rules! query_conversations {
 }
 
 impl RecordTx<'_> {
-    /// Conversations of the user, newest first.
-    pub async fn conversations(&mut self, query: &ConversationQuery<'_>) -> Result<Vec<Conversation>> {
-        let owner = self.owner;
+    /// Conversations of the user of these kinds, newest first, older than `before` if given. `archived`: archived ones as well.
+    pub async fn conversations(
+        &mut self,
+        kinds: &[String],
+        archived: bool,
+        before: Option<AgentableId>,
+        limit: i64,
+    ) -> Result<Vec<Conversation>> {
         let conversations = query_conversations!(
             "-- store::reach::list",
             "unnest($3::text[]) as v (kind)
@@ -151,13 +132,13 @@ impl RecordTx<'_> {
                       and ($5::uuid is null or o.id < $5) and ($6 or o.status is distinct from $8)
                     order by o.id desc limit $7) a",
             "order by a.id desc limit $7",
-            owner.tenant.0,
-            owner.user.0,
-            query.kinds,
-            owner.agentable.0,
-            query.before.map(|before| before.0),
-            query.archived,
-            query.limit,
+            self.owner.tenant.0,
+            self.owner.user.0,
+            kinds,
+            self.owner.agentable.0,
+            before.map(|before| before.0),
+            archived,
+            limit,
             ARCHIVED
         );
         Ok(conversations.fetch_all(self.tx.connection()).await?)
@@ -165,16 +146,15 @@ impl RecordTx<'_> {
 
     /// A conversation of the user; `None`: there is none with this id among these kinds.
     pub async fn conversation(&mut self, kinds: &[String], id: AgentableId) -> Result<Option<Conversation>> {
-        let owner = self.owner;
         let row = query_conversations!(
             "-- store::reach::find",
             "houston.agentables a",
             "where a.id = $4 and a.tenant_id = $1 and a.user_id = $2 and a.kind = any ($3) and a.id <> $5",
-            owner.tenant.0,
-            owner.user.0,
+            self.owner.tenant.0,
+            self.owner.user.0,
             kinds,
             id.0,
-            owner.agentable.0
+            self.owner.agentable.0
         );
         Ok(row.fetch_optional(self.tx.connection()).await?)
     }
@@ -188,7 +168,6 @@ impl RecordTx<'_> {
         limit: i64,
         chars: i32,
     ) -> Result<Vec<ReadMessage>> {
-        let owner = self.owner;
         let rows = sqlx::query_as!(
             ReadMessage,
             r#"-- store::reach::thread
@@ -200,7 +179,7 @@ impl RecordTx<'_> {
                and m.source in ('user', 'agent', 'system') and not m.metadata @> '{"rolled_back": true}'
                and m.seq < coalesce($3, 9223372036854775807)
              order by m.seq desc limit $4"#,
-            owner.tenant.0,
+            self.owner.tenant.0,
             of.0,
             before,
             limit,
@@ -241,16 +220,20 @@ impl RecordTx<'_> {
     }
 
     /// Posts a message to a conversation that [`Self::conversation`] has returned, with [`RecordIds::message`] as its id. Its
-    /// agent is woken when the step is committed. `own_kind`: the kind of the run's own agentable.
+    /// agent is woken when the step is committed. `own_kind`: the kind of the run's own agentable; `hops`: how many agents the
+    /// message has passed, its author included.
     ///
     /// [`RecordIds::message`]: crate::record::RecordIds::message
-    pub async fn post_to(&mut self, own_kind: &str, message: NewAgentMessage<'_>) -> Result<Delivery> {
+    pub async fn post_to(
+        &mut self,
+        own_kind: &str,
+        to: AgentableId,
+        text: &str,
+        hops: i32,
+    ) -> Result<Delivery> {
         let (owner, ids, fairness) = (self.owner, self.ids, self.tx.shared.fairness);
         let connection = self.tx.connection();
-        let Some(row) = lock(connection, message.to).await? else {
-            return Err(Error::NotFound { what: "agentable" });
-        };
-        let NewAgentMessage { to, text, hops } = message;
+        let row = lock(connection, to).await?.ok_or(Error::NotFound { what: "agentable" })?;
         let from = owner.agentable.public_id(own_kind);
         let post = AgentPost { from: &from, text, untrusted: owner.untrusted, hops };
         let (content, metadata) = (post.frame(), post.metadata());
@@ -271,21 +254,6 @@ impl RecordTx<'_> {
         .await?;
         Ok(delivery)
     }
-}
-
-/// A conversation to be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NewConversation<'a> {
-    /// The agentable's id.
-    pub id: AgentableId,
-    /// Its kind.
-    pub kind: &'a str,
-    /// Its first stored status.
-    pub status: Option<&'a str>,
-    /// Its title, one line.
-    pub title: &'a str,
-    /// What it is about; may be empty.
-    pub description: &'a str,
 }
 
 /// A change to a conversation; `None` leaves the value as it is.
@@ -320,9 +288,14 @@ impl RecordTx<'_> {
         Ok(counts.fetch_one(self.tx.connection()).await?)
     }
 
-    /// Makes a conversation of the user.
-    pub async fn make_conversation(&mut self, new: &NewConversation<'_>) -> Result<()> {
-        let owner = self.owner;
+    /// Makes a conversation of the user with [`RecordIds::row`](crate::record::RecordIds::row) as its id. `status`: its first stored
+    /// one; `title`: one line.
+    pub async fn make_conversation(
+        &mut self,
+        (kind, status): (&str, Option<&str>),
+        title: &str,
+        description: &str,
+    ) -> Result<()> {
         sqlx::query!(
             "-- store::reach::make::insert
             with made as (
@@ -331,15 +304,15 @@ impl RecordTx<'_> {
             lock as (
                 insert into houston.run_locks (agentable_id, tenant_id, user_id) values ($1, $2, $3))
             insert into houston.made_conversations (agentable_id, tenant_id, user_id, from_run) values ($1, $2, $3, $9)",
-            new.id.0,
-            owner.tenant.0,
-            owner.user.0,
-            new.kind,
-            new.title,
-            new.description,
-            new.status,
-            owner.untrusted,
-            owner.run.0
+            self.ids.row,
+            self.owner.tenant.0,
+            self.owner.user.0,
+            kind,
+            title,
+            description,
+            status,
+            self.owner.untrusted,
+            self.owner.run.0
         )
         .run(self.tx.connection())
         .await
@@ -358,7 +331,7 @@ impl RecordTx<'_> {
         };
         let describes = change.title.is_some() || change.description.is_some();
         // A title set here withdraws a pending request to find one.
-        let done = sqlx::query!(
+        sqlx::query!(
             "-- store::reach::make::change
             with asked as (delete from houston.title_requests where agentable_id = $3 and tenant_id = $1
                                                                and $4::text is not null)
@@ -375,8 +348,7 @@ impl RecordTx<'_> {
             status,
             describes && owner.untrusted
         )
-        .execute(connection)
-        .await?;
-        if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
+        .run_or(connection, Error::NotFound { what: "agentable" })
+        .await
     }
 }

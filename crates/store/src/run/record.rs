@@ -9,9 +9,8 @@ use std::sync::Arc;
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, CheckInId, MessageId, ResultId, RunId, RunToken, TenantId, UserId};
-use houston_domain::knowledge::{KnowledgeKind, KnowledgeOwner};
+use houston_domain::knowledge::KnowledgeKind;
 use houston_domain::plan::States;
-use houston_domain::profile::{Profile, ProfileChange, ProfileChangeError, ProfileList};
 use houston_domain::reach::ReachLimits;
 use houston_domain::shared_state::StateChange;
 use houston_domain::step::Step;
@@ -25,7 +24,6 @@ use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, Settings, Shared};
 use crate::knowledge::Knowledge;
-use crate::knowledge_item::{KnowledgeChange, KnowledgeItem};
 use crate::plan::{
     NewPlan, PlanChange, PlanRefusal, PlanRow, PlanStep, StoredPlan, change, find, insert_plan, plans_of,
     steps_of,
@@ -251,18 +249,11 @@ impl RecordTx<'_> {
         self.tx.work = self.tx.work.saturating_add(work);
     }
 
-    /// What agents know, for the run.
-    fn knowledge(&mut self) -> Knowledge<'_> {
-        let (Owner { tenant, untrusted, .. }, limits) = (self.owner, self.settings.knowledge_limits);
-        Knowledge { connection: self.tx.connection(), tenant, limits, untrusted }
-    }
-
-    /// The agentable or the user that owns items of this kind.
-    pub(crate) fn owner_of(&self, kind: KnowledgeKind) -> (KnowledgeKind, Uuid) {
-        match kind.rules().owner {
-            KnowledgeOwner::Agentable => (kind, self.owner.agentable.0),
-            KnowledgeOwner::User => (kind, self.owner.user.0),
-        }
+    /// What agents know, for the run: that of its user and its agentable.
+    pub fn knowledge(&mut self) -> Knowledge<'_> {
+        let Owner { tenant, user, agentable, run, untrusted } = self.owner;
+        let (author, limits) = (Some((agentable, run)), self.settings.knowledge_limits);
+        Knowledge { connection: self.tx.connection(), tenant, user: Some(user), author, limits, untrusted }
     }
 
     /// Creates an item with [`RecordIds::row`] as its id.
@@ -275,64 +266,9 @@ impl RecordTx<'_> {
         title: Option<&str>,
         content: &str,
     ) -> Result<()> {
-        let (of, id) = (self.owner_of(kind), self.ids.row);
-        let author = Some((self.owner.agentable, self.owner.run));
-        self.knowledge().create_item(of, id, author, (title, content), None).await
-    }
-
-    /// An item; `None`: there is none with this id.
-    pub async fn item(&mut self, kind: KnowledgeKind, id: impl Into<Uuid>) -> Result<Option<KnowledgeItem>> {
-        let (kind, owner) = self.owner_of(kind);
-        self.knowledge().item(Some(owner), (kind, id.into())).await
-    }
-
-    /// Changes an item, and returns it as it is then; `None`: there is none with this id.
-    pub async fn change_item(
-        &mut self,
-        kind: KnowledgeKind,
-        id: impl Into<Uuid>,
-        change: KnowledgeChange<'_>,
-    ) -> Result<Option<KnowledgeItem>> {
-        let (kind, owner) = self.owner_of(kind);
-        self.knowledge().change_item(Some(owner), (kind, id.into()), change).await
-    }
-
-    /// Deletes an item. Returns whether it existed.
-    pub async fn delete_item(&mut self, kind: KnowledgeKind, id: impl Into<Uuid>) -> Result<bool> {
-        let (kind, owner) = self.owner_of(kind);
-        self.knowledge().delete_item(Some(owner), (kind, id.into())).await
-    }
-
-    /// The user's profile.
-    pub async fn profile(&mut self) -> Result<Profile> {
-        let user = self.owner.user;
-        Ok(self.knowledge().profile(user).await?.0)
-    }
-
-    /// Changes a list of a profile, which [`Self::lock_profile`] has locked, as far as the limits allow. What a session writes
-    /// that has read what strangers wrote is marked.
-    ///
-    /// # Errors
-    /// [`ProfileChangeError`]; the profile is unchanged.
-    pub fn change_profile(
-        &self,
-        profile: &mut Profile,
-        list: ProfileList,
-        change: &ProfileChange,
-    ) -> std::result::Result<(), ProfileChangeError> {
-        profile.change(list, change, self.settings.knowledge_limits.max_profile_entries, self.owner.untrusted)
-    }
-
-    /// The user's profile, locked until the step is committed.
-    pub async fn lock_profile(&mut self) -> Result<Profile> {
-        let user = self.owner.user;
-        self.knowledge().lock_profile(user).await
-    }
-
-    /// Writes the profile that [`Self::lock_profile`] has locked.
-    pub async fn write_profile(&mut self, profile: &Profile) -> Result<()> {
-        let user = self.owner.user;
-        self.knowledge().write_profile(user, profile).await.map(drop)
+        let (id, mut knowledge) = (self.ids.row, self.knowledge());
+        let of = (kind, knowledge.owner_of(kind).unwrap_or_default());
+        knowledge.create_item(of, id, (title, content), None).await
     }
 
     /// A large result; `None`: there is none with this id that the agentable may read.

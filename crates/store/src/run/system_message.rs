@@ -12,8 +12,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::cancel::ARCHIVED;
-use crate::error::{Error, Result};
-use crate::handle::RunStore;
+use crate::error::Result;
 use crate::history::NewText;
 use crate::settings::Fairness;
 use crate::statement::Statement as _;
@@ -123,24 +122,6 @@ pub(crate) async fn deliver(
     .fetch_one(&mut *connection)
     .await?;
     row.deliver(connection, is_archived, message, fairness).await
-}
-
-impl RunStore {
-    /// Posts a report to an agent, as the end of a task does. For tests.
-    pub async fn post_report(
-        &self,
-        agentable: AgentableId,
-        (message, run): (MessageId, RunId),
-        content: &str,
-        metadata: &Value,
-    ) -> Result<()> {
-        let report = NewSystemMessage::report(agentable, (message, run), content, metadata);
-        let mut tx = self.pool.begin().await?;
-        let row = lock(&mut tx, agentable).await?.ok_or(Error::NotFound { what: "agentable" })?;
-        deliver(&mut tx, &row, &report, self.fairness).await?;
-        tx.commit().await?;
-        Ok(())
-    }
 }
 
 impl LockedRow {

@@ -60,13 +60,12 @@ impl RecordTx<'_> {
 
     /// The pending check-ins of the agentable, oldest first, at most 100.
     pub async fn check_ins(&mut self) -> Result<Vec<PendingCheckIn>> {
-        let owner = self.owner;
         let pending = sqlx::query!(
             "-- store::check_in::pending
             select c.id, c.reason, c.due_at, u.time_zone from houston.check_ins c
               join houston.users u on u.id = c.user_id
              where c.agentable_id = $1 order by c.id limit 100",
-            owner.agentable.0
+            self.owner.agentable.0
         )
         .map(|row| PendingCheckIn {
             id: CheckInId(row.id),

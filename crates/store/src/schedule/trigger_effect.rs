@@ -21,7 +21,7 @@ use crate::cancel::ARCHIVED;
 use crate::error::Result;
 use crate::plan::{MAX_OPEN_PLANS, NewPlan, PlanRow, announce, insert_plan};
 use crate::settings::Fairness;
-use crate::statement::Statement as _;
+use crate::statement::{Statement as _, uuids};
 use crate::system_message::{Delivery, LockedRow, NewSystemMessage, deliver, lock};
 
 /// What was made, or why nothing was.
@@ -36,16 +36,6 @@ struct Texts {
     title: String,
     /// The input of a plan.
     input: Value,
-}
-
-/// What a trigger says to whom it makes.
-#[derive(Debug, Clone, Copy)]
-struct Said<'a> {
-    texts: &'a Texts,
-    /// Of the run that the event belongs to.
-    traceparent: Option<&'a str>,
-    /// How many triggers have led to it.
-    depth: i16,
 }
 
 /// Why a trigger acts.
@@ -94,11 +84,11 @@ pub(super) async fn act(
                 break 'refused (format!("template: {error}"), matches!(error, ExpressionError::Budget(_)));
             }
         };
-        let said = Said { texts: &texts, traceparent, depth: chain.depth };
+        let said = (&texts, traceparent);
         let Some(row) = lock(connection, trigger.agentable).await? else { return Ok(Some(Fired::Gone)) };
         let made = match trigger.task.as_ref().map(|task| (task, task.plan.as_deref())) {
-            None => tell(connection, (trigger, &row), said, ids, fairness).await?,
-            Some((task, None)) => start(connection, (trigger, task), said, ids, fairness).await?,
+            None => tell(connection, (trigger, &row), chain.depth, said, (ids, fairness)).await?,
+            Some((task, None)) => start(connection, (trigger, task), said, (ids, fairness)).await?,
             Some((task, Some(plan))) => {
                 start_plan(connection, &row, (task, plan), said, (ids, fairness)).await?
             }
@@ -151,13 +141,14 @@ fn texts(trigger: &Locked, cause: &Cause) -> std::result::Result<Texts, Expressi
     Ok(Texts { content, title, input })
 }
 
-/// Posts the message: an open run reads it at its next step; otherwise it opens a run.
+/// Posts the message: an open run reads it at its next step; otherwise it opens a run. `depth`: how many triggers have led to it;
+/// `traceparent`: of the run that the event belongs to.
 async fn tell(
     connection: &mut PgConnection,
     (trigger, row): (&Locked, &LockedRow),
-    Said { texts, traceparent, depth }: Said<'_>,
-    ids: FiringIds,
-    fairness: Fairness,
+    depth: i16,
+    (texts, traceparent): (&Texts, Option<&str>),
+    (ids, fairness): (FiringIds, Fairness),
 ) -> Result<Made> {
     let message = NewSystemMessage {
         agentable: trigger.agentable,
@@ -182,9 +173,8 @@ async fn tell(
 async fn start(
     connection: &mut PgConnection,
     (trigger, task): (&Locked, &TriggerTask),
-    Said { texts: Texts { content, title, .. }, traceparent, .. }: Said<'_>,
-    ids: FiringIds,
-    fairness: Fairness,
+    (Texts { content, title, .. }, traceparent): (&Texts, Option<&str>),
+    (ids, fairness): (FiringIds, Fairness),
 ) -> Result<Made> {
     let parent = sqlx::query!(
         r#"-- store::trigger_effect::parent
@@ -244,7 +234,7 @@ async fn start_plan(
     connection: &mut PgConnection,
     row: &LockedRow,
     (task, plan): (&TriggerTask, &TriggerPlan),
-    Said { texts: Texts { title, input, .. }, traceparent, .. }: Said<'_>,
+    (Texts { title, input, .. }, traceparent): (&Texts, Option<&str>),
     (ids, fairness): (FiringIds, Fairness),
 ) -> Result<Made> {
     let parent = sqlx::query!(
@@ -308,7 +298,6 @@ async fn note_fired(
     firing: &Firing,
     free_at: DateTime<Utc>,
 ) -> Result<()> {
-    let triggers: Vec<Uuid> = chain.triggers.iter().map(|trigger| trigger.0).collect();
     sqlx::query!(
         "-- store::trigger_effect::fired
         with run as (
@@ -323,7 +312,7 @@ async fn note_fired(
          where id = $1",
         id.0,
         run,
-        &triggers,
+        &uuids(&chain.triggers),
         chain.depth,
         firing.at,
         free_at,

@@ -20,11 +20,10 @@ use uuid::Uuid;
 
 use crate::connections::Connections;
 use crate::error::{Error, Result};
-use crate::event::EventPosition;
+use crate::event::{EventPosition, OwnedEvent};
 use crate::handle::RunStore;
-use crate::owned_event::OwnedEvent;
 use crate::run::deaths::end_of_id;
-use crate::statement::Statement as _;
+use crate::statement::{Statement as _, uuids};
 
 /// How far back the cause of a run is followed: a task, its parent, the task whose end opened the parent's run, …
 const MAX_HOPS: usize = 8;
@@ -620,7 +619,6 @@ async fn note(
             failed.entry(listening.id).or_default().add(1, event, backlog(), now);
             continue;
         }
-        let triggers: Vec<Uuid> = chain.triggers.iter().map(|trigger| trigger.0).collect();
         let noted = sqlx::query!(
             "-- store::trigger_reader::note
             insert into houston.trigger_firings (trigger_id, tenant_id, agentable_id, parent_id, seq, topic, cause, chain, depth,
@@ -633,7 +631,7 @@ async fn note(
             event.event.seq,
             event.event.event.topic(),
             Json(cause(event)) as Json<Cause>,
-            &triggers,
+            &uuids(&chain.triggers),
             chain.depth
         )
         .execute(&mut *connection)

@@ -127,31 +127,13 @@ impl RecordTx<'_> {
         let mut finder = Finder { connection, owner, period, found: Vec::new(), limit: i64::from(limit) };
         finder.find_newest(&wanted).await?;
         for count in (1..=wanted.words.len()).rev() {
-            finder
-                .find_matches(&Match {
-                    query: &wanted.longest(count),
-                    rank: &wanted.any(),
-                    newest: 40,
-                    share: 0.0,
-                })
-                .await?;
+            finder.find_matches(&wanted.longest(count), (&wanted.any(), 0.0), 40).await?;
         }
         if let Some((query, rank)) = wanted.similar() {
-            finder.find_matches(&Match { query: &query, rank: &rank, newest: 60, share: 0.5 }).await?;
+            finder.find_matches(&query, (&rank, 0.5), 60).await?;
         }
         Ok(finder.found)
     }
-}
-
-/// How sessions are found by the index of their words.
-struct Match<'a> {
-    query: &'a str,
-    /// By which they are ranked.
-    rank: &'a str,
-    /// Of how many, the newest, the best are taken.
-    newest: i64,
-    /// The share of the lexemes of `rank` that they must have at least.
-    share: f64,
 }
 
 /// A search that goes on until it has found enough.
@@ -195,8 +177,9 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Adds matches, unless enough were found before.
-    async fn find_matches(&mut self, of: &Match<'_>) -> Result<()> {
+    /// Adds matches of the newest, by the index of their words, unless enough were found before. `share`: of the lexemes of `rank`,
+    /// by which they are ranked, they must have at least that.
+    async fn find_matches(&mut self, query: &str, (rank, share): (&str, f64), newest: i64) -> Result<()> {
         if self.missing() <= 0 {
             return Ok(());
         }
@@ -220,14 +203,14 @@ impl Finder<'_> {
                       from newest n join houston.sessions s on s.id = n.id) r
              where r.share >= $8
              order by r.share desc, r.completed_at desc limit $9"#,
-            of.query,
+            query,
             self.owner.tenant.0,
             self.period.0,
             self.period.1,
             &before,
-            of.newest,
-            of.rank,
-            of.share,
+            newest,
+            rank,
+            share,
             self.missing()
         )
         .fetch_all(&mut *self.connection)
@@ -241,7 +224,6 @@ impl RecordTx<'_> {
     /// Entries of a closed session after a position: one more than the setting `read_entries`, if there are more.
     pub async fn session_entries(&mut self, session: SessionId, after: i64) -> Result<Vec<SessionEntry>> {
         let limit = i64::from(self.tx.shared.archiving.settings.read_entries) + 1;
-        let owner = self.owner;
         let entries = sqlx::query!(
             r#"-- store::session_search::read
             select h.position as "position!", h.role as "role!", h.content as "content!: Json<Vec<Block>>"
@@ -249,8 +231,8 @@ impl RecordTx<'_> {
               join houston.entries h on h.agentable_id = s.agentable_id and h.position between s.first_position and s.last_position
              where s.tenant_id = $1 and s.agentable_id = $2 and s.id = $3 and h.position > $4 and not h.rolled_back
              order by h.position limit $5"#,
-            owner.tenant.0,
-            owner.agentable.0,
+            self.owner.tenant.0,
+            self.owner.agentable.0,
             session.0,
             after,
             limit

@@ -11,7 +11,7 @@ use houston_domain::id::{AgentableId, SessionId, TenantId, WriteId};
 use crate::cost::count_call;
 use crate::error::Result;
 use crate::handle::RunStore;
-use crate::statement::Statement as _;
+use crate::statement::{Statement as _, uuids};
 use houston_domain::step::ModelCall;
 
 /// A session whose summary is to be written.
@@ -93,13 +93,12 @@ impl RunStore {
     /// Returns sessions that were taken, so that another worker may take them at once. Does not count as an
     /// attempt.
     pub async fn return_pending_summaries(&self, sessions: &[SessionId]) -> Result<()> {
-        let ids: Vec<uuid::Uuid> = sessions.iter().map(|session| session.0).collect();
         sqlx::query!(
             "-- store::session_summary::give_back
             update houston.sessions
                set summary_due_at = statement_timestamp(), summary_attempts = summary_attempts - 1
              where id = any ($1) and summary_due_at is not null",
-            &ids
+            &uuids(sessions)
         )
         .run(&self.pool)
         .await

@@ -53,10 +53,8 @@ impl RunStore {
             agentable.0,
             messages,
             patience.as_secs_f64()
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(wanted)
+        );
+        Ok(wanted.fetch_one(&self.pool).await?)
     }
 
     /// Takes the request of `agentable`, if no worker has it, or without an agentable up to `limit` requests that

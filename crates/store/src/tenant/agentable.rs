@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentId, AgentableId, RunId, TeamId, TenantId, UserId};
 use houston_domain::run::RunStatus;
+use serde::Serialize;
 use serde_json::Value;
 use sqlx::PgConnection;
 
@@ -11,15 +12,18 @@ use crate::creation::Creation;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, Once};
+use crate::message::uuid;
 use crate::serving::{self, ServedBy, ServingChange};
 use crate::statement::Statement as _;
 
 /// An agentable to be created.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct NewAgentable<'a> {
     /// The agentable's id.
+    #[serde(serialize_with = "uuid")]
     pub id: AgentableId,
     /// The user it belongs to.
+    #[serde(skip)]
     pub user: UserId,
     /// Its kind, as in `goal`.
     pub kind: &'a str,

@@ -3,7 +3,9 @@
 //! The same tenant, user, target and thread id always find the same agentable: the first request creates it, and of several
 //! at once one does. A thread whose agentable was erased is free again.
 
-use houston_domain::id::{AgentId, AgentableId, UserId};
+use houston_domain::id::{AgentId, AgentableId, RunId, UserId};
+use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::creation::Creation;
 use crate::error::{Error, Result};
@@ -151,7 +153,7 @@ impl TenantStore<'_> {
     /// Whether the thread is that of `agentable` now, and was of none that still exists before.
     async fn put_client_thread(
         self,
-        connection: &mut sqlx::PgConnection,
+        connection: &mut PgConnection,
         user: UserId,
         (target, thread): (&str, &str),
         agentable: AgentableId,
@@ -170,5 +172,43 @@ impl TenantStore<'_> {
             agentable.0
         );
         Ok(done.execute(connection).await?.rows_affected() == 1)
+    }
+
+    /// The first name that a client has given the thread of an agentable, if one has.
+    pub async fn client_name_of_thread(self, agentable: AgentableId) -> Result<Option<String>> {
+        let name = sqlx::query_scalar!(
+            "-- store::thread_name::of_agentable
+            select thread from houston.client_threads where tenant_id = $1 and agentable_id = $2 order by created_at limit 1",
+            self.tenant.0,
+            agentable.0
+        );
+        Ok(name.fetch_optional(&self.pool).await?)
+    }
+
+    /// The runs of a user over all agentables of a kind, or of all kinds, newest first; older than `before`, if it is given.
+    pub async fn runs_of_user(
+        self,
+        user: UserId,
+        kind: Option<&str>,
+        before: Option<RunId>,
+        limit: i64,
+    ) -> Result<Vec<RunId>> {
+        let ids = sqlx::query_scalar!(
+            r#"-- store::thread_name::runs_of_user
+            select r.id as "id!"
+              from houston.agentables a
+              cross join lateral (
+                    select id from houston.runs
+                     where tenant_id = $1 and agentable_id = a.id and id < $4
+                     order by first_seq desc limit $5) r
+             where a.tenant_id = $1 and a.user_id = $2 and ($3::text is null or a.kind = $3)
+             order by r.id desc limit $5"#,
+            self.tenant.0,
+            user.0,
+            kind,
+            before.map_or(Uuid::max(), |id| id.0),
+            limit
+        );
+        Ok(ids.fetch_all(&self.pool).await?.into_iter().map(RunId).collect())
     }
 }

@@ -5,7 +5,6 @@
 //!
 //! A batch has creations of several tenants, so it is not under [`row_security`](crate::row_security): each names its tenant.
 
-use chrono::{DateTime, Utc};
 use houston_domain::id::{TenantId, UserId, shard};
 use serde::Serialize;
 use serde_json::Value;
@@ -16,7 +15,7 @@ use uuid::Uuid;
 
 use crate::agentable::NewAgentable;
 use crate::batcher::Batch;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, not_json};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, Once, bytea, earlier};
 use crate::message::NewPost;
@@ -147,7 +146,8 @@ pub(crate) struct CreationRow {
     user_id: Uuid,
     resource_id: Uuid,
     new_user: Option<User>,
-    agentables: Vec<AgentableRow>,
+    /// [`AgentableRow`]s.
+    agentables: Box<RawValue>,
     posts: bool,
     key: Option<String>,
     /// As Postgres writes a `bytea`.
@@ -155,29 +155,14 @@ pub(crate) struct CreationRow {
     response: Option<Box<RawValue>>,
 }
 
-#[derive(Debug, Serialize)]
-struct AgentableRow {
-    id: Uuid,
-    kind: String,
-    title: String,
-    description: String,
-    status: Option<String>,
+#[derive(Serialize)]
+struct AgentableRow<'a> {
+    #[serde(flatten)]
+    agentable: &'a NewAgentable<'a>,
     made_with_user: bool,
-    created_at: DateTime<Utc>,
-    tools: Option<Vec<String>>,
     agent_id: Option<Uuid>,
     team_id: Option<Uuid>,
-    message: Option<NewPost>,
-}
-
-/// A value that is written as JSON.
-fn json(value: &impl Serialize) -> Result<Box<RawValue>> {
-    to_raw_value(value).map_err(|source| Error::Inconsistent {
-        table: "agentables",
-        column: "request",
-        row: "new".to_owned(),
-        source,
-    })
+    message: Option<&'a NewPost>,
 }
 
 impl CreationRow {
@@ -188,55 +173,30 @@ impl CreationRow {
         key: Option<(IdempotencyKey<'_>, &Value)>,
     ) -> Result<Self> {
         let own = creation.user.map_or(&[][..], |new| new.own);
-        let mut agentables: Vec<AgentableRow> = own.iter().map(|own| AgentableRow::of(own, true)).collect();
+        let row = |agentable, made_with_user| {
+            let (agent_id, team_id, message) = (None, None, None);
+            AgentableRow { agentable, made_with_user, agent_id, team_id, message }
+        };
+        let mut agentables: Vec<_> = own.iter().map(|own| row(own, true)).collect();
         if let Some(agentable) = creation.agentable {
             let ServedBy { agent, team } = creation.served_by;
-            agentables.push(AgentableRow {
-                agent_id: agent.map(|agent| agent.0),
-                team_id: team.map(|team| team.0),
-                message: creation.message.cloned(),
-                ..AgentableRow::of(agentable, false)
-            });
+            let (agent_id, team_id) = (agent.map(|agent| agent.0), team.map(|team| team.0));
+            let message = creation.message;
+            agentables.push(AgentableRow { agent_id, team_id, message, ..row(agentable, false) });
         }
+        let response = key.map(|(_, response)| to_raw_value(response)).transpose();
         Ok(Self {
             n: 0,
             tenant_id: tenant.0,
             user_id: owner.0,
             resource_id: creation.resource(owner),
             new_user: creation.user.map(|new| new.user.clone()),
-            agentables,
+            agentables: to_raw_value(&agentables).map_err(not_json)?,
             posts: creation.message.is_some(),
             key: key.map(|(key, _)| key.key.to_owned()),
             request_sha256: key.map(|(key, _)| bytea(key.request_sha256)),
-            response: key.map(|(_, response)| json(response)).transpose()?,
+            response: response.map_err(not_json)?,
         })
-    }
-
-    /// The bytes of its texts.
-    fn bytes(&self) -> usize {
-        let agentable = |of: &AgentableRow| {
-            of.title.len() + of.description.len() + of.message.as_ref().map_or(0, |post| post.content.len())
-        };
-        let response = self.response.as_ref().map_or(0, |response| response.get().len());
-        self.agentables.iter().map(agentable).sum::<usize>() + response
-    }
-}
-
-impl AgentableRow {
-    fn of(agentable: &NewAgentable<'_>, made_with_user: bool) -> Self {
-        Self {
-            id: agentable.id.0,
-            kind: agentable.kind.to_owned(),
-            title: agentable.title.to_owned(),
-            description: agentable.description.to_owned(),
-            status: agentable.status.map(str::to_owned),
-            made_with_user,
-            created_at: agentable.created_at,
-            tools: agentable.tools.map(<[String]>::to_vec),
-            agent_id: None,
-            team_id: None,
-            message: None,
-        }
     }
 }
 
@@ -261,7 +221,7 @@ impl Batch for Creations {
     }
 
     fn bytes(item: &CreationRow) -> usize {
-        item.bytes()
+        item.agentables.get().len() + item.response.as_ref().map_or(0, |response| response.get().len())
     }
 
     async fn write(

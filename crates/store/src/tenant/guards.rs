@@ -11,8 +11,8 @@ use crate::handle::TenantStore;
 /// Whose guards they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardOwner {
-    /// A tenant's.
-    Tenant(TenantId),
+    /// The tenant's.
+    Tenant,
     /// A user's.
     User(UserId),
     /// An agent's.
@@ -25,19 +25,17 @@ impl GuardOwner {
     /// Their layer.
     pub fn layer(self) -> LayerKind {
         match self {
-            Self::Tenant(_) => LayerKind::Tenant,
+            Self::Tenant => LayerKind::Tenant,
             Self::User(_) => LayerKind::User,
             Self::Agent(_) => LayerKind::Agent,
             Self::Agentable(_) => LayerKind::Agentable,
         }
     }
 
-    fn id(self) -> Uuid {
+    fn id(self, tenant: TenantId) -> Uuid {
         match self {
-            Self::Tenant(TenantId(id))
-            | Self::User(UserId(id))
-            | Self::Agent(AgentId(id))
-            | Self::Agentable(AgentableId(id)) => id,
+            Self::Tenant => tenant.0,
+            Self::User(UserId(id)) | Self::Agent(AgentId(id)) | Self::Agentable(AgentableId(id)) => id,
         }
     }
 }
@@ -69,7 +67,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Inconsistent`] when they cannot be decoded.
     pub async fn guards(self, owner: GuardOwner) -> Result<Option<GuardSettings>> {
-        let (id, tenant) = (owner.id(), self.tenant.0);
+        let (id, tenant) = (owner.id(self.tenant), self.tenant.0);
         let guards = sqlx::query_scalar!(
             r#"-- store::guards::get
             select coalesce(o.guards, 'null') as "guards!"
@@ -104,7 +102,7 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
     pub async fn set_guards(self, owner: GuardOwner, guards: Option<&GuardSettings>) -> Result<()> {
-        let (id, tenant) = (owner.id(), self.tenant.0);
+        let (id, tenant) = (owner.id(self.tenant), self.tenant.0);
         let done = sqlx::query_scalar!(
             r#"-- store::guards::set
             with tenant as (
@@ -128,10 +126,5 @@ impl TenantStore<'_> {
         .fetch_one(&self.pool)
         .await?;
         if done { Ok(()) } else { Err(Error::NotFound { what: owner.layer().as_str() }) }
-    }
-
-    /// The tenant as an owner of guards.
-    pub fn guard_owner(self) -> GuardOwner {
-        GuardOwner::Tenant(self.tenant)
     }
 }

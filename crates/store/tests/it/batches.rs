@@ -14,7 +14,7 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::fairness::goals_of;
 use crate::step::{answer, done};
-use crate::test_store::{TestStore, goal};
+use crate::test_store::{ClaimRun as _, TestStore, goal};
 
 /// Claims a run of each of `count` new goals.
 async fn claimed(test: &TestStore, count: usize) -> Vec<ClaimedRun> {

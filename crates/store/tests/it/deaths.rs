@@ -8,11 +8,11 @@ use houston_domain::id::{AgentableId, RunToken, WorkerId};
 use houston_domain::step::RunTransition;
 use houston_store::RunStore;
 use houston_store::claim::{Claim, ClaimRequest, ClaimedRun, CrashPolicy, Trial};
-use houston_store::lease::LeaseConnection;
+use houston_store::lease::{LeaseConnection, WorkerDescription};
 
 use crate::fairness::{goals_of, post_to};
 use crate::step::done;
-use crate::test_store::{LEASE, TestStore};
+use crate::test_store::{ClaimRun as _, LEASE, TestStore};
 
 /// No grace period: a run that is to be given up is postponed once.
 const CRASHES: CrashPolicy =
@@ -22,7 +22,10 @@ impl TestStore {
     async fn lease(&self) -> LeaseConnection {
         let (url, worker) = (self.database.url(), self.ids.next());
         let mut lease = LeaseConnection::open(url, worker, LEASE).await.unwrap();
-        lease.register("another").await.unwrap();
+        lease
+            .register(WorkerDescription { name: "another".into(), ..WorkerDescription::default() })
+            .await
+            .unwrap();
         lease
     }
 
@@ -252,7 +255,10 @@ async fn runs_of_another_cell_explain_the_deaths_of_a_process() {
         for test in [&here, &there] {
             let worker = test.ids.next::<WorkerId>().in_process(process);
             let mut lease = LeaseConnection::open(test.database.url(), worker, LEASE).await.unwrap();
-            lease.register("both").await.unwrap();
+            lease
+                .register(WorkerDescription { name: "both".into(), ..WorkerDescription::default() })
+                .await
+                .unwrap();
             late(test, test.runs(), worker).await.unwrap();
             test.reap(worker);
         }

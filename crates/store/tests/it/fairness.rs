@@ -6,7 +6,7 @@ use houston_domain::step::RunTransition;
 use houston_store::agentable::NewAgentable;
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::idempotency::{Created, IdempotencyKey};
-use houston_store::lease::LeaseConnection;
+use houston_store::lease::{LeaseConnection, WorkerDescription};
 use houston_store::message::{NewPost, Posted};
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Fairness, Store};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::step::{ending, finished};
-use crate::test_store::{LEASE, TestStore, goal, open};
+use crate::test_store::{ClaimRun as _, LEASE, TestStore, goal, open};
 
 /// `count` goals of the user of `of`, which is the first.
 pub(crate) async fn goals_of(test: &TestStore, of: AgentableId, count: usize) -> Vec<AgentableId> {
@@ -114,7 +114,7 @@ async fn longest_waiting_run_is_next_and_dead_workers_hold_no_slot() {
     let dead = test.ids.next();
     let url = test.database.url();
     let mut lease = LeaseConnection::open(url, dead, LEASE).await.unwrap();
-    lease.register("dead").await.unwrap();
+    lease.register(WorkerDescription { name: "dead".into(), ..WorkerDescription::default() }).await.unwrap();
     for nth in &order[..2] {
         let token = test.ids.next();
         let claimed = test

@@ -10,7 +10,7 @@ use houston_store::claim::CrashPolicy;
 use houston_store::conversation::ExportOptions;
 
 use crate::tasks::{create, end};
-use crate::test_store::TestStore;
+use crate::test_store::{ClaimRun as _, TestStore};
 
 fn write(test: &TestStore, agentable: AgentableId, path: &str) {
     test.sql(&format!(

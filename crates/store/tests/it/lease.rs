@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use houston_domain::id::WorkerId;
-use houston_store::lease::LeaseConnection;
+use houston_store::lease::{LeaseConnection, WorkerDescription};
 use houston_store::{Config, Result, Store};
 
 use crate::test_store::{LEASE, TestStore};
@@ -31,7 +31,10 @@ async fn worker_that_died_after_a_restart_is_found_once_settled() {
     let worker: WorkerId = test.ids.next();
     let url = test.database.url().to_owned();
     let mut lease = LeaseConnection::open(&url, worker, LEASE).await.unwrap();
-    lease.register("doomed").await.unwrap();
+    lease
+        .register(WorkerDescription { name: "doomed".into(), ..WorkerDescription::default() })
+        .await
+        .unwrap();
     let hour = Duration::from_secs(3600);
     assert!(suspected_workers(&test, hour).await.is_empty());
 
@@ -50,7 +53,10 @@ async fn promoted_standby_suspects_no_living_worker() {
     let test = TestStore::start_with_own_postgres().await;
     let worker: WorkerId = test.ids.next();
     let mut doomed = LeaseConnection::open(test.database.url(), worker, LEASE).await.unwrap();
-    doomed.register("doomed").await.unwrap();
+    doomed
+        .register(WorkerDescription { name: "doomed".into(), ..WorkerDescription::default() })
+        .await
+        .unwrap();
     let primary = test.database.server().unwrap();
     let standby = tokio::task::block_in_place(|| primary.start_standby()).unwrap();
     assert!(doomed.renew().await.unwrap(), "a commit that the standby has");

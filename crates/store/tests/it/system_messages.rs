@@ -16,6 +16,7 @@ use houston_domain::step::RunTransition;
 use houston_store::agentable::NewAgentable;
 use houston_store::claim::ClaimedRun;
 use houston_store::conversation::{ExportOptions, NewConversation, Origin};
+use houston_store::inbound_hook::{InboundHook, ReceivedMessage};
 use houston_store::run_context::RunContext;
 use serde_json::json;
 
@@ -24,11 +25,32 @@ use crate::test_store::TestStore;
 
 const ENDED: &str = "<task_ended id=\"task_1\" title=\"x\" status=\"completed\">\n</task_ended>";
 
-/// Posts a system message as Houston does.
+/// Posts a system message, as an inbound hook does.
 async fn post_system(test: &TestStore, content: &str, kind: &str) -> String {
-    let message: MessageId = test.ids.next();
-    let metadata = json!({"type": kind});
-    test.runs().post_report(test.goal, (message, test.ids.next()), content, &metadata).await.unwrap();
+    let (message, now): (MessageId, _) = (test.ids.next(), test.ids.clock().now());
+    let hook = InboundHook {
+        id: test.ids.next(),
+        tenant: test.tenant,
+        agentable: (test.goal, "goal".into()),
+        name: "hook".into(),
+        instructions: String::new(),
+        sealed: Vec::new(),
+        old_sealed: None,
+        old_until: None,
+        created_at: now,
+    };
+    test.requests().create_inbound_hook(&hook).await.unwrap();
+    let (metadata, run) = (json!({"type": kind}), test.ids.next());
+    let received = ReceivedMessage {
+        webhook_id: "1",
+        message,
+        run,
+        content,
+        metadata: &metadata,
+        traceparent: None,
+        now,
+    };
+    test.requests().receive(&hook, &received).await.unwrap();
     message.0.to_string()
 }
 

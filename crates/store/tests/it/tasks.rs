@@ -20,7 +20,7 @@ use houston_store::record::Owner;
 use serde_json::json;
 
 use crate::step::{ending, finished};
-use crate::test_store::TestStore;
+use crate::test_store::{ClaimRun as _, TestStore};
 
 fn owner(claimed: &ClaimedRun) -> Owner {
     let ClaimedRun { tenant, user, run, .. } = *claimed;

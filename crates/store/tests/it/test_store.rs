@@ -6,15 +6,15 @@ use std::time::Duration;
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::clock::SystemClock;
-use houston_domain::id::{AgentableId, Ids, TenantId, WorkerId};
+use houston_domain::id::{AgentableId, Ids, MessageId, RunToken, TenantId, WorkerId};
 use houston_domain::model::Usage;
 use houston_domain::reach::ReachLimits;
 use houston_domain::step::{RunTransition, Step};
 use houston_domain::task::TaskLimits;
 use houston_store::agentable::NewAgentable;
-use houston_store::claim::{ClaimedRun, CrashPolicy};
+use houston_store::claim::{Claim, ClaimRequest, ClaimedRun, CrashPolicy, Trial};
 use houston_store::idempotency::{Created, IdempotencyKey};
-use houston_store::lease::LeaseConnection;
+use houston_store::lease::{LeaseConnection, WorkerDescription};
 use houston_store::message::{NewPost, Posted};
 use houston_store::record::{FencedTx, Owner, RecordIds, RecordLimits, RecordTx};
 use houston_store::user::User;
@@ -24,6 +24,36 @@ use serde_json::Value;
 
 /// How long a worker lives that never renews its lease: longer than any test, however busy the machine is.
 pub(crate) const LEASE: Duration = Duration::from_secs(3600);
+
+/// Claims without the context of the run, which these tests read themselves, if they do.
+pub(crate) trait ClaimRun {
+    async fn claim_run(
+        &self,
+        agentable: AgentableId,
+        worker: WorkerId,
+        token: RunToken,
+        next_message: MessageId,
+        crashes: CrashPolicy,
+    ) -> Result<Option<ClaimedRun>>;
+}
+
+impl ClaimRun for RunStore {
+    async fn claim_run(
+        &self,
+        agentable: AgentableId,
+        worker: WorkerId,
+        token: RunToken,
+        next_message: MessageId,
+        crashes: CrashPolicy,
+    ) -> Result<Option<ClaimedRun>> {
+        let trial = Trial::None;
+        let request = ClaimRequest { agentable, worker, token, next_message, crashes, trial, context: None };
+        match self.claim(request).await? {
+            Claim::Run(run) => Ok(Some(*run)),
+            Claim::PutOff(_) | Claim::Accused | Claim::Nothing => Ok(None),
+        }
+    }
+}
 
 pub(crate) struct TestStore {
     pub(crate) database: TestDatabase,
@@ -50,7 +80,10 @@ impl TestStore {
         let goal = goal(&store, &ids, tenant).await;
         let worker = ids.next();
         let mut lease = LeaseConnection::open(database.url(), worker, LEASE).await.unwrap();
-        lease.register("test").await.unwrap();
+        lease
+            .register(WorkerDescription { name: "test".into(), ..WorkerDescription::default() })
+            .await
+            .unwrap();
         Self { database, store, ids, tenant, goal, worker, _lease: lease }
     }
 

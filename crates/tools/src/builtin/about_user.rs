@@ -91,13 +91,13 @@ impl Access for MemoryCall {
             }
             Self::Save { content, instead_of: Some(id) } => {
                 let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
-                let changed = tx.change_item(kind, *id, change).await?;
+                let changed = tx.knowledge().change_item(kind, *id, change).await?;
                 answer(id, changed.map(|_| format!("Corrected {id}.")))
             }
             Self::Recall { query, limit } => {
                 let (chars, reads) =
                     (tx.settings.knowledge_limits.excerpt_chars, format!("{name} with `read`"));
-                let found = tx.best_matches(kind, query, *limit, chars).await?;
+                let found = tx.knowledge().best_matches(kind, query, *limit, chars).await?;
                 let lines = found.into_iter().map(|found| excerpt::<MemoryId>(found, &reads, chars));
                 let lines: Vec<String> = lines.collect();
                 let none = "Nothing like it is in memory: try other words.".to_owned();
@@ -107,10 +107,10 @@ impl Access for MemoryCall {
                 let text = |memory: KnowledgeItem| {
                     untrusted::stored(memory.untrusted, &id.to_string(), memory.content)
                 };
-                answer(id, tx.item(kind, *id).await?.map(text))
+                answer(id, tx.knowledge().item(kind, *id).await?.map(text))
             }
             Self::Forget(id) => {
-                let is_gone = tx.delete_item(kind, *id).await?;
+                let is_gone = tx.knowledge().delete_item(kind, *id).await?;
                 answer(id, is_gone.then(|| format!("Forgot {id}.")))
             }
         }
@@ -125,7 +125,7 @@ pub(super) struct ReadProfile {}
 
 impl Access for ReadProfile {
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
-        let profile = tx.profile().await?;
+        let (profile, _) = tx.knowledge().profile().await?;
         let lists = ProfileList::ALL.map(|list| list_text(&profile, list));
         Ok(lists.join("\n"))
     }
@@ -181,8 +181,9 @@ impl Access for UpdateProfile {
 
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let list = self.list;
-        let mut profile = tx.lock_profile().await?;
-        if let Err(error) = tx.change_profile(&mut profile, list, &self.change()?) {
+        let mut knowledge = tx.knowledge();
+        let mut profile = knowledge.lock_profile().await?;
+        if let Err(error) = knowledge.change_profile(&mut profile, list, &self.change()?) {
             let text = match error {
                 ProfileChangeError::Full { .. } => format!("{error}; replace or remove one"),
                 ProfileChangeError::NoSuchEntry { .. } => {
@@ -191,7 +192,7 @@ impl Access for UpdateProfile {
             };
             return Err(failed(ToolErrorCode::NotFound, text));
         }
-        tx.write_profile(&profile).await?;
+        knowledge.write_profile(&profile).await?;
         Ok(list_text(&profile, list))
     }
 }
@@ -204,7 +205,7 @@ pub(super) struct ReadCustomInstructions {}
 
 impl Access for ReadCustomInstructions {
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
-        let all = tx.texts(KnowledgeKind::CustomInstruction).await?;
+        let all = tx.knowledge().texts(KnowledgeKind::CustomInstruction).await?;
         let none = "There are no custom instructions.".to_owned();
         Ok(if all.is_empty() { none } else { all.join("\n\n") })
     }

@@ -4,7 +4,7 @@ use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::agentable::AgentType;
 use houston_domain::id::{AgentableId, parse_prefixed};
 use houston_domain::reach::{MAX_POST_BYTES, PostRefusal};
-use houston_store::reach::{Conversation, ConversationQuery, Delivery, NewAgentMessage, ReadMessage};
+use houston_store::reach::{Conversation, Delivery, ReadMessage};
 
 use super::prelude::*;
 
@@ -150,10 +150,8 @@ impl Access for ListConversations {
     async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let reached = reached(context)?;
         let (kinds, limit, before) = (self.kinds(reached)?, self.limit()?, self.before(reached)?);
-        let query =
-            ConversationQuery { kinds: &kinds, before, limit: i64::from(limit) + 1, archived: self.archived };
-        let mut lines: Vec<String> =
-            tx.conversations(&query).await?.iter().map(|one| described(one, reached)).collect();
+        let found = tx.conversations(&kinds, self.archived, before, i64::from(limit) + 1).await?;
+        let mut lines: Vec<String> = found.iter().map(|one| described(one, reached)).collect();
         if lines.is_empty() {
             let older = if before.is_some() { "older " } else { "" };
             return Ok(format!("There are no {older}conversations."));
@@ -259,8 +257,7 @@ impl Access for PostToConversation {
         }
         let (own_kind, counts) = tx.post_counts().await?;
         let hops = tx.limits.reach.hops(&counts).map_err(post_refused)?;
-        let message = NewAgentMessage { to: to.id, text, hops };
-        Ok(match tx.post_to(&own_kind, message).await? {
+        Ok(match tx.post_to(&own_kind, to.id, text, hops).await? {
             Delivery::Posted => {
                 format!("Posted to {}. Its agent works on its own: do not wait for it.", to.line(&found))
             }

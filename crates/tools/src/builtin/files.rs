@@ -309,8 +309,8 @@ mod tests {
             content: content.to_owned(),
             version: FileVersion::of(content),
             untrusted: false,
-            created_at: DateTime::UNIX_EPOCH,
-            updated_at: DateTime::UNIX_EPOCH,
+            created_at: DateTime::UNIX_EPOCH.into(),
+            updated_at: DateTime::UNIX_EPOCH.into(),
         };
         call.page(&file, 20)
     }

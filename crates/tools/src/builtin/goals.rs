@@ -4,7 +4,7 @@ use houston_domain::agentable::{AgentType, MAX_DESCRIPTION_BYTES, MAX_TITLE_CHAR
 use houston_domain::field::Entity;
 use houston_domain::id::AgentableId;
 use houston_domain::reach::{MAX_POST_BYTES, MakeRefusal};
-use houston_store::reach::{ConversationChange, NewAgentMessage, NewConversation};
+use houston_store::reach::ConversationChange;
 
 use super::conversations::{ListConversations, Named, PostToConversation, ids, post_refused};
 use super::prelude::*;
@@ -89,12 +89,12 @@ impl Access for CreateGoal {
         let id = AgentableId(tx.ids.row);
         let (status, description) = (kind.initial_status(), stored(description));
         let kind = &kind.kind;
-        tx.make_conversation(&NewConversation { id, kind, status, title, description }).await?;
+        tx.make_conversation((kind, status), title, description).await?;
         let made = format!("Created {}: {title}.", id.public_id(kind));
         let Some((own_kind, text, hops)) = post else {
             return Ok(format!("{made} Its agent waits for a message."));
         };
-        tx.post_to(&own_kind, NewAgentMessage { to: id, text, hops }).await?;
+        tx.post_to(&own_kind, id, text, hops).await?;
         Ok(format!("{made} Its agent has your message and works on its own: do not wait for it."))
     }
 }

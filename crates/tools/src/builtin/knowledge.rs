@@ -108,7 +108,7 @@ impl Access for UpdateNote {
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (id, title, content) = (self.note_id, self.title.as_deref(), self.content.as_deref());
         let change = KnowledgeChange { title, content, ..KnowledgeChange::default() };
-        let changed = tx.change_item(KnowledgeKind::Note, id, change).await?;
+        let changed = tx.knowledge().change_item(KnowledgeKind::Note, id, change).await?;
         let note = changed.ok_or_else(|| not_found(id, ListNotes::NAME))?;
         Ok(format!("Changed {id}: {}", note.title.unwrap_or_default()))
     }
@@ -125,7 +125,7 @@ pub(super) struct DeleteNote {
 impl Access for DeleteNote {
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let id = self.note_id;
-        match tx.delete_item(KnowledgeKind::Note, id).await? {
+        match tx.knowledge().delete_item(KnowledgeKind::Note, id).await? {
             true => Ok(format!("Deleted {id}.")),
             false => Err(not_found(id, ListNotes::NAME)),
         }
@@ -239,9 +239,11 @@ impl Access for ManageLearning {
             LearningAction::Update => {
                 let (id, content) = (self.id()?, Some(self.content()?));
                 let change = KnowledgeChange { content, ..KnowledgeChange::default() };
-                (id, tx.change_item(kind, id, change).await?.is_some(), "Corrected")
+                (id, tx.knowledge().change_item(kind, id, change).await?.is_some(), "Corrected")
             }
-            LearningAction::Remove => (self.id()?, tx.delete_item(kind, self.id()?).await?, "Forgot"),
+            LearningAction::Remove => {
+                (self.id()?, tx.knowledge().delete_item(kind, self.id()?).await?, "Forgot")
+            }
         };
         if done {
             return Ok(format!("{text} {id}."));
@@ -296,7 +298,7 @@ impl<Id: Copy + Display + From<Uuid> + Into<Uuid>, const MAX: u32> Listing<Id, M
     async fn page(&self, mut tx: RecordTx<'_>, kind: KnowledgeKind, reads: Option<&str>) -> Result<String> {
         let query = self.query()?;
         let chars = reads.map_or(i32::MAX, |_| tx.settings.knowledge_limits.excerpt_chars);
-        let found = tx.excerpts(kind, &query, chars).await?.into_iter();
+        let found = tx.knowledge().excerpts(kind, &query, chars).await?.into_iter();
         let lines = found.map(|found| excerpt::<Id>(found, reads.unwrap_or_default(), chars)).collect();
         Ok(page(lines, &query, kind))
     }
@@ -309,7 +311,7 @@ async fn document<Id: Copy + Display + Into<Uuid>>(
     id: Id,
     lists: &str,
 ) -> Result<String> {
-    let item = tx.item(kind, id).await?.ok_or_else(|| not_found(id, lists))?;
+    let item = tx.knowledge().item(kind, id).await?.ok_or_else(|| not_found(id, lists))?;
     let text = format!("{}\n{}", item.title.unwrap_or_default(), item.content);
     let text = untrusted::stored(item.untrusted, &id.to_string(), text);
     Ok(format!("{id}: {text}"))

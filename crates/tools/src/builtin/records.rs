@@ -43,7 +43,7 @@ impl Access for AddRecords {
 
     async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let Self { table, records } = self;
-        let table = tx.table(table).await?.ok_or_else(|| missing(table))?;
+        let table = tx.knowledge().table_named(table).await?.ok_or_else(|| missing(table))?;
         let mut new = Vec::with_capacity(records.len());
         for (id, record) in tx.ids.rows(records.len()).zip(records) {
             let data = table.fields.check(record, Some(context.zone), Part::Whole).map_err(|faults| {
@@ -52,7 +52,7 @@ impl Access for AddRecords {
             })?;
             new.push(RecordData { id: RecordId(id), data });
         }
-        tx.add_records(&table, &new).await.map_err(gone)?;
+        tx.knowledge().add_records(&table, &new, None).await.map_err(gone)?;
         let ids: Vec<String> = new.iter().map(|record| record.id.to_string()).collect();
         Ok(format!("Added {} to {}: {}", ids.len(), table.name, ids.join(", ")))
     }
@@ -114,10 +114,10 @@ impl Access for SearchRecords {
 
     async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let name = &self.table;
-        let table = tx.table(name).await?.ok_or_else(|| missing(name))?;
+        let table = tx.knowledge().table_named(name).await?.ok_or_else(|| missing(name))?;
         let search = self.of(&table, context.zone, self.limit()?);
         let search = search.map_err(|faults| refused(Self::NAME, &table, &faults))?;
-        let (records, all) = tx.search_records(&table, &search).await?;
+        let (records, all) = tx.knowledge().search_records(&table, &search).await?;
         if records.is_empty() {
             let none = if self.page() > 1 { "There is no such page." } else { "There are no such records." };
             return Ok(none.to_owned());
@@ -181,10 +181,10 @@ impl Access for AggregateRecords {
     }
 
     async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
-        let table = tx.table(&self.table).await?.ok_or_else(|| missing(&self.table))?;
+        let table = tx.knowledge().table_named(&self.table).await?.ok_or_else(|| missing(&self.table))?;
         let wanted = self.of(&table, context.zone);
         let (filter, aggregate) = wanted.map_err(|faults| refused(Self::NAME, &table, &faults))?;
-        let groups = tx.aggregate_records(&table, &filter, &aggregate).await?;
+        let groups = tx.knowledge().aggregate_records(&table, &filter, &aggregate).await?;
         let of = self.field.as_ref().map(|field| format!(" of {field}")).unwrap_or_default();
         let what = format!("{}{of}", self.function.as_str());
         if self.group_by.is_none() {
@@ -228,10 +228,10 @@ impl Access for UpdateRecord {
 
     async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let Self { table, record_id: id, values } = self;
-        let table = tx.table(table).await?.ok_or_else(|| missing(table))?;
+        let table = tx.knowledge().table_named(table).await?.ok_or_else(|| missing(table))?;
         let changes = table.fields.check(values, Some(context.zone), Part::Changes);
         let changes = changes.map_err(|faults| refused(Self::NAME, &table, &faults))?;
-        let changed = tx.change_record(&table, *id, &changes).await.map_err(gone)?;
+        let changed = tx.knowledge().change_record(&table, *id, &changes).await.map_err(gone)?;
         changed.as_ref().map(described).ok_or_else(|| not_found(id, SearchRecords::NAME))
     }
 }
@@ -253,8 +253,8 @@ impl Access for DeleteRecord {
 
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (name, id) = (&self.table, self.record_id);
-        let table = tx.table(name).await?.ok_or_else(|| missing(name))?;
-        match tx.delete_record(&table, id).await? {
+        let table = tx.knowledge().table_named(name).await?.ok_or_else(|| missing(name))?;
+        match tx.knowledge().delete_record(&table, id).await? {
             true => Ok(format!("Deleted {id}.")),
             false => Err(not_found(id, SearchRecords::NAME)),
         }

@@ -77,7 +77,7 @@ impl Access for Save {
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let SaveSnippet { name, description, code, language } = &self.0;
         let snippet = NewSnippet { name, language: language_name(*language), description, code, tool: None };
-        let SavedSnippet { replaced, lost_tool } = tx.save_snippet(&snippet, 0).await?;
+        let SavedSnippet { replaced, lost_tool } = tx.knowledge().save_snippet(&snippet, 0).await?;
         let done = if replaced { "Replaced" } else { "Saved" };
         let lost = if lost_tool {
             format!(" {} is no tool any more: a person must allow it again.", snippet::tool_name(name))
@@ -99,7 +99,7 @@ pub(super) struct ListSnippets {}
 
 impl Access for ListSnippets {
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
-        let found = tx.snippets().await?;
+        let found = tx.knowledge().snippets("", None).await?;
         if found.is_empty() {
             return Ok("There are no snippets yet.".to_owned());
         }
@@ -131,7 +131,7 @@ impl Access for ReadSnippet {
 
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let source = format!("snippet {}", self.name);
-        let found = tx.snippet(&self.name).await?;
+        let found = tx.knowledge().snippet(&self.name).await?;
         let found = found.ok_or_else(|| not_found(&source, ListSnippets::NAME))?;
         let text = json!({
             "name": found.name, "language": found.language, "description": found.description, "code": found.code,
@@ -230,7 +230,7 @@ impl Access for DeleteSnippet {
 
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let name = &self.name;
-        match tx.delete_snippet(name).await? {
+        match tx.knowledge().delete_snippet(name).await? {
             true => Ok(format!("Deleted {name}.")),
             false => Err(not_found(format!("snippet {name}"), ListSnippets::NAME)),
         }
@@ -294,7 +294,7 @@ impl Access for Make {
         let pin = snippet::pin(name, language, description, code, input_schema);
         let tool = Some((input_schema, pin.as_str()));
         let snippet = NewSnippet { name, language, description, code, tool };
-        tx.save_snippet(&snippet, self.most).await?;
+        tx.knowledge().save_snippet(&snippet, self.most).await?;
         let name = snippet::tool_name(name);
         Ok(format!("{name} is a tool of your user's agents from the next run on."))
     }

@@ -103,7 +103,7 @@ impl Access for AddFields {
 
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let missing = || missing(&self.table);
-        let table = tx.table(&self.table).await?.ok_or_else(missing)?;
+        let table = tx.knowledge().table_named(&self.table).await?.ok_or_else(missing)?;
         let added = tx.add_fields(&table, &self.fields).await?.ok_or_else(missing)?;
         let added = added.map_err(|faults| refused(Self::NAME, &table, &faults))?;
         Ok(format!("Added to {}. A record: {}", added.name, added.schema))
@@ -126,12 +126,12 @@ impl Access for ListTables {
         let stored =
             |table: &CustomTable, text| untrusted::stored(table.untrusted, &table.id.to_string(), text);
         if let Some(name) = &self.table {
-            let table = tx.table(name).await?.ok_or_else(|| missing(name))?;
+            let table = tx.knowledge().table_named(name).await?.ok_or_else(|| missing(name))?;
             let text = format!("{}\n{}", about(&table), table.fields.schema());
             return Ok(stored(&table, text));
         }
         let mut lines: Vec<String> =
-            tx.tables().await?.iter().map(|table| stored(table, about(table))).collect();
+            tx.knowledge().tables("", None).await?.iter().map(|table| stored(table, about(table))).collect();
         if lines.is_empty() {
             lines.push("There are no tables yet.".to_owned());
         }
@@ -171,7 +171,7 @@ impl Access for DropTable {
     const HAS_PREVIEW: bool = true;
 
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
-        let table = tx.table(&self.table).await?.ok_or_else(|| missing(&self.table))?;
+        let table = tx.knowledge().table_named(&self.table).await?.ok_or_else(|| missing(&self.table))?;
         tx.delete_table(&table).await?;
         let (name, records) = (&table.name, table.records);
         Ok(format!("Deleted {name} with its {records} records."))
@@ -179,7 +179,7 @@ impl Access for DropTable {
 
     /// How much is lost.
     async fn preview(&self, mut tx: RecordTx<'_>) -> Result<Option<String>> {
-        let table = tx.table(&self.table).await?;
+        let table = tx.knowledge().table_named(&self.table).await?;
         Ok(table.map(|table| format!("{} has {} records.", table.name, table.records)))
     }
 }

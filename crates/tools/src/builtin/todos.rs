@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::TodoId;
 use houston_domain::knowledge::{MAX_QUERY_CHARS, MAX_TITLE_CHARS};
 use houston_domain::todo::{Due, MAX_ADDED_TODOS, MAX_DETAILS_BYTES, MAX_LIST_CHARS, Priority, TodoStatus};
-use houston_store::todo::{NewTodo, Todo, TodoChange, TodoQuery};
+use houston_store::todo::{Todo, TodoChange, TodoQuery};
 
 use super::prelude::*;
 
@@ -81,17 +81,6 @@ impl ManageTodos {
     }
 }
 
-fn todo(fields: &TodoChange, id: uuid::Uuid, title: &str) -> NewTodo {
-    NewTodo {
-        id: TodoId(id),
-        list: fields.list.clone().unwrap_or_default(),
-        title: title.to_owned(),
-        details: fields.details.clone().unwrap_or_default(),
-        priority: fields.priority.unwrap_or_default(),
-        due: fields.due.clone().flatten(),
-    }
-}
-
 impl Access for ManageTodos {
     fn check(&self, context: &CallContext) -> Result<()> {
         let Self { action, titles, ids, before, .. } = self;
@@ -125,25 +114,26 @@ impl Access for ManageTodos {
         let (Self { action, titles, ids, .. }, change) = (self, self.change(context)?);
         match action {
             Action::Add => {
-                let rows = tx.ids.rows(titles.len());
-                let new: Vec<NewTodo> =
-                    titles.iter().zip(rows).map(|(title, id)| todo(&change, id, title)).collect();
-                tx.create_todos(&new).await?;
-                let line = |todo: &NewTodo| format!("Added {}: {}", todo.id, todo.title);
-                Ok(new.iter().map(line).collect::<Vec<_>>().join("\n"))
+                let new = |(id, title): (uuid::Uuid, &String)| {
+                    (TodoId(id), TodoChange { title: Some(title.clone()), ..change.clone() })
+                };
+                let new: Vec<_> = tx.ids.rows(titles.len()).zip(titles).map(new).collect();
+                tx.knowledge().create_todos(&new, None).await?;
+                let line = |((id, _), title): (&(TodoId, _), &String)| format!("Added {id}: {title}");
+                Ok(new.iter().zip(titles).map(line).collect::<Vec<_>>().join("\n"))
             }
             Action::Update | Action::Complete | Action::Reopen => {
                 if let (Action::Update, Some(next), [id]) = (action, self.before, ids.as_slice())
-                    && !tx.put_todo_before(*id, next).await?
+                    && !tx.knowledge().put_todo_before(*id, next).await?
                 {
                     return Err(missing(2));
                 }
-                let changed = tx.change_todos(ids, &change).await?;
+                let changed = tx.knowledge().change_todos(ids, &change).await?;
                 let lines: Vec<String> = changed.iter().map(|todo| described(todo, context.now)).collect();
                 answer(ids.len(), lines.len(), lines.join("\n"))
             }
             Action::Delete => {
-                let gone = usize::try_from(tx.delete_todos(ids).await?).unwrap_or(usize::MAX);
+                let gone = usize::try_from(tx.knowledge().delete_todos(ids).await?).unwrap_or(usize::MAX);
                 answer(ids.len(), gone, format!("Deleted {gone}."))
             }
         }
@@ -210,7 +200,6 @@ impl ListTodos {
             list: self.list.clone(),
             due_by,
             text: self.query.clone(),
-            written_for: None,
             after: self.after,
             limit: i64::from(limit) + 1,
         })
@@ -224,7 +213,7 @@ impl Access for ListTodos {
 
     async fn apply(&self, context: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let query = self.query(context)?;
-        let mut todos = tx.todos(&query, self.here).await?;
+        let mut todos = tx.knowledge().todos(&query, self.here).await?;
         let most = usize::try_from(query.limit - 1).unwrap_or(usize::MAX);
         let has_more = todos.len() > most;
         todos.truncate(most);

@@ -17,9 +17,9 @@ use houston_domain::tool_call::{ToolCall, ToolResponse};
 use houston_folder::Root;
 use houston_sandbox::{Program, Sandbox, Shell};
 use houston_store::agentable::NewAgentable;
-use houston_store::claim::{ClaimedRun, CrashPolicy};
+use houston_store::claim::{Claim, ClaimRequest, ClaimedRun, CrashPolicy, Trial};
 use houston_store::cost::Cost;
-use houston_store::lease::LeaseConnection;
+use houston_store::lease::{LeaseConnection, WorkerDescription};
 use houston_store::message::NewPost;
 use houston_store::record::{FencedTx, Owner, RecordIds, RecordLimits};
 use houston_store::user::User;
@@ -96,12 +96,26 @@ impl TestRun {
         let goal = goal(&store, &ids, tenant).await;
         let worker = ids.next();
         let mut lease = LeaseConnection::open(database.url(), worker, Duration::from_secs(60)).await.unwrap();
-        lease.register("test").await.unwrap();
+        lease
+            .register(WorkerDescription { name: "test".into(), ..WorkerDescription::default() })
+            .await
+            .unwrap();
         let post = NewPost::new(ids.next(), ids.next(), "hello", json!({}));
         store.tenant(tenant).post_message(goal, &post, None).await.unwrap();
-        let policy = CrashPolicy::default();
-        let claimed = store.runs().claim_run(goal, worker, ids.next(), ids.next(), policy).await.unwrap();
-        let (claimed, offer) = (claimed.unwrap(), all_tools(files));
+        let request = ClaimRequest {
+            agentable: goal,
+            worker,
+            token: ids.next(),
+            next_message: ids.next(),
+            crashes: CrashPolicy::default(),
+            trial: Trial::None,
+            context: None,
+        };
+        let claimed = match store.runs().claim(request).await.unwrap() {
+            Claim::Run(claimed) => *claimed,
+            other => panic!("{other:?}"),
+        };
+        let offer = all_tools(files);
         Self {
             database,
             store,

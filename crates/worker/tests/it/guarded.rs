@@ -34,7 +34,7 @@ impl TestCluster {
         self.requests().ensure_default_agents(std::slice::from_ref(&default)).await.unwrap();
         let user = self.requests().agentable("goal", self.goal).await.unwrap().user;
         [
-            GuardOwner::Tenant(self.tenant),
+            GuardOwner::Tenant,
             GuardOwner::User(user),
             GuardOwner::Agent(default.id),
             GuardOwner::Agentable(self.goal),

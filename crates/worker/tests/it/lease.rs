@@ -11,8 +11,8 @@ use houston_domain::model::ModelError;
 use houston_domain::run::RunStatus;
 use houston_llm::model::{Description, EventStream, Request};
 use houston_llm::{Model, Simulated};
-use houston_store::claim::CrashPolicy;
-use houston_store::lease::LeaseConnection;
+use houston_store::claim::{Claim, ClaimRequest, CrashPolicy, Trial};
+use houston_store::lease::{LeaseConnection, WorkerDescription};
 use houston_testkit::event_stream::EVENTS;
 
 use crate::cluster::{TestCluster, assert_status, eventually};
@@ -132,12 +132,22 @@ async fn neighbour_takes_over_the_runs_of_dead_workers() {
         let id: WorkerId = cluster.ids.next();
         let ttl = Duration::from_secs(3600);
         let mut lease = LeaseConnection::open(cluster.servers.database_url(), id, ttl).await.unwrap();
-        lease.register("doomed").await.unwrap();
+        lease
+            .register(WorkerDescription { name: "doomed".into(), ..WorkerDescription::default() })
+            .await
+            .unwrap();
         let posted = cluster.post_silently(goal, "hello").await;
-        let (token, message) = (cluster.ids.next(), cluster.ids.next());
-        let claimed =
-            cluster.runs().claim_run(goal, id, token, message, CrashPolicy::default()).await.unwrap();
-        assert_eq!(claimed.unwrap().run, posted.run);
+        let request = ClaimRequest {
+            agentable: goal,
+            worker: id,
+            token: cluster.ids.next(),
+            next_message: cluster.ids.next(),
+            crashes: CrashPolicy::default(),
+            trial: Trial::None,
+            context: None,
+        };
+        let Claim::Run(claimed) = cluster.runs().claim(request).await.unwrap() else { panic!("not claimed") };
+        assert_eq!(claimed.run, posted.run);
         doomed.push((lease, posted.run));
     }
     // Not before: its first sweep would claim what is not claimed yet.

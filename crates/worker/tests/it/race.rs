@@ -1,6 +1,8 @@
 use houston_domain::id::RunToken;
 use houston_domain::message::MessageStatus;
 use houston_domain::run::RunStatus;
+use houston_store::claim::{Claim, ClaimRequest, CrashPolicy, Trial};
+use houston_store::lease::{LeaseConnection, WorkerDescription};
 
 use crate::cluster::{TestCluster, assert_status, eventually};
 
@@ -55,27 +57,30 @@ async fn messages_arriving_during_release_are_answered() {
 async fn one_of_many_claims_succeeds_and_a_zombie_cannot_write() {
     let cluster = TestCluster::start().await;
     let posted = cluster.post_silently(cluster.goal, "hello").await;
-    let mut lease = houston_store::lease::LeaseConnection::open(
+    let mut lease = LeaseConnection::open(
         cluster.servers.database_url(),
         cluster.ids.next(),
         std::time::Duration::from_secs(30),
     )
     .await
     .unwrap();
-    lease.register("a").await.unwrap();
+    lease.register(WorkerDescription { name: "a".into(), ..WorkerDescription::default() }).await.unwrap();
     let worker = lease.worker();
     let claims = futures_util::future::join_all((0..16).map(|_| {
         let token: RunToken = cluster.ids.next();
-        cluster.runs().claim_run(
-            cluster.goal,
+        cluster.runs().claim(ClaimRequest {
+            agentable: cluster.goal,
             worker,
             token,
-            cluster.ids.next(),
-            houston_store::claim::CrashPolicy::default(),
-        )
+            next_message: cluster.ids.next(),
+            crashes: CrashPolicy::default(),
+            trial: Trial::None,
+            context: None,
+        })
     }))
     .await;
-    let granted: Vec<_> = claims.into_iter().filter_map(|claim| claim.unwrap()).collect();
+    let granted: Vec<_> =
+        claims.into_iter().filter(|claim| matches!(claim.as_ref().unwrap(), Claim::Run(_))).collect();
     assert_eq!(granted.len(), 1);
 
     // The holder dies and another worker takes over and answers. When the first wakes up, its writes are refused.

@@ -6,8 +6,8 @@ use houston_domain::health::{Check, HealthStatus};
 use houston_domain::id::{AgentableId, RunId, RunToken, WorkerId};
 use houston_domain::message::{MessageStatus, Source};
 use houston_domain::run::RunStatus;
-use houston_store::claim::{ClaimedRun, CrashPolicy};
-use houston_store::lease::LeaseConnection;
+use houston_store::claim::{Claim, ClaimRequest, ClaimedRun, CrashPolicy, Trial};
+use houston_store::lease::{LeaseConnection, WorkerDescription};
 use houston_worker::Monitor;
 
 use crate::cluster::{TestCluster, assert_status, eventually};
@@ -43,7 +43,7 @@ pub(crate) async fn look_twice(one: &Monitor, other: &Monitor, id: &str) -> [Che
 async fn idler(cluster: &TestCluster, since: &str) -> LeaseConnection {
     let url = cluster.servers.database_url();
     let mut lease = LeaseConnection::open(url, cluster.ids.next(), Duration::from_secs(600)).await.unwrap();
-    lease.register("idler").await.unwrap();
+    lease.register(WorkerDescription { name: "idler".into(), ..WorkerDescription::default() }).await.unwrap();
     let id = lease.worker().0;
     let older =
         format!("update houston.workers set started_at = now() - interval '{since}' where id = '{id}'");
@@ -53,12 +53,19 @@ async fn idler(cluster: &TestCluster, since: &str) -> LeaseConnection {
 
 async fn claim(cluster: &TestCluster, agentable: AgentableId, worker: WorkerId) -> ClaimedRun {
     let token: RunToken = cluster.ids.next();
-    cluster
-        .runs()
-        .claim_run(agentable, worker, token, cluster.ids.next(), CrashPolicy::default())
-        .await
-        .unwrap()
-        .unwrap()
+    let request = ClaimRequest {
+        agentable,
+        worker,
+        token,
+        next_message: cluster.ids.next(),
+        crashes: CrashPolicy::default(),
+        trial: Trial::None,
+        context: None,
+    };
+    match cluster.runs().claim(request).await.unwrap() {
+        Claim::Run(claimed) => *claimed,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn lock(cluster: &TestCluster, agentable: AgentableId) -> String {

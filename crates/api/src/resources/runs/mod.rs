@@ -19,8 +19,8 @@ use houston_domain::trace::{Header, Snapshot};
 use houston_protocol::run::{ModelCallResponse, ModelCallsResponse};
 use houston_queue::{Received, Subscription};
 use houston_store::Error;
-use houston_store::awaited::RunProgress;
 use houston_store::cost::StoredModelCall;
+use houston_store::run::RunProgress;
 use tokio::time::Instant;
 
 use crate::admission;

@@ -79,8 +79,8 @@ impl Workspace {
                 content: found.text,
                 version,
                 untrusted: true,
-                created_at: row.map_or(found.modified, |row| row.entry.created_at),
-                updated_at: found.modified,
+                created_at: row.map_or(found.modified.into(), |row| row.entry.created_at),
+                updated_at: found.modified.into(),
             },
         }))
     }
@@ -313,8 +313,10 @@ fn merged(rows: &BTreeMap<String, FileRow>, walk: &Walk) -> BTreeMap<String, Fil
             bytes: found.bytes,
             version: found.version.unwrap_or(FileVersion([0; 32])),
             untrusted: row.filter(|_| is_unchanged).is_none_or(|row| row.entry.untrusted),
-            created_at: row.map_or(found.modified, |row| row.entry.created_at),
-            updated_at: row.filter(|_| is_unchanged).map_or(found.modified, |row| row.entry.updated_at),
+            created_at: row.map_or(found.modified.into(), |row| row.entry.created_at),
+            updated_at: row
+                .filter(|_| is_unchanged)
+                .map_or(found.modified.into(), |row| row.entry.updated_at),
         }
     };
     let mut files: BTreeMap<String, FileEntry> =

@@ -1,16 +1,19 @@
 //! Reading the events of all agentables in the order of their commits.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
 use houston_domain::event::Committed;
-use houston_domain::id::{AgentableId, TenantId};
+use houston_domain::event::topic::EventOwner;
+use houston_domain::id::{AgentableId, TenantId, UserId};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use super::batch::{self, StreamRead};
 use crate::error::{Error, Result};
-use crate::handle::Shared;
+use crate::handle::{ApiStore, Shared, TenantStore};
+use crate::statement::uuids;
 
 /// How far a reader of all events has read: a snapshot of Postgres, and within what became visible after it, the last
 /// event of a page. Its text is for [`FromStr`] only; it is valid for one cell and one database cluster, and not after
@@ -82,22 +85,22 @@ const MAX_BEHIND: u64 = 10_000_000;
 /// How many transactions a reader may be behind one that it leaves out.
 const MAX_BETWEEN: u64 = 10_000;
 
-/// An event of any agentable.
+/// An event and whose it is.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AnyEvent {
-    /// Whose event it is.
+pub struct OwnedEvent {
+    /// The tenant.
     pub tenant: TenantId,
-    /// In whose stream.
-    pub agentable: AgentableId,
+    /// The agentable, its kind and its user.
+    pub owner: EventOwner,
     /// The event.
     pub event: Committed,
 }
 
-/// A page of the events of all agentables.
+/// A page of events.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EventPage {
+pub struct OwnedPage {
     /// The events: those of one agentable in the order of their positions.
-    pub events: Vec<AnyEvent>,
+    pub events: Vec<OwnedEvent>,
     /// Where the next page begins.
     pub next: EventPosition,
     /// Whether more events may be visible already.
@@ -156,7 +159,7 @@ impl FromStr for Snapshot {
 }
 
 /// The tenant for whom something is read; `None` if it is read for several.
-pub(crate) fn only(tenants: &[Uuid]) -> Option<TenantId> {
+fn only(tenants: &[Uuid]) -> Option<TenantId> {
     match tenants {
         [one] => Some(TenantId(*one)),
         _ => None,
@@ -189,19 +192,69 @@ impl Shared {
         );
         Ok(keeps.fetch_one(&self.pool).await?)
     }
+
+    /// The events of these tenants after `position`, about `limit` at most. Those of agentables that were erased are left out.
+    pub(crate) async fn owned_events_since(
+        &self,
+        position: &EventPosition,
+        limit: i64,
+        tenants: &[Uuid],
+    ) -> Result<OwnedPage> {
+        let mut tx = self.pool_of(only(tenants)).begin().await?;
+        let page = owned_page(&mut tx, position, limit, tenants).await?;
+        tx.commit().await?;
+        Ok(page)
+    }
+
+    /// Whose agentables these are, of these tenants.
+    pub(crate) async fn event_owners(
+        &self,
+        agentables: &[Uuid],
+        tenants: &[Uuid],
+    ) -> Result<HashMap<AgentableId, EventOwner>> {
+        owners(&self.pool_of(only(tenants)), agentables, tenants).await
+    }
+}
+
+impl ApiStore {
+    /// The events of these tenants after `position`, about `limit` at most, for their open streams.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPosition`](crate::Error::UnknownPosition) when the position is of another database.
+    pub async fn events_of_tenants(
+        &self,
+        position: &EventPosition,
+        limit: i64,
+        tenants: &[TenantId],
+    ) -> Result<OwnedPage> {
+        self.owned_events_since(position, limit, &uuids(tenants)).await
+    }
+}
+
+impl TenantStore<'_> {
+    /// The events of the tenant after `position`, about `limit` at most.
+    ///
+    /// # Errors
+    /// As [`ApiStore::events_of_tenants`], and [`Error::EventsDeleted`] when some of them were deleted by age.
+    pub async fn events_of_all(self, position: &EventPosition, limit: i64) -> Result<OwnedPage> {
+        let page = self.owned_events_since(position, limit, &[self.tenant.0]).await?;
+        // Asked after the page was read: what is deleted from now on was still on it.
+        if self.keeps_events_since(position).await? { Ok(page) } else { Err(Error::EventsDeleted) }
+    }
 }
 
 /// The events of agentables of these tenants that became visible after `position`, about `limit` at most: each exactly once,
-/// however late its transaction commits. A transaction that stays open delays its own events only.
+/// however late its transaction commits. A transaction that stays open delays its own events only. Those of agentables that
+/// were erased are left out.
 ///
 /// # Errors
 /// [`Error::UnknownPosition`] when the position is of another database.
-pub(crate) async fn page_since(
+pub(crate) async fn owned_page(
     connection: &mut PgConnection,
     position: &EventPosition,
     limit: i64,
     tenants: &[Uuid],
-) -> Result<EventPage> {
+) -> Result<OwnedPage> {
     let limit = limit.max(1);
     let (target, stretches) = stretches_since(&mut *connection, position, limit, tenants).await?;
     let mut room = limit;
@@ -225,19 +278,42 @@ pub(crate) async fn page_since(
     };
     let mut events = Vec::new();
     if !reads.is_empty() {
-        let pages = batch::read(connection, &reads).await?;
+        let pages = batch::read(&mut *connection, &reads).await?;
         for (read, page) in reads.iter().zip(pages) {
             let page = match page {
-                Err(Error::Inconsistent { .. }) => readable(connection, read).await?,
+                Err(Error::Inconsistent { .. }) => readable(&mut *connection, read).await?,
                 // Without the row of its lock, the agentable was erased in between.
                 page => page?.map_or_else(Vec::new, |(_, page)| page),
             };
-            let (tenant, agentable) = (read.tenant, read.agentable);
-            events.extend(page.into_iter().map(|event| AnyEvent { tenant, agentable, event }));
+            events.extend(page.into_iter().map(|event| (read, event)));
         }
     }
-    let has_more = next.page.is_some();
-    Ok(EventPage { events, next, has_more })
+    let mut agentables: Vec<Uuid> = events.iter().map(|(read, _)| read.agentable.0).collect();
+    agentables.dedup();
+    let owners =
+        if agentables.is_empty() { HashMap::new() } else { owners(connection, &agentables, tenants).await? };
+    let events = events.into_iter().filter_map(|(read, event)| {
+        Some(OwnedEvent { tenant: read.tenant, owner: owners.get(&read.agentable)?.clone(), event })
+    });
+    let (events, has_more) = (events.collect(), next.page.is_some());
+    Ok(OwnedPage { events, next, has_more })
+}
+
+async fn owners(
+    executor: impl PgExecutor<'_>,
+    agentables: &[Uuid],
+    tenants: &[Uuid],
+) -> Result<HashMap<AgentableId, EventOwner>> {
+    let rows = sqlx::query!(
+        "-- store::owned_event::owners
+            select id, kind, user_id from houston.agentables where tenant_id = any ($2) and id = any ($1)",
+        agentables,
+        tenants
+    )
+    .fetch_all(executor)
+    .await?;
+    let owner = |id, kind, user| EventOwner { agentable: AgentableId(id), kind, user: UserId(user) };
+    Ok(rows.into_iter().map(|row| (AgentableId(row.id), owner(row.id, row.kind, row.user_id))).collect())
 }
 
 /// Those of the events that can be decoded, read one by one: what cannot be read must not stop what reads the events of all.

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::row_security::with_connection;
-use crate::statement::Statement as _;
+use crate::statement::{Statement as _, uuids};
 use crate::system_message::{LockedRow, lock};
 
 pub(crate) use self::change::change;
@@ -250,7 +250,6 @@ pub(crate) async fn steps_of(
     tenant: TenantId,
     plans: &[AgentableId],
 ) -> Result<Vec<(AgentableId, PlanStep)>> {
-    let plans: Vec<Uuid> = plans.iter().map(|plan| plan.0).collect();
     let steps = sqlx::query!(
         r#"-- store::plan::requests::steps
         select s.plan_id, s.path, s.state as "state: Json<State>", s.task_id, t.kind as "task_kind?", s.question_id,
@@ -258,7 +257,7 @@ pub(crate) async fn steps_of(
           from houston.plan_steps s left join houston.agentables t on t.id = s.task_id
          where s.tenant_id = $1 and s.plan_id = any ($2) order by s.plan_id, s.path"#,
         tenant.0,
-        &plans
+        &uuids(plans)
     )
     .map(|row| {
         let step = PlanStep {

@@ -11,6 +11,7 @@ use super::counted::Counted;
 use super::rows::without_ids;
 use super::sequence::Claim;
 use super::twin::Twin;
+use crate::test_store::ClaimRun as _;
 
 /// A death is doubted no longer than the claim takes.
 pub(super) fn crashes() -> CrashPolicy {

@@ -14,6 +14,7 @@ use super::claim::crashes;
 use super::direct::may_start;
 use super::sequence::Post;
 use super::twin::Twin;
+use crate::test_store::ClaimRun as _;
 
 impl Scene<'_> {
     /// Posts a message, and what its sender learns. If it starts its run at once: also what the worker learns.

@@ -162,17 +162,18 @@ impl Scene<'_> {
             }
             Change::Rewrite { kind, id, content } => {
                 let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
-                rows.change_item(*kind, *id, change).await.unwrap();
+                rows.knowledge().change_item(*kind, *id, change).await.unwrap();
                 Ok(())
             }
             Change::Delete { kind, id } => {
-                rows.delete_item(*kind, *id).await.unwrap();
+                rows.knowledge().delete_item(*kind, *id).await.unwrap();
                 Ok(())
             }
             Change::Fact(fact) => {
-                let mut profile = rows.lock_profile().await.unwrap();
+                let mut knowledge = rows.knowledge();
+                let mut profile = knowledge.lock_profile().await.unwrap();
                 profile.facts.push(fact.clone());
-                rows.write_profile(&profile).await.unwrap();
+                knowledge.write_profile(&profile).await.unwrap();
                 Ok(())
             }
         }
