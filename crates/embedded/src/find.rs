@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::config::Config;
-use crate::error::{Error, Program, tail};
+use crate::error::{Error, Program, list, tail};
 use crate::layout::Layout;
 use crate::postgres::made_by;
 use crate::server::{Server, Version};
@@ -60,7 +60,7 @@ impl Search {
     /// The program to run for `server`.
     ///
     /// # Errors
-    /// [`Error::Missing`] when none is new enough, [`Error::OtherMajor`] when the cluster needs another Postgres.
+    /// [`Error::Missing`] when none is new enough, [`Error::Other`] when the cluster needs another Postgres.
     pub(crate) fn server(&self, server: Server) -> Result<Program, Error> {
         match server {
             Server::Postgres => self.postgres(),
@@ -109,7 +109,11 @@ impl Search {
         match (matching, made_by) {
             (Some(program), _) => Ok(program.clone()),
             (None, Some(made_by)) if !usable.is_empty() => {
-                Err(Error::OtherMajor { folder: self.postgres_data.clone(), made_by, found: usable })
+                let (folder, found) = (self.postgres_data.display(), list(&usable, ToString::to_string));
+                Err(Error::new(format!(
+                    "{folder} was created by PostgreSQL {made_by}, but only {found} is installed; install PostgreSQL \
+                     {made_by}, or move that folder away to start with an empty database"
+                )))
             }
             _ => Err(Error::Missing { server: Server::Postgres, rejected }),
         }
@@ -197,7 +201,6 @@ mod tests {
     use std::path::Path;
 
     use super::{Search, expand, matches};
-    use crate::error::Error;
     use crate::server::Server;
 
     fn program(folder: &Path, name: &str, says: &str) {
@@ -253,7 +256,6 @@ mod tests {
 
         fs::write(root.path().join("pg/PG_VERSION"), "96\n").unwrap();
         let error = search.postgres().unwrap_err();
-        assert!(matches!(&error, Error::OtherMajor { made_by: 96, .. }), "{error}");
         assert!(error.to_string().contains("was created by PostgreSQL 96"), "{error}");
     }
 

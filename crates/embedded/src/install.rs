@@ -18,8 +18,8 @@ const APT_SCRIPT: &str = include_str!("apt.sh");
 /// The program of each of `servers`, in their order. Missing ones are installed by the first of `installers` that succeeds.
 ///
 /// # Errors
-/// [`Error::Missing`] without installers, [`Error::Other`] when all of them failed, [`Error::OtherMajor`] when the cluster needs
-/// another major version: only the user can decide what to do then.
+/// [`Error::Missing`] without installers, [`Error::Other`] when all of them failed, or the cluster needs another major version:
+/// only the user can decide what to do then.
 pub(crate) fn find_or_install(
     search: &Search,
     installers: &[Installer],

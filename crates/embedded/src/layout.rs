@@ -77,7 +77,7 @@ impl Layout {
     /// Creates the folder for the sockets with mode 0700, owned by the user that the servers run as.
     ///
     /// # Errors
-    /// [`Error::SocketFolder`] when the folder in `/tmp` exists and belongs to another user.
+    /// [`Error::Other`] when the folder in `/tmp` exists and belongs to another user.
     pub(crate) fn make_sockets_folder(&self, identity: Identity) -> Result<(), Error> {
         match fs::DirBuilder::new().mode(0o700).create(&self.sockets) {
             Ok(()) => {}
@@ -105,7 +105,11 @@ impl Layout {
         if !self.is_outside() || (ours && found.is_dir() && mode & 0o077 == 0) {
             return Ok(());
         }
-        Err(Error::SocketFolder { path: self.sockets.clone(), uid, mode })
+        let path = self.sockets.display();
+        Err(Error::new(format!(
+            "{path} is not a folder that only you can open (owner uid {uid}, mode {mode:o}); remove it, or keep the servers in a \
+             folder with a shorter path of plain characters"
+        )))
     }
 
     /// Removes the folder in `/tmp`, unless a socket is still in it.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::error::{Error, file, tail};
 use crate::layout::Layout;
 use crate::privilege::Identity;
@@ -59,7 +61,7 @@ impl Postgres {
         }
         command.arg("-D").arg(&draft);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir("/");
-        self.identity.apply(&mut command, libc::SIGKILL);
+        self.identity.apply(&mut command, Signal::KILL);
         let child = spawner.spawn(command);
         let output = child.and_then(Child::wait_with_output).map_err(file("run", &program))?;
         if !output.status.success() {
@@ -110,7 +112,7 @@ impl Supervised for Postgres {
         let data = self.layout.data(Server::Postgres);
         self.identity.change_owner(&data)?;
         let pid_file = self.layout.pid_file(Server::Postgres);
-        let stale = stop_leftover(Server::Postgres, &pid_file, &["postgres"], &data, libc::SIGINT)?;
+        let stale = stop_leftover(Server::Postgres, &pid_file, &["postgres"], &data, Signal::INT)?;
         let mut command = Command::new(&self.program);
         if let Some(pid) = stale {
             // The old postmaster was killed with its owner: it is a zombie, or its pid belongs to another process. Postgres
@@ -122,7 +124,7 @@ impl Supervised for Postgres {
         for setting in self.settings() {
             command.arg("-c").arg(setting);
         }
-        Process::spawn(Server::Postgres, command, self.identity, libc::SIGINT, &self.layout, spawner)
+        Process::spawn(Server::Postgres, command, self.identity, Signal::INT, &self.layout, spawner)
     }
 
     /// Waits until the database `houston` accepts connections, and creates it if it does not exist. Starts Postgres again as

@@ -8,6 +8,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::error::{Error, file, tail};
 use crate::layout::Layout;
 use crate::privilege::{self, Identity};
@@ -37,7 +39,7 @@ pub(crate) enum Answer {
 pub(crate) struct Process {
     server: Server,
     child: Child,
-    stop_signal: i32,
+    stop_signal: Signal,
     log: PathBuf,
     stopped: bool,
 }
@@ -49,7 +51,7 @@ impl Process {
         server: Server,
         mut command: Command,
         identity: Identity,
-        stop_signal: i32,
+        stop_signal: Signal,
         layout: &Layout,
         spawner: &Spawner,
     ) -> Result<Self, Error> {
@@ -158,7 +160,7 @@ pub(crate) fn stop_leftover(
     pid_file: &Path,
     names: &[&str],
     mark: &Path,
-    signal: i32,
+    signal: Signal,
 ) -> Result<Option<u32>, Error> {
     let Ok(text) = fs::read_to_string(pid_file) else { return Ok(None) };
     let Some(pid) = text.lines().next().and_then(|line| line.trim().parse().ok()).filter(|pid| *pid > 1)
@@ -168,7 +170,7 @@ pub(crate) fn stop_leftover(
     let began = Instant::now();
     while is_running(pid, names, mark) {
         let waited = began.elapsed();
-        let signal = if waited > PATIENCE { libc::SIGKILL } else { signal };
+        let signal = if waited > PATIENCE { Signal::KILL } else { signal };
         let sent = privilege::signal(pid, signal);
         let refused = sent.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
         if refused || waited > PATIENCE * 2 {

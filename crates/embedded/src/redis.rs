@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::Signal;
+
 use crate::error::{Error, file};
 use crate::layout::Layout;
 use crate::privilege::Identity;
@@ -36,7 +38,7 @@ impl Supervised for Redis {
         }
         self.identity.change_owner(&data)?;
         let pid_file = self.layout.pid_file(Server::Redis);
-        stop_leftover(Server::Redis, &pid_file, &["redis-server", "valkey-server"], &socket, libc::SIGTERM)?;
+        stop_leftover(Server::Redis, &pid_file, &["redis-server", "valkey-server"], &socket, Signal::TERM)?;
         let mut command = Command::new(&self.program);
         command.arg("--unixsocket").arg(&socket).arg("--dir").arg(&data).arg("--pidfile").arg(&pid_file);
         command.args(["--port", "0", "--unixsocketperm", "700", "--daemonize", "no"]);
@@ -45,7 +47,7 @@ impl Supervised for Redis {
         command.args(["--maxmemory-policy", "noeviction", "--save", ""]);
         // Keeps the arguments visible: the next owner recognises a server left running by them.
         command.args(["--set-proc-title", "no"]);
-        Process::spawn(Server::Redis, command, self.identity, libc::SIGTERM, &self.layout, spawner)
+        Process::spawn(Server::Redis, command, self.identity, Signal::TERM, &self.layout, spawner)
     }
 
     /// Waits until it is ready. If it ends because its data cannot be loaded, as after a crash of the machine, the data are set

@@ -219,11 +219,10 @@ impl<'a> Attaching<'a> {
             && !note.servers.contains(&server)
             && self.began.elapsed() > SETTLED
         {
-            return Err(Error::NotServed {
-                folder: self.layout.folder().to_owned(),
-                owner: note.pid,
-                server,
-            });
+            let (owner, folder, setting) = (note.pid, self.layout.folder().display(), server.setting());
+            return Err(Error::new(format!(
+                "process {owner} owns {folder} and does not run {server} there; stop it, or set {setting}"
+            )));
         }
         if self.last_answer.elapsed() < SILENCE {
             return Ok(());
