@@ -23,21 +23,15 @@ use super::{ChatContext, command, editor};
 /// How long to wait for a server that has gone away.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The exit code after Ctrl-C (128 + SIGINT).
-const INTERRUPTED: u8 = 130;
-
-/// The exit code when a run waits until a person decides a tool call.
-const WAITS: u8 = 3;
-
-/// How a message ended.
+/// How a message ended, and the exit code for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    Answered,
-    Failed,
+    Answered = 0,
+    Failed = 1,
     /// The run waits until a person decides a tool call.
-    Waits,
-    /// Cancelled with Ctrl-C.
-    Interrupted,
+    Waits = 3,
+    /// Cancelled with Ctrl-C (128 + SIGINT).
+    Interrupted = 130,
 }
 
 /// Posts `message` with `images`, or else each line of stdin, and prints the answers. Exit code 0 when all were answered, 3 when a run
@@ -66,13 +60,10 @@ pub(super) async fn run(
         }
     }
     if chat.interrupted {
-        return Ok(ExitCode::from(INTERRUPTED));
+        worst = Some(Outcome::Interrupted);
     }
     match worst {
-        Some(Outcome::Answered) => Ok(ExitCode::SUCCESS),
-        Some(Outcome::Failed) => Ok(ExitCode::FAILURE),
-        Some(Outcome::Waits) => Ok(ExitCode::from(WAITS)),
-        Some(Outcome::Interrupted) => Ok(ExitCode::from(INTERRUPTED)),
+        Some(outcome) => Ok(ExitCode::from(outcome as u8)),
         None => Err(ChatError::usage("no message: give one as an argument, or lines on stdin")),
     }
 }

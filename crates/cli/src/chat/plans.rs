@@ -7,19 +7,17 @@ use std::sync::Arc;
 
 use houston_domain::clock::SystemClock;
 use houston_domain::id::Ids;
-use houston_domain::plan::Checklist;
 use houston_protocol::agui::{Event, Fact};
 use houston_protocol::plan::{CreatePlan, PlanResponse};
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::ServerArg;
-use super::checklist::{all, head};
 use super::error::ChatError;
 use super::follow::{StreamEvent, follow};
 use super::output::one_line;
 use super::server::path_of;
+use super::{ServerArg, checklist};
 use crate::output::{print, print_json, print_stderr};
 
 /// Prints a plan: its steps, what it asks, its output.
@@ -61,7 +59,7 @@ pub(crate) async fn list(
         return Ok(ExitCode::SUCCESS);
     }
     for plan in &plans.data {
-        let head = read(&plan.checklist).map_or_else(String::new, |list| head(&list));
+        let head = checklist::of(&plan.checklist).map_or_else(String::new, |list| checklist::head(&list));
         print(&format!("{}  {:<9}  {head}", plan.id, plan.status));
     }
     if plans.data.is_empty() {
@@ -141,12 +139,8 @@ fn progress(event: &Event<'_>, titles: &mut HashMap<String, String>) -> Option<S
     })
 }
 
-fn read(checklist: &Value) -> Option<Checklist> {
-    serde_json::from_value(checklist.clone()).ok()
-}
-
 fn lines_of(checklist: &Value) -> Vec<String> {
-    read(checklist).map_or_else(Vec::new, |list| all(&list))
+    checklist::of(checklist).map_or_else(Vec::new, |list| checklist::all(&list))
 }
 
 fn show_output(plan: &PlanResponse) {
