@@ -45,12 +45,7 @@ impl MissingCells {
         all.extend(names.split(',').map(|name| name.trim().to_owned()));
     }
 
-    /// Whether there is one.
-    pub(crate) fn any(&self) -> bool {
-        !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    /// Their names, with commas between.
+    /// Their names, with commas between; empty: there is none.
     pub(crate) fn names(&self) -> String {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
@@ -122,34 +117,35 @@ impl Api {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, Refused> {
-        parsed(&self.sent(Method::POST, path, body).await?)
+        parsed(&self.change(Method::POST, path, body).await?)
     }
 
-    /// Sends a request whose answer has nothing of interest in its body.
-    pub(crate) async fn run(&self, method: Method, path: &str, body: &impl Serialize) -> Result<(), Refused> {
-        self.sent(method, path, body).await.map(drop)
-    }
-
-    async fn sent(&self, method: Method, path: &str, body: &impl Serialize) -> Result<Bytes, Refused> {
+    /// Sends a request that changes something; returns the body of its answer.
+    pub(crate) async fn change(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Bytes, Refused> {
         // Requests have string keys only, so they can be written.
         let body = serde_json::to_vec(body).unwrap_or_default();
         self.read(self.send(method, path, Some(body)).await).await
     }
 
-    /// As [`run`](Self::run), but a repetition with the same key does nothing: a form may be sent twice. The audit log has it, also
+    /// As [`change`](Self::change), but a repetition with the same key does nothing: a form may be sent twice. The audit log has it, also
     /// if it is a message.
     pub(crate) async fn post_once(
         &self,
         path: &str,
         body: &impl Serialize,
         key: &str,
-    ) -> Result<(), Refused> {
+    ) -> Result<Bytes, Refused> {
         let mut once = self.clone();
         once.headers.insert("houston-audit", HeaderValue::from_static("true"));
         if let (false, Ok(key)) = (key.is_empty(), HeaderValue::from_str(key)) {
             once.headers.insert("idempotency-key", key);
         }
-        once.run(Method::POST, path, body).await
+        once.change(Method::POST, path, body).await
     }
 
     /// The response as the API sends it, for streams.
@@ -196,11 +192,11 @@ mod tests {
     fn missing_cells_of_all_answers_are_named_once() {
         let missing = MissingCells::default();
         missing.note(&HeaderMap::new());
-        assert!(!missing.any());
+        assert_eq!(missing.names(), "");
         for names in ["third, 0000-3fff", "0000-3fff"] {
             let value = HeaderValue::from_static(names);
             missing.note(&[(HeaderName::from_static(MISSING_CELLS), value)].into_iter().collect());
         }
-        assert_eq!((missing.any(), missing.names().as_str()), (true, "0000-3fff, third"));
+        assert_eq!(missing.names(), "0000-3fff, third");
     }
 }

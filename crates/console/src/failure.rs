@@ -46,7 +46,7 @@ pub(crate) async fn pages(State(site): State<Site>, request: Request, next: Next
     };
     let message = Message {
         prefix: &site.console.0.config.path,
-        assets: site.console.assets(),
+        assets: &site.console.0.assets,
         title,
         refused: &refused,
         forward: "",

@@ -108,9 +108,9 @@ impl Viewer {
             title: title.into(),
             prefix: config.path.clone(),
             badge: config.badge.clone(),
-            assets: self.console.assets().clone(),
+            assets: self.console.0.assets.clone(),
             role: self.role(),
-            scopes: self.scopes(),
+            scopes: self.scopes.to_string(),
             groups: vec![
                 Group { name: "", links: links(WORK) },
                 Group { name: "Installation", links: links(INSTALLATION) },

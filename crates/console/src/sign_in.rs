@@ -64,7 +64,7 @@ impl Site {
     fn titled<'a>(&'a self, title: &'a str) -> SignIn<'a> {
         SignIn {
             prefix: &self.console.0.config.path,
-            assets: self.console.assets(),
+            assets: &self.console.0.assets,
             title,
             forward: "",
             form: false,

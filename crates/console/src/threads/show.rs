@@ -174,7 +174,7 @@ pub(crate) async fn say(
 ) -> Answer {
     let path = format!("/v1/{}/{}/messages", plural(&kind), segment(&id));
     match viewer.api.post_once(&path, &json!({"content": content}), &key).await {
-        Ok(()) => {
+        Ok(_) => {
             let to = viewer.path(&format!("/threads/{}/{}", segment(&kind), segment(&id)));
             Ok(Redirect::to(&to).into_response())
         }
