@@ -32,7 +32,6 @@ use crate::environment::environment;
 use crate::explain::{Explainer, engine_config, own_tools};
 use crate::failure::Failure;
 use crate::foreign_servers::{Foreign, StoredRows};
-use crate::model_catalogue::Catalogue;
 use crate::models::Models;
 
 /// What all roles of one process share.
@@ -271,7 +270,7 @@ impl System {
             secret_keys: self.loaded.secret_keys.clone(),
             sinks: self.sinks(),
             foreign_servers: Arc::new(Foreign(self.loaded.mcp.own.clone())),
-            models: Arc::new(Catalogue(Arc::clone(explainer))),
+            models: Arc::clone(explainer) as Arc<_>,
             explain: explainer.explain(cell.store.background()),
             feed: Arc::new(self.loaded.settings.feed_generation.clone()),
             check_ins: self.loaded.settings.agent_check_in.limits,
