@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::Parser as _;
 use houston_engine::{Driver, Drivers, Observer, RunHook};
 use houston_tools::PdfReader;
 use houston_tools::SharedTool;
@@ -65,8 +65,7 @@ impl App {
         if words.next().is_some_and(|word| word == "sandbox") {
             return houston_sandbox::child::main(words, houston_domain::plan::answer_evaluation);
         }
-        let matches = Arguments::command().try_get_matches();
-        let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
+        let arguments = match Arguments::try_parse() {
             Ok(arguments) => arguments,
             Err(error) => return refused(&error),
         };

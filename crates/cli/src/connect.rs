@@ -287,23 +287,12 @@ pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store, Fai
 }
 
 /// The databases of a command: those of the settings and of DATABASE_URL, else the database of `houston dev` in
-/// `folder`, which is started if it does not run. Creates and installs nothing.
+/// `folder`, which is started if it does not run. Creates and installs nothing. `redis`: with Redis, that of the settings and
+/// of HOUSTON_REDIS_URL, else the embedded one.
 ///
 /// # Errors
 /// [`Failure::Usage`] when there is none.
-pub(crate) fn database(settings: &Settings, folder: &Path) -> Result<Addresses, Failure> {
-    existing(settings, folder, false)
-}
-
-/// Like [`database`], with Redis: that of the settings and of HOUSTON_REDIS_URL, else the embedded one.
-///
-/// # Errors
-/// As for [`database`].
-pub(crate) fn database_and_redis(settings: &Settings, folder: &Path) -> Result<Addresses, Failure> {
-    existing(settings, folder, true)
-}
-
-fn existing(settings: &Settings, folder: &Path, redis: bool) -> Result<Addresses, Failure> {
+pub(crate) fn existing(settings: &Settings, folder: &Path, redis: bool) -> Result<Addresses, Failure> {
     of_each_cell(settings, |cell| {
         let redis_url = cell.redis_url.clone().filter(|url| redis && !url.is_empty());
         if cell.database_url.is_some() {

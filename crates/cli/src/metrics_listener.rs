@@ -151,7 +151,8 @@ impl Sampler {
         };
         if let Some(sample) = sample.as_mut().filter(|_| with_size) {
             // By itself: a database of very many files must not take the other series with it.
-            sample.bytes = size(cell).await;
+            let bytes = timeout(SAMPLE_TIMEOUT, cell.store.background().database_bytes()).await;
+            sample.bytes = bytes.ok().and_then(Result::ok);
         }
         self.metrics.cells.set_postgres(&cell.name, sample.as_ref());
     }
@@ -189,9 +190,4 @@ impl Sampler {
         }
         queues
     }
-}
-
-/// The size of the database of a cell; `None`: it takes too long to say, or failed.
-async fn size(cell: &Cell) -> Option<i64> {
-    timeout(SAMPLE_TIMEOUT, cell.store.background().database_bytes()).await.ok()?.ok()
 }

@@ -12,10 +12,9 @@ use clap::Args;
 use houston_api::Local;
 use houston_domain::agentable::AgentType;
 use houston_domain::cell::Cells;
-use houston_domain::id::{AgentableId, RunId, UserId, parse_prefixed};
+use houston_domain::id::{AgentableId, UserId, parse_prefixed};
 use houston_store::{Error, Store};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
@@ -61,7 +60,7 @@ impl Context {
         &self,
         work: impl AsyncFnOnce(&Cells<Store>, &Addresses) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let addresses = connect::database(&self.loaded.settings, &self.folder)?;
+        let addresses = connect::existing(&self.loaded.settings, &self.folder, false)?;
         runtime()?.block_on(async {
             let stores = connect::reach_all(&self.loaded.settings, &addresses).await?;
             let done = work(&stores, &addresses).await;
@@ -167,26 +166,10 @@ impl AgentArg {
     }
 }
 
-/// What commands show of an agentable. That of a plan has other fields than the rest.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Shown {
-    pub(crate) id: String,
-    #[serde(default)]
-    title: String,
-    document: Option<Goal>,
-    pub(crate) run_id: Option<RunId>,
-}
-
-/// The document of a plan.
-#[derive(Debug, Deserialize)]
-struct Goal {
-    goal: String,
-}
-
-impl Shown {
-    pub(crate) fn title(&self) -> &str {
-        self.document.as_ref().map_or(&self.title, |document| &document.goal)
-    }
+/// The id and the title of an agentable as the API shows it; a plan has its goal in the place of a title.
+pub(crate) fn heading(shown: &Value) -> String {
+    let title = shown["document"]["goal"].as_str().or(shown["title"].as_str());
+    format!("{}  {}", shown["id"].as_str().unwrap_or_default(), title.unwrap_or_default())
 }
 
 /// What is said of an agent, a run or a message that does not exist.
@@ -344,8 +327,7 @@ mod tests {
         let goal = json!({"id": "goal_1", "title": "Fly", "run_id": null, "status": null});
         let plan =
             json!({"id": "plan_1", "document": {"v": 1, "goal": "Book", "steps": []}, "paused": false});
-        let shown = [goal, plan].map(|found| serde_json::from_value::<Shown>(found).unwrap());
-        assert_eq!(shown.each_ref().map(|shown| shown.title()), ["Fly", "Book"]);
+        assert_eq!([goal, plan].map(|shown| heading(&shown)), ["goal_1  Fly", "plan_1  Book"]);
     }
 
     #[test]

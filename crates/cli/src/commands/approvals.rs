@@ -51,7 +51,7 @@ enum Decision {
         /// `question_…`
         id: QuestionId,
         /// All arguments, as a JSON object
-        input: String,
+        input: Value,
     },
     /// A budget that is reached is raised, for this run or this agentable
     Raise {
@@ -139,10 +139,10 @@ impl Decided {
 }
 
 impl Decision {
-    fn read(self) -> Result<(QuestionId, Decided), Failure> {
+    fn read(self) -> (QuestionId, Decided) {
         let (id, answer) = match self {
-            Self::Raise { id, amount } => return Ok((id, Decided::Raise(amount))),
-            Self::Link { id, answered_by } => return Ok((id, Decided::Link { answered_by })),
+            Self::Raise { id, amount } => return (id, Decided::Raise(amount)),
+            Self::Link { id, answered_by } => return (id, Decided::Link { answered_by }),
             Self::Approve { id, remember } => {
                 let remember = remember.map(|scope| Remember {
                     scope: if scope == "user" { GrantScope::User } else { GrantScope::Agentable },
@@ -150,24 +150,18 @@ impl Decision {
                 });
                 (id, ApprovalAnswer::Approve { remember })
             }
-            Self::Edit { id, input } => {
-                let input = serde_json::from_str::<Value>(&input)
-                    .context("INPUT must be a JSON object with all arguments")
-                    .map_err(Failure::Usage)?;
-                (id, ApprovalAnswer::Edit { input })
-            }
+            Self::Edit { id, input } => (id, ApprovalAnswer::Edit { input }),
             Self::Reject { id, message } => (id, ApprovalAnswer::Reject { message }),
             Self::Respond { id, message } => (id, ApprovalAnswer::Respond { message }),
         };
-        Ok((id, Decided::Call(answer)))
+        (id, Decided::Call(answer))
     }
 }
 
 impl Approvals {
     pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let Self { decision, limit, json } = self;
-        let decision = decision.map(Decision::read).transpose()?;
-        match decision {
+        match decision.map(Decision::read) {
             Some((id, Decided::Link { answered_by })) => {
                 context.with_api(async |api| make_link(&api, id, answered_by, json).await)
             }

@@ -68,7 +68,7 @@ impl Cell {
             Self::Add(command) => return command.run(&context),
             Self::Move(command) => return command.run(&context),
         };
-        let addresses = connect::database(&context.loaded.settings, &context.folder)?;
+        let addresses = connect::existing(&context.loaded.settings, &context.folder, false)?;
         let cells = runtime()?.block_on(async {
             let stores = connect::open_all(&context.loaded.settings, &addresses)?;
             let mut cells = Vec::with_capacity(stores.count());

@@ -83,12 +83,10 @@ async fn develop(mut context: Context, addresses: &connect::Addresses, own: &str
     let system = System::new(context.loaded, &stores, &addresses.cells)?.with_trials(alone);
     let demo = demo(&system, &folder).await?;
     let key_file = folder.join(KEY_FILE);
-    let signals = lifecycle::on_signals(system.stop.clone())?;
+    lifecycle::stop_on_signals(system.stop.clone())?;
     let metrics = MetricsListener::bind(&system.loaded.settings).await?;
     let running = system.start_workers(&context.registry, &models)?;
     metrics.serve(&system, true, Some(&running.slots));
-    // Before it waits for Postgres, so that a signal stops it then, too.
-    tokio_util::task::TaskTracker::new().spawn(signals);
     running.registered().await;
     let (url, console) = (listeners.url()?, system.console());
     let link = match &console {

@@ -57,7 +57,7 @@ impl Doctor {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let context = &context;
         let mut findings = vec![settings(context), running(context)];
-        let addresses = connect::database_and_redis(&context.loaded.settings, &context.folder);
+        let addresses = connect::existing(&context.loaded.settings, &context.folder, true);
         runtime()?.block_on(async {
             match &addresses {
                 Ok(addresses) => {
@@ -367,11 +367,9 @@ async fn ask(model: &dyn Model) -> Result<(), ModelError> {
     let entries = [Entry::user(vec![Block::text("Say hello.")])];
     let request = Request { entries: &entries, max_output_tokens: TOKENS, ..Request::default() };
     match tokio::time::timeout(TIMEOUT, call(model, &request)).await {
-        Ok(answer) => match answer {
-            // It answered, if with fewer words than this asked for.
-            Ok(_) | Err(ModelError { code: ModelErrorCode::InvalidResponse, .. }) => Ok(()),
-            Err(error) => Err(error),
-        },
+        // It answered, if with fewer words than this asked for.
+        Ok(Ok(_) | Err(ModelError { code: ModelErrorCode::InvalidResponse, .. })) => Ok(()),
+        Ok(Err(error)) => Err(error),
         Err(_) => {
             let text = format!("no answer within {} s", TIMEOUT.as_secs());
             Err(ModelError::new(ModelErrorCode::Timeout, text))

@@ -83,7 +83,7 @@ struct Case {
 }
 
 /// What became of a case.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 struct Outcome {
     name: String,
     /// What is not met; empty: the case passed.
@@ -284,9 +284,7 @@ impl Baseline {
             .map(|name| Outcome {
                 name: name.clone(),
                 unmet: vec!["baseline: the case is missing".to_owned()],
-                excused: false,
-                way: Way::default(),
-                distance: 0,
+                ..Outcome::default()
             })
             .collect();
         outcomes.extend(missing);
@@ -347,10 +345,7 @@ impl Judge {
             max_output_tokens: MAX_OUTPUT_TOKENS,
             ..Request::default()
         };
-        let reply = tokio::select! {
-            reply = live::ask(&*model, &request) => reply,
-            _ = tokio::signal::ctrl_c() => return Err(anyhow!("interrupted").into()),
-        };
+        let reply = live::unless_interrupted(live::ask(&*model, &request)).await?;
         Ok(match reply.map(|reply| verdict(&reply.content)) {
             Ok(Some(Verdict { met: true, .. })) => None,
             Ok(Some(Verdict { why, .. })) => {

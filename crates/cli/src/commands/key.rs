@@ -34,7 +34,7 @@ pub(crate) enum Key {
     /// Revoke a key; running servers reject it within seconds
     Revoke {
         /// Id of the key, `key_…`, as `list` prints it
-        id: String,
+        id: ApiKeyId,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -44,7 +44,7 @@ pub(crate) enum Key {
 impl Key {
     pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let settings = &context.loaded.settings;
-        let addresses = connect::database(settings, &context.folder)?;
+        let addresses = connect::existing(settings, &context.folder, false)?;
         runtime()?.block_on(async {
             let stores = connect::stores(settings, &addresses).await?;
             connect::check_schemas(&stores).await?;
@@ -53,7 +53,6 @@ impl Key {
                 Self::Create(create) => create.run(store, &copies).await?,
                 Self::List { json } => list(&store.operator().list_api_keys().await?, json),
                 Self::Revoke { id, json } => {
-                    let id: ApiKeyId = id.parse().map_err(|error| Failure::Usage(anyhow!("{error}")))?;
                     let tenant = store.operator().revoke_api_key(id).await.map_err(|error| match error {
                         Error::NotFound { .. } => Failure::Other(anyhow!("there is no active key {id}")),
                         error => error.into(),

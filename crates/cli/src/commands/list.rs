@@ -25,7 +25,7 @@ pub(crate) struct List {
     what: Option<String>,
     /// Only those of this user, `user_…`
     #[arg(long)]
-    user: Option<String>,
+    user: Option<UserId>,
     /// Only those of this tenant, by its name
     #[arg(long)]
     tenant: Option<String>,
@@ -152,16 +152,14 @@ impl What {
 impl List {
     pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let what = What::read(self.what.as_deref(), &context.loaded).map_err(Failure::Usage)?;
-        let user = self.user.as_deref().map(str::parse::<UserId>).transpose();
-        let user = user.map_err(|error| Failure::Usage(anyhow!("--user: {error}")))?;
-        if user.is_some() && matches!(what, What::Agents | What::Teams) {
+        if self.user.is_some() && matches!(what, What::Agents | What::Teams) {
             return Err(Failure::Usage(anyhow!(
                 "agents and teams belong to a tenant, not to a user: use --tenant"
             )));
         }
         context.with_stores(async |_, stores| {
             let limit = i64::from(self.limit);
-            let filter = Filter { tenant: self.tenant.as_deref(), user, limit: limit + 1 };
+            let filter = Filter { tenant: self.tenant.as_deref(), user: self.user, limit: limit + 1 };
             let mut rows = what.rows(&stores, filter).await?;
             let more = rows.len() > usize::from(self.limit);
             rows.truncate(self.limit.into());

@@ -21,7 +21,7 @@ impl Migrate {
     pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
         let settings = &context.loaded.settings;
         let addresses = match settings.cells().iter().all(|cell| cell.database_url.is_some()) {
-            true => connect::database(settings, &context.folder)?,
+            true => connect::existing(settings, &context.folder, false)?,
             false => connect::find(settings, &context.folder, self.embedded)?,
         };
         runtime()?.block_on(async {

@@ -42,7 +42,7 @@ pub(crate) struct Monitor {
 impl Monitor {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let settings = &context.loaded.settings;
-        let addresses = connect::database_and_redis(settings, &context.folder)?;
+        let addresses = connect::existing(settings, &context.folder, true)?;
         runtime()?.block_on(async {
             // No waiting for Postgres: that it is unreachable is what a monitor must report.
             let stores = connect::reach_all(settings, &addresses).await?;

@@ -106,12 +106,8 @@ async fn drain(
     set_paused(api, lane, true).await?;
     // A worker that does not know yet that the lane is paused may claim one more run. It looks twice: once it may renew its lease instead.
     tokio::time::sleep(look * 2 + Duration::from_secs(1)).await;
-    let waits = drained(api, lane);
-    let ended = match timeout {
-        None => Some(waits.await),
-        Some(seconds) => tokio::time::timeout(Duration::from_secs(seconds), waits).await.ok(),
-    };
-    let is_over = ended.transpose()?.is_some();
+    let most = timeout.map_or(Duration::MAX, Duration::from_secs);
+    let is_over = tokio::time::timeout(most, drained(api, lane)).await.ok().transpose()?.is_some();
     let found = read(api, lane).await?;
     let (lane, orphaned) = (&found.lane, found.orphaned);
     let running = if is_over { 0 } else { at_work(&found) };

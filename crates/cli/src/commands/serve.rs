@@ -52,8 +52,7 @@ impl Serve {
             if let (Some(_), Some(_)) = (&console, &listeners.console) {
                 print_stderr(&format!("the console is on {}", listeners.console_url()?));
             }
-            let signals = lifecycle::on_signals(system.stop.clone())?;
-            tokio_util::task::TaskTracker::new().spawn(signals);
+            lifecycle::stop_on_signals(system.stop.clone())?;
             lifecycle::report_to_systemd(&system.stop);
             system.serve(listeners, console, &explainer).await;
             tokio::join!(system.close_quickly(), export.stop());

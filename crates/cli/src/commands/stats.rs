@@ -3,7 +3,7 @@
 use clap::Args;
 use houston_domain::statistics::Statistics;
 
-use super::agentable::{AgentArg, Shown};
+use super::agentable::{AgentArg, heading};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -25,8 +25,7 @@ impl Stats {
                 print_json(&stats);
                 return Ok(());
             }
-            let shown: Shown = api.get(path).await?;
-            print(&format!("{}  {}", shown.id, shown.title()));
+            print(&heading(&api.get(path).await?));
             for (name, value) in lines(&stats) {
                 print(&format!("{name:<16}  {value}"));
             }

@@ -1,6 +1,5 @@
 //! `houston triggers`: what starts without a message: lists triggers of a user, adds, pauses and deletes them.
 
-use std::io::Read as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
@@ -114,9 +113,8 @@ impl Triggers {
 const TRIGGERS: &str = "`houston triggers list USER` prints the triggers of a user";
 
 fn read(file: &std::path::Path) -> Result<CreateTrigger, Failure> {
-    let mut text = String::new();
-    let read = open(file, MAX_FILE_BYTES).and_then(|mut file| file.read_to_string(&mut text));
-    read.with_context(|| format!("{} cannot be read", file.display())).map_err(Failure::Usage)?;
+    let text = open(file, MAX_FILE_BYTES).and_then(std::io::read_to_string);
+    let text = text.with_context(|| format!("{} cannot be read", file.display())).map_err(Failure::Usage)?;
     let example = r#"{"name": "Every morning", "when": {"type": "cron", "cron": "30 7 * * 1-5", "zone": "Europe/Berlin"}, "then": {"type": "tell", "agentable_id": "goal_…", "instructions": "Look for new offers."}}"#;
     let parsed = serde_json::from_str(&text);
     parsed.map_err(|error| Failure::Usage(anyhow!("{error}; a trigger is as {example}")))

@@ -206,17 +206,12 @@ async fn tables(context: &Context, store: &Store) -> Vec<Finding> {
             findings.push(webhooks(&left));
         }
     }
-    findings.extend(checks(store).await);
+    let failed = |error: Error| red("work", error.to_string(), LOG);
+    findings.extend([paused(store).await, waiting(store).await].map(|found| found.unwrap_or_else(failed)));
     findings
 }
 
-/// Lanes that are paused, workers, and work that waits.
-async fn checks(store: &Store) -> Vec<Finding> {
-    let (lanes, work) = (paused(store).await, waiting(store).await);
-    let failed = |error: houston_store::Error| red("work", error.to_string(), "read the log of Postgres");
-    vec![lanes.unwrap_or_else(failed), work.unwrap_or_else(failed)]
-}
-
+/// Lanes that are paused.
 async fn paused(store: &Store) -> Result<Finding> {
     let lanes = store.api().paused_lanes().await?;
     Ok(match lanes.as_slice() {
@@ -230,6 +225,7 @@ async fn paused(store: &Store) -> Result<Finding> {
     })
 }
 
+/// Workers, and work that waits.
 async fn waiting(store: &Store) -> Result<Finding> {
     let work = store.api().work().await?;
     let workers = store.api().list_workers().await?;

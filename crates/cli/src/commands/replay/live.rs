@@ -134,7 +134,8 @@ async fn drive(
     }
 }
 
-async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+/// Does this, unless a person presses Ctrl-C.
+pub(in crate::commands) async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     tokio::select! {
         done = work => Ok(done),
         _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted").into()),
