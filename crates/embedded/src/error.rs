@@ -73,6 +73,9 @@ pub(crate) fn tail(text: &[u8]) -> String {
     lines[lines.len().saturating_sub(15)..].join("\n")
 }
 
+/// The result of starting or running a server.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
 impl Error {
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self::Other { text: text.into(), source: None }

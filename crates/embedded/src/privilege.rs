@@ -15,7 +15,7 @@ use std::process::Command;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, geteuid, getppid, kill_process, setsid};
 
-use crate::error::{Error, file};
+use crate::error::{Error, Result, file};
 
 /// The user that a server runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Identity {
     ///
     /// # Errors
     /// When the caller is root and no other user can reach all paths.
-    pub(crate) fn choose(data: &[PathBuf], folders: &[&Path], programs: &[&Path]) -> Result<Self, Error> {
+    pub(crate) fn choose(data: &[PathBuf], folders: &[&Path], programs: &[&Path]) -> Result<Self> {
         if caller() != 0 {
             return Ok(Self::Caller);
         }
@@ -72,7 +72,7 @@ impl Identity {
     }
 
     /// Changes the owner of `path` and everything in it to this identity. Costs one system call if it is the owner already.
-    pub(crate) fn change_owner(self, path: &Path) -> Result<(), Error> {
+    pub(crate) fn change_owner(self, path: &Path) -> Result<()> {
         let (uid, gid) = match self {
             Self::Caller => return Ok(()),
             Self::User { uid, gid } => (uid, gid),
@@ -163,10 +163,8 @@ fn runs_in_namespace(program: &Path) -> bool {
 /// Uid and gid of a user in the text of `/etc/passwd`. macOS writes `nobody` as -2.
 fn account(accounts: &str, name: &str) -> Option<(u32, u32)> {
     let number = |text: &str| text.parse().ok().or_else(|| text.parse::<i32>().ok().map(i32::cast_unsigned));
-    let mut fields = accounts
-        .lines()
-        .map(|line| line.split(':'))
-        .find_map(|mut fields| (fields.next()? == name).then_some(fields))?;
+    let mut users = accounts.lines().map(|line| line.split(':'));
+    let mut fields = users.find_map(|mut fields| (fields.next()? == name).then_some(fields))?;
     let _password = fields.next()?;
     Some((number(fields.next()?)?, number(fields.next()?)?))
 }
@@ -189,7 +187,7 @@ fn reachable(path: &Path, uid: u32, gid: u32) -> bool {
 }
 
 /// Changes the owner of `path` and everything in it, without following symbolic links.
-fn change_owner_of_all(path: &Path, uid: u32, gid: u32) -> Result<(), Error> {
+fn change_owner_of_all(path: &Path, uid: u32, gid: u32) -> Result<()> {
     lchown(path, Some(uid), Some(gid)).map_err(file("change the owner of", path))?;
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
         for entry in fs::read_dir(path).map_err(file("read", path))? {
