@@ -62,6 +62,9 @@ pub(crate) struct Refused {
     pub(crate) request_id: String,
 }
 
+/// The result of a request.
+pub(crate) type Result<T, E = Refused> = std::result::Result<T, E>;
+
 impl Refused {
     /// What the console itself refuses.
     pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
@@ -103,30 +106,21 @@ impl Api {
         Some(Self { router, headers, client, missing: MissingCells::default() })
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Refused> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         parsed(&self.read(self.send(Method::GET, path, None).await).await?)
     }
 
     /// The answer as it is: bytes of a file, lines of a trace.
-    pub(crate) async fn bytes(&self, path: &str) -> Result<Bytes, Refused> {
+    pub(crate) async fn bytes(&self, path: &str) -> Result<Bytes> {
         self.read(self.send(Method::GET, path, None).await).await
     }
 
-    pub(crate) async fn post<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<T, Refused> {
+    pub(crate) async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
         parsed(&self.change(Method::POST, path, body).await?)
     }
 
     /// Sends a request that changes something; returns the body of its answer.
-    pub(crate) async fn change(
-        &self,
-        method: Method,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<Bytes, Refused> {
+    pub(crate) async fn change(&self, method: Method, path: &str, body: &impl Serialize) -> Result<Bytes> {
         // Requests have string keys only, so they can be written.
         let body = serde_json::to_vec(body).unwrap_or_default();
         self.read(self.send(method, path, Some(body)).await).await
@@ -134,12 +128,7 @@ impl Api {
 
     /// As [`change`](Self::change), but a repetition with the same key does nothing: a form may be sent twice. The audit log has it, also
     /// if it is a message.
-    pub(crate) async fn post_once(
-        &self,
-        path: &str,
-        body: &impl Serialize,
-        key: &str,
-    ) -> Result<Bytes, Refused> {
+    pub(crate) async fn post_once(&self, path: &str, body: &impl Serialize, key: &str) -> Result<Bytes> {
         let mut once = self.clone();
         once.headers.insert("houston-audit", HeaderValue::from_static("true"));
         if let (false, Ok(key)) = (key.is_empty(), HeaderValue::from_str(key)) {
@@ -169,7 +158,7 @@ impl Api {
         response
     }
 
-    async fn read(&self, response: Response) -> Result<Bytes, Refused> {
+    async fn read(&self, response: Response) -> Result<Bytes> {
         let status = response.status();
         let body = to_bytes(response.into_body(), MAX_ANSWER_BYTES).await;
         let body = body.map_err(|_| Refused::unreadable(StatusCode::BAD_GATEWAY))?;
@@ -177,7 +166,7 @@ impl Api {
     }
 }
 
-fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     serde_json::from_slice(body).map_err(|error| {
         tracing::error!(%error, "an answer of the API has another shape than the console expects");
         Refused::unreadable(StatusCode::BAD_GATEWAY)

@@ -9,11 +9,11 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 
 use crate::Site;
-use crate::api::Refused;
+use crate::api::{Refused, Result};
 use crate::assets::Assets;
 
 /// What a handler answers with.
-pub(crate) type Answer = Result<Response, Refused>;
+pub(crate) type Answer = Result<Response>;
 
 impl IntoResponse for Refused {
     /// Its page is made by [`pages`].

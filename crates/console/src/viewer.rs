@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Map;
 use url::form_urlencoded::byte_serialize;
 
-use crate::api::{Api, Refused};
+use crate::api::{Api, Refused, Result};
 use crate::failure::Answer;
 use crate::{Console, Site};
 
@@ -31,7 +31,7 @@ impl Viewer {
     ///
     /// # Errors
     /// [`Refused`] when the API does not accept the key.
-    pub(crate) async fn of_key(site: &Site, key: &str, request: &Parts) -> Result<Self, Refused> {
+    pub(crate) async fn of_key(site: &Site, key: &str, request: &Parts) -> Result<Self> {
         let carry = site.console.0.carry;
         let api = Api::new(site.api.clone(), key, request, carry)
             .ok_or_else(|| Refused::new(StatusCode::UNAUTHORIZED, "unauthorized", "this is no API key"))?;
