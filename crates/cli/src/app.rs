@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use clap::Parser as _;
 use houston_engine::{Driver, Drivers, Observer, RunHook};
-use houston_tools::PdfReader;
-use houston_tools::SharedTool;
+use houston_tools::{PdfReader, SharedTool};
 
 use crate::commands::{Arguments, Command};
 use crate::context::Context;
 use crate::environment::environment;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::instruments::Callbacks;
 use crate::toolbox::Toolbox;
 
@@ -72,7 +71,7 @@ impl App {
         self.run(arguments).unwrap_or_else(|failure| failure.report())
     }
 
-    fn run(self, arguments: Arguments) -> Result<ExitCode, Failure> {
+    fn run(self, arguments: Arguments) -> Result<ExitCode> {
         let user = crate::config::of_user(environment);
         let folders: Vec<&Path> = user.iter().chain(&arguments.jobs).map(PathBuf::as_path).collect();
         let toolbox = Toolbox::read(folders.iter().copied(), self.tools).map_err(Failure::usage)?;
@@ -109,7 +108,7 @@ fn refused(error: &clap::Error) -> ExitCode {
 }
 
 /// Applies the protocol mutation that `HOUSTON_MUTATION` names. Only builds with crash points have any.
-fn apply_mutation() -> Result<(), Failure> {
+fn apply_mutation() -> Result<()> {
     use houston_faults::mutation::{Mutation, SETTING, choose};
     if SETTING.is_some()
         && let Some(name) = environment("HOUSTON_MUTATION")

@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Settings;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::print_stderr;
 use crate::system::System;
 
@@ -39,7 +39,7 @@ impl MetricsListener {
     ///
     /// # Errors
     /// [`Failure::Other`] when the address cannot be parsed or is in use.
-    pub(crate) async fn bind(settings: &Settings) -> Result<Self, Failure> {
+    pub(crate) async fn bind(settings: &Settings) -> Result<Self> {
         let Some(address) = &settings.metrics_address else { return Ok(Self(None)) };
         let listener = TcpListener::bind(address).await.map_err(|error| {
             Failure::Other(anyhow!(

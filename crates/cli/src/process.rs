@@ -22,14 +22,12 @@ use houston_tools::{Registry, SharedTool};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::config;
-use crate::config::{Kind, Loaded};
+use crate::config::{self, Kind, Loaded};
 use crate::connect::{self, ServerSupervisor};
 use crate::environment::DEFAULT_FOLDER;
 use crate::failure::Failure;
 use crate::instruments::Callbacks;
-use crate::models::Routes;
-use crate::models::{self, Models};
+use crate::models::{self, Models, Routes};
 use crate::system::System;
 use crate::toolbox::{Toolbox, outside_without_sandbox};
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::error::ChatError;
+use super::error::Result;
 use super::follow::{StreamEvent, follow};
 use super::output::one_line;
 use super::server::path_of;
@@ -23,12 +23,8 @@ use crate::output::{print, print_json, print_stderr};
 /// Prints a plan: its steps, what it asks, its output.
 ///
 /// # Errors
-/// [`ChatError`] when the server does not answer with it.
-pub(crate) async fn show(
-    (at, folder): (&ServerArg, &Path),
-    id: &str,
-    json: bool,
-) -> Result<ExitCode, ChatError> {
+/// [`super::ChatError`] when the server does not answer with it.
+pub(crate) async fn show((at, folder): (&ServerArg, &Path), id: &str, json: bool) -> Result<ExitCode> {
     let plan = at.client(folder)?.plan(id).await?;
     if json {
         print_json(&plan);
@@ -37,22 +33,15 @@ pub(crate) async fn show(
     print(&plan.id);
     lines_of(&plan.checklist).iter().for_each(|line| print(line));
     for question in &plan.questions {
-        print(&format!(
-            "? {} (answer with POST /v1/questions/{}/answer)",
-            one_line(&question.text),
-            question.id
-        ));
+        let (text, id) = (one_line(&question.text), question.id);
+        print(&format!("? {text} (answer with POST /v1/questions/{id}/answer)"));
     }
     show_output(&plan);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the plans of a goal, newest first.
-pub(crate) async fn list(
-    (at, folder): (&ServerArg, &Path),
-    goal: &str,
-    json: bool,
-) -> Result<ExitCode, ChatError> {
+pub(crate) async fn list((at, folder): (&ServerArg, &Path), goal: &str, json: bool) -> Result<ExitCode> {
     let plans = at.client(folder)?.plans(goal).await?;
     if json {
         print_json(&plans);
@@ -73,7 +62,7 @@ pub(crate) async fn run(
     (at, folder): (&ServerArg, &Path),
     (goal, plan): (&str, &CreatePlan),
     json: bool,
-) -> Result<ExitCode, ChatError> {
+) -> Result<ExitCode> {
     let server = at.client(folder)?;
     let key = Ids::new(Arc::new(SystemClock)).next::<Uuid>().simple().to_string();
     let made = server.make_plan(goal, plan, &key).await?;

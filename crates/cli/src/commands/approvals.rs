@@ -19,7 +19,7 @@ use reqwest::Method;
 use serde_json::{Number, Value, json};
 
 use super::agentable::{Api, at, one_line, print_table};
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::{print, print_either, print_json};
 
 /// List what waits for a person (tool calls, input they need, paused runs, budgets that are reached), or decide it.
@@ -93,7 +93,7 @@ enum Decided {
 
 impl Decided {
     /// The answer to a question.
-    fn answer(self, asked: &NewQuestion) -> Result<Value, Failure> {
+    fn answer(self, asked: &NewQuestion) -> Result<Value> {
         let id = asked.id;
         let wrong = |allowed: &str| Err(Failure::Usage(anyhow!("{id} {allowed}")));
         let answer = match self {
@@ -159,7 +159,7 @@ impl Decision {
 }
 
 impl Approvals {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let Self { decision, limit, json } = self;
         match decision.map(Decision::read) {
             Some((id, Decided::Link { answered_by })) => {
@@ -171,7 +171,7 @@ impl Approvals {
     }
 }
 
-async fn list(stores: &Cells<Store>, limit: i64, json: bool) -> Result<(), Failure> {
+async fn list(stores: &Cells<Store>, limit: i64, json: bool) -> Result<()> {
     let mut open = Vec::new();
     for store in stores.iter() {
         open.extend(store.operator().open_approvals(limit).await?);
@@ -238,12 +238,7 @@ fn row(asked: &AskedQuestion) -> Value {
     })
 }
 
-async fn make_link(
-    api: &Api,
-    id: QuestionId,
-    answered_by: Option<String>,
-    json: bool,
-) -> Result<(), Failure> {
+async fn make_link(api: &Api, id: QuestionId, answered_by: Option<String>, json: bool) -> Result<()> {
     let (api, path) = (api.of(id, WAITING).await?, format!("/v1/questions/{id}/links"));
     let link: ApprovalLink = api.change(Method::POST, &path, &CreateApprovalLink { answered_by }).await?;
     if json {
@@ -261,7 +256,7 @@ async fn make_link(
 /// What lists questions.
 const WAITING: &str = "`houston approvals` lists what waits";
 
-async fn decide(api: &Api, id: QuestionId, decided: Decided, json: bool) -> Result<(), Failure> {
+async fn decide(api: &Api, id: QuestionId, decided: Decided, json: bool) -> Result<()> {
     let (api, path) = (api.of(id, WAITING).await?, format!("/v1/questions/{id}"));
     let asked: QuestionResponse = api.get(&path).await?;
     let answer = decided.answer(&asked.into())?;

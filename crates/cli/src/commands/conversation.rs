@@ -16,7 +16,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::agentable::{AgentArg, agent_type, open, write_file};
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::{print, print_either, print_json, print_json_text, print_stderr};
 
 /// Export a conversation as JSON, for `houston import`: thread, history, closed sessions, notes, learnings and
@@ -34,7 +34,7 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         self.agent.with_api(context, async |api, path| {
             let conversation: Conversation = api.get(&format!("{path}/export")).await?;
             let written = if self.json {
@@ -77,7 +77,7 @@ pub(crate) struct Import {
 }
 
 impl Import {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let max_bytes = context.loaded.settings.server.conversation.max_bytes;
         let conversation = read(&self.file, max_bytes).map_err(Failure::Usage)?;
         agent_type(&context.loaded, &conversation.kind)?;
@@ -152,7 +152,7 @@ pub(crate) struct Fork {
 }
 
 impl Fork {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         self.agent.with_api(context, async |api, path| {
             let wanted = ForkConversation {
                 position: self.position,

@@ -19,7 +19,7 @@ use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
 use super::agentable::print_table;
-use super::{Context, Failure, runtime};
+use super::{Context, Failure, Result, runtime};
 use crate::config::ShellProgram;
 use crate::connect;
 use crate::models::{self, Models};
@@ -54,7 +54,7 @@ pub(crate) struct Doctor {
 }
 
 impl Doctor {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode> {
         let context = &context;
         let mut findings = vec![settings(context), running(context)];
         let addresses = connect::existing(&context.loaded.settings, &context.folder, true);
@@ -120,10 +120,8 @@ fn show(findings: &[Finding], worst: Status) {
     for finding in todo {
         print(&format!("{}: {}", finding.id, finding.todo));
     }
-    print_stderr(&format!(
-        "Houston {} on this machine",
-        if worst == Status::Red { "cannot work" } else { "can work" }
-    ));
+    let can = if worst == Status::Red { "cannot" } else { "can" };
+    print_stderr(&format!("Houston {can} work on this machine"));
 }
 
 /// Ok: with invalid settings this is not reached.

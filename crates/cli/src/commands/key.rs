@@ -15,7 +15,7 @@ use houston_store::{Error, Store};
 use houston_web::ListedHost;
 
 use super::agentable::{one_line, print_table};
-use super::{Context, Failure, audit, runtime};
+use super::{Context, Failure, Result, audit, runtime};
 use crate::connect;
 use crate::keys::{KeyLimits, MadeKey, create};
 use crate::output::{print, print_either, print_json, print_stderr};
@@ -42,7 +42,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let settings = &context.loaded.settings;
         let addresses = connect::existing(settings, &context.folder, false)?;
         runtime()?.block_on(async {
@@ -158,7 +158,7 @@ fn duration(text: &str) -> Result<TimeDelta, String> {
 }
 
 impl Create {
-    async fn run(self, store: &Store, copies: &Copies) -> Result<(), Failure> {
+    async fn run(self, store: &Store, copies: &Copies) -> Result<()> {
         let issuer = self.issuer()?;
         let limits = KeyLimits::new(&self.scopes, self.user, self.expires_in, issuer.is_some())?;
         let ids = Ids::new(Arc::new(SystemClock));
@@ -189,7 +189,7 @@ impl Create {
         Ok(())
     }
 
-    fn issuer(&self) -> Result<Option<Issuer>, Failure> {
+    fn issuer(&self) -> Result<Option<Issuer>> {
         let (Some(issuer), Some(jwks_url), Some(audience)) = (&self.issuer, &self.jwks_url, &self.audience)
         else {
             return Ok(None);

@@ -6,7 +6,7 @@ use houston_protocol::run::RunResponse;
 use serde_json::Value;
 
 use super::agentable::{AgentArg, table};
-use super::{Context, Failure};
+use super::{Context, Result};
 use crate::output::{print, print_json, print_stderr};
 
 /// Print what a model would be sent if a run began now, byte for byte: the system prompt, then what is sent after the
@@ -25,7 +25,7 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let Self { agent, tools, json } = self;
         agent.with_api(context, async |api, path| {
             // The settings of this shell may differ from the server's: also report the model of the last run.

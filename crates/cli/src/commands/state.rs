@@ -4,7 +4,7 @@ use clap::Args;
 use houston_domain::runtime_state::RuntimeStateView;
 
 use super::agentable::{AgentArg, heading, yes_or_no};
-use super::{Context, Failure};
+use super::{Context, Result};
 use crate::output::{print, print_json};
 
 /// Show the state of an agent: its lock, its run, its last error, and a diagnosis.
@@ -18,7 +18,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         self.agent.with_api(context, async |api, path| {
             let view: RuntimeStateView = api.get(&format!("{path}/state")).await?;
             if self.json {
@@ -56,7 +56,8 @@ fn lines(RuntimeStateView { state, status, forked_from, .. }: &RuntimeStateView)
     let error =
         error.map_or_else(none, |error| format!("{} in {}: {}", error.code, error.run, error.message));
     let next = state.next_attempt_at.map_or_else(none, |next| next.to_rfc3339());
-    let session = state.session;
+    let (entries, closed) = (state.session.entries, state.session.closed_entries);
+    let session = format!("{entries} entries, {closed} in closed ones");
     let last_event =
         state.last_event_at.map_or_else(none, |at| format!("{} at {}", state.last_seq, at.to_rfc3339()));
     let mut lines = vec![
@@ -71,11 +72,7 @@ fn lines(RuntimeStateView { state, status, forked_from, .. }: &RuntimeStateView)
         line("next attempt", next, ""),
         line("deaths", state.deaths.to_string(), "workers that died during the run since its last step"),
         line("last error", error, ""),
-        line(
-            "session",
-            format!("{} entries, {} in closed ones", session.entries, session.closed_entries),
-            "a model is sent the entries of the open session",
-        ),
+        line("session", session, "a model is sent the entries of the open session"),
         line("last event", last_event, "its position in the stream"),
         line("workers alive", yes_or_no(state.workers_alive), ""),
     ];

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 use houston_domain::id::AgentableId;
 
-use super::{Context, Failure, runtime};
+use super::{Context, Result, runtime};
 use crate::metrics_listener::MetricsListener;
 use crate::output::print_stderr;
 use crate::system::System;
@@ -25,7 +25,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(crate) fn run(self, mut context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, mut context: Context) -> Result<ExitCode> {
         let addresses = connect::find(&context.loaded.settings, &context.folder, self.embedded)?;
         runtime()?.block_on(async {
             let (stores, export) = context.reach(&addresses, !addresses.embedded.is_empty()).await?;

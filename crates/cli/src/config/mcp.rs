@@ -10,7 +10,7 @@ use houston_mcp::{McpSettings, Pins, Pool, Surroundings, pins};
 
 use super::kinds::Kind;
 use super::layers::Layers;
-use super::{ConfigError, Loaded};
+use super::{ConfigError, Loaded, Result};
 use crate::environment::environment;
 
 /// Before the name of a server, in `tools` of an agent type: all its tools.
@@ -40,7 +40,7 @@ impl Mcp {
     ///
     /// # Errors
     /// [`ConfigError`] for the first such file.
-    pub(crate) fn check_pins(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check_pins(&self) -> Result<()> {
         let Some((path, reason)) = &self.broken else { return Ok(()) };
         let todo = "restore the file, or write it anew with `houston mcp approve <server>` for each server";
         let (key, origin) = ("approved tools of MCP servers", path.display().to_string());
@@ -99,11 +99,7 @@ impl Servers {
 
     /// # Errors
     /// [`ConfigError`] when a server names a kind that does not exist.
-    pub(super) fn check_kinds(
-        &self,
-        kinds: &BTreeMap<String, Kind>,
-        layers: &Layers,
-    ) -> Result<(), ConfigError> {
+    pub(super) fn check_kinds(&self, kinds: &BTreeMap<String, Kind>, layers: &Layers) -> Result<()> {
         for (name, offered) in &self.0 {
             if let Some(wrong) = offered.kinds.iter().find(|kind| !kinds.contains_key(*kind)) {
                 let existing = kinds.keys().cloned().collect::<Vec<_>>().join(", ");
