@@ -94,7 +94,7 @@ pub struct RefusedSetting {
 /// The models of the installation. This crate calls none.
 pub trait ModelCatalogue: fmt::Debug + Send + Sync {
     /// The configured models and their routes, without measured speeds. Nothing of it is secret.
-    fn models(&self) -> BoxFuture<'static, Result<ModelsResponse, ExplainError>>;
+    fn models(&self) -> BoxFuture<'_, Result<ModelsResponse, ExplainError>>;
 
     /// The first of these settings that a model does not accept, and why. `model`: as `own_model` of [`Self::estimate`]; of a
     /// use case the first model counts.
@@ -102,7 +102,7 @@ pub trait ModelCatalogue: fmt::Debug + Send + Sync {
         &self,
         model: String,
         sampling: Sampling,
-    ) -> BoxFuture<'static, Result<Option<RefusedSetting>, ExplainError>>;
+    ) -> BoxFuture<'_, Result<Option<RefusedSetting>, ExplainError>>;
 
     /// What a request would cost. `own_model`: the model of the agent that is asked about, as `provider/model`, or the name of a
     /// provider, or of a use case. The inner error says which field names what does not exist.
@@ -110,7 +110,7 @@ pub trait ModelCatalogue: fmt::Debug + Send + Sync {
         &self,
         asked: EstimateModels,
         own_model: Option<String>,
-    ) -> BoxFuture<'static, Result<Result<ModelEstimate, FieldError>, ExplainError>>;
+    ) -> BoxFuture<'_, Result<Result<ModelEstimate, FieldError>, ExplainError>>;
 }
 
 /// Reaches MCP servers of tenants and users.
@@ -119,17 +119,17 @@ pub trait ForeignServers: fmt::Debug + Send + Sync {
     fn problem(&self, url: &str, headers: &BTreeMap<String, SecretString>) -> Option<(&'static str, String)>;
 
     /// The tools that a server lists now, within 8 s. The error says why not, without secrets.
-    fn tools(&self, server: ForeignServer) -> BoxFuture<'static, Result<Vec<ListedTool>, String>>;
+    fn tools(&self, server: ForeignServer) -> BoxFuture<'_, Result<Vec<ListedTool>, String>>;
 
     /// Begins a login at a server that uses OAuth. `state`: what the browser brings back. The error says why not, without secrets.
     fn begin_login(
         &self,
         server: ForeignServer,
         state: String,
-    ) -> BoxFuture<'static, Result<BegunForeignLogin, String>>;
+    ) -> BoxFuture<'_, Result<BegunForeignLogin, String>>;
 
     /// Ends a login: what is sealed as the account. The error says why not, without secrets.
-    fn finish_login(&self, login: ReturnedLogin) -> BoxFuture<'static, Result<SecretString, String>>;
+    fn finish_login(&self, login: ReturnedLogin) -> BoxFuture<'_, Result<SecretString, String>>;
 }
 
 /// A login that has begun.

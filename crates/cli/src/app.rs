@@ -4,15 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::Parser as _;
 use houston_engine::{Driver, Drivers, Observer, RunHook};
-use houston_tools::PdfReader;
-use houston_tools::SharedTool;
+use houston_tools::{PdfReader, SharedTool};
 
 use crate::commands::{Arguments, Command};
 use crate::context::Context;
 use crate::environment::environment;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::instruments::Callbacks;
 use crate::toolbox::Toolbox;
 
@@ -65,15 +64,14 @@ impl App {
         if words.next().is_some_and(|word| word == "sandbox") {
             return houston_sandbox::child::main(words, houston_domain::plan::answer_evaluation);
         }
-        let matches = Arguments::command().try_get_matches();
-        let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
+        let arguments = match Arguments::try_parse() {
             Ok(arguments) => arguments,
             Err(error) => return refused(&error),
         };
         self.run(arguments).unwrap_or_else(|failure| failure.report())
     }
 
-    fn run(self, arguments: Arguments) -> Result<ExitCode, Failure> {
+    fn run(self, arguments: Arguments) -> Result<ExitCode> {
         let user = crate::config::of_user(environment);
         let folders: Vec<&Path> = user.iter().chain(&arguments.jobs).map(PathBuf::as_path).collect();
         let toolbox = Toolbox::read(folders.iter().copied(), self.tools).map_err(Failure::usage)?;
@@ -110,7 +108,7 @@ fn refused(error: &clap::Error) -> ExitCode {
 }
 
 /// Applies the protocol mutation that `HOUSTON_MUTATION` names. Only builds with crash points have any.
-fn apply_mutation() -> Result<(), Failure> {
+fn apply_mutation() -> Result<()> {
     use houston_faults::mutation::{Mutation, SETTING, choose};
     if SETTING.is_some()
         && let Some(name) = environment("HOUSTON_MUTATION")

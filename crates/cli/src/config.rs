@@ -61,6 +61,7 @@ use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, TriggersConfig, We
 use serde::{Deserialize, Serialize};
 
 use self::cells::CellSettings;
+use self::error::Result;
 use self::kinds::Packs;
 use self::layers::{FILES, Layers};
 use self::outside::WebSettings;
@@ -244,10 +245,7 @@ pub(crate) struct Loaded {
 ///
 /// # Errors
 /// [`ConfigError`] with the key or file, its origin and what is allowed.
-pub(crate) fn load<'f>(
-    folders: impl IntoIterator<Item = &'f Path>,
-    tools: &[String],
-) -> Result<Loaded, ConfigError> {
+pub(crate) fn load<'f>(folders: impl IntoIterator<Item = &'f Path>, tools: &[String]) -> Result<Loaded> {
     let folders: Vec<PathBuf> = folders.into_iter().map(Path::to_owned).collect();
     let mut layers = Layers::built_in()?;
     for folder in &folders {

@@ -13,7 +13,7 @@ use houston_store::moves::Moves;
 use houston_store::{Config as StoreConfig, Store};
 
 use crate::config::{CellConfig, Settings};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::print_stderr;
 
 /// The time limit of one attempt to reach Postgres.
@@ -51,7 +51,7 @@ impl Addresses {
 /// # Errors
 /// [`Failure::Usage`] when an address is missing and `embed` is false, [`Failure::Other`] when a server cannot be
 /// started.
-pub(crate) fn find(settings: &Settings, folder: &Path, embed: bool) -> Result<Addresses, Failure> {
+pub(crate) fn find(settings: &Settings, folder: &Path, embed: bool) -> Result<Addresses> {
     find_with(settings, folder, embed, &mut |line| print_stderr(line))
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn find_with(
     folder: &Path,
     embed: bool,
     progress: &mut dyn FnMut(&str),
-) -> Result<Addresses, Failure> {
+) -> Result<Addresses> {
     of_each_cell(settings, |cell| {
         let CellConfig { database_url, redis_url, .. } = cell.clone();
         let folder = folder_of(folder, &cell.name());
@@ -102,8 +102,8 @@ fn with_own(
 /// Finds the addresses of each cell, and keeps the servers that were started for them.
 fn of_each_cell(
     settings: &Settings,
-    mut find: impl FnMut(&CellConfig) -> Result<(CellAddresses, Option<Servers>), Failure>,
-) -> Result<Addresses, Failure> {
+    mut find: impl FnMut(&CellConfig) -> Result<(CellAddresses, Option<Servers>)>,
+) -> Result<Addresses> {
     let mut embedded = Vec::new();
     let cells = settings.cells().try_map(|cell| {
         let (addresses, servers) = find(cell)?;
@@ -138,7 +138,7 @@ fn missing(settings: &Settings, cell: &CellConfig, folder: &Path) -> anyhow::Err
     )
 }
 
-fn start(config: &EmbeddedConfig, progress: &mut dyn FnMut(&str)) -> Result<Servers, Failure> {
+fn start(config: &EmbeddedConfig, progress: &mut dyn FnMut(&str)) -> Result<Servers> {
     let started = Servers::start(config, progress);
     let folder = config.folder.display();
     Ok(started.with_context(|| format!("cannot start the embedded servers in {folder}"))?)
@@ -148,7 +148,7 @@ fn start(config: &EmbeddedConfig, progress: &mut dyn FnMut(&str)) -> Result<Serv
 ///
 /// # Errors
 /// [`Failure::Other`] when one does not answer in time: its address and the cause.
-pub(crate) async fn stores(settings: &Settings, addresses: &Addresses) -> Result<Cells<Store>, Failure> {
+pub(crate) async fn stores(settings: &Settings, addresses: &Addresses) -> Result<Cells<Store>> {
     let stores = open_all(settings, addresses)?;
     for addresses in addresses.cells.iter() {
         wait_for(settings, &addresses.database_url).await?;
@@ -170,7 +170,7 @@ pub(crate) async fn follow_moves(stores: &Cells<Store>) {
 ///
 /// # Errors
 /// [`Failure::Other`] when there is none.
-async fn find_primaries(stores: &Cells<Store>) -> Result<(), Failure> {
+async fn find_primaries(stores: &Cells<Store>) -> Result<()> {
     for store in stores.iter() {
         store.find_primary().await.context("none of the hosts of a database URL is the primary")?;
     }
@@ -182,7 +182,7 @@ async fn find_primaries(stores: &Cells<Store>) -> Result<(), Failure> {
 ///
 /// # Errors
 /// [`Failure::Usage`] when a URL cannot be parsed, or the folder of workspaces or the object store cannot be used.
-pub(crate) fn open_all(settings: &Settings, addresses: &Addresses) -> Result<Cells<Store>, Failure> {
+pub(crate) fn open_all(settings: &Settings, addresses: &Addresses) -> Result<Cells<Store>> {
     let root = settings.workspaces.open();
     let root = root.map_err(|error| Failure::Usage(anyhow!("the `root` of workspaces.toml: {error}")))?;
     let objects = settings.attachments.open();
@@ -198,16 +198,14 @@ pub(crate) fn open_all(settings: &Settings, addresses: &Addresses) -> Result<Cel
     })
 }
 
-async fn wait_for(settings: &Settings, database_url: &str) -> Result<(), Failure> {
+async fn wait_for(settings: &Settings, database_url: &str) -> Result<()> {
     let target = houston_store::pool::display_target(database_url);
     let (wait_s, retry_s) = (settings.orchestrator.startup.wait_s, settings.orchestrator.startup.retry_s);
     let started = tokio::time::Instant::now();
     loop {
         let Err(error) = probe(database_url).await else { return Ok(()) };
         if started.elapsed() >= Duration::from_secs(wait_s) {
-            return Err(Failure::Other(anyhow!(
-                "postgres at {target} did not answer for {wait_s} s: {error}"
-            )));
+            return Err(anyhow!("postgres at {target} did not answer for {wait_s} s: {error}").into());
         }
         print_stderr(&format!("waiting for postgres at {target}: {error}"));
         tokio::time::sleep(Duration::from_secs(retry_s)).await;
@@ -218,7 +216,7 @@ async fn wait_for(settings: &Settings, database_url: &str) -> Result<(), Failure
 ///
 /// # Errors
 /// [`Failure::Usage`] when the Postgres of a cell cannot be reached, else what keeps one of them from being used.
-pub(crate) async fn reach_all(settings: &Settings, addresses: &Addresses) -> Result<Cells<Store>, Failure> {
+pub(crate) async fn reach_all(settings: &Settings, addresses: &Addresses) -> Result<Cells<Store>> {
     let stores = open_all(settings, addresses)?;
     // A person wants to know at once that one is unreachable.
     for CellAddresses { database_url, .. } in addresses.cells.iter() {
@@ -235,7 +233,7 @@ pub(crate) async fn reach_all(settings: &Settings, addresses: &Addresses) -> Res
 ///
 /// # Errors
 /// [`Failure::Other`] when one is older or newer than this binary.
-pub(crate) async fn check_schemas(stores: &Cells<Store>) -> Result<(), Failure> {
+pub(crate) async fn check_schemas(stores: &Cells<Store>) -> Result<()> {
     for store in stores.iter() {
         store.check_schema().await?;
     }
@@ -265,7 +263,7 @@ pub(crate) async fn probe(database_url: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// [`Failure::Usage`] when the URL cannot be parsed.
-pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store, Failure> {
+pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store> {
     let config = StoreConfig {
         url: database_url.to_owned(),
         connections: settings.orchestrator.worker.connections(),
@@ -287,23 +285,12 @@ pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store, Fai
 }
 
 /// The databases of a command: those of the settings and of DATABASE_URL, else the database of `houston dev` in
-/// `folder`, which is started if it does not run. Creates and installs nothing.
+/// `folder`, which is started if it does not run. Creates and installs nothing. `redis`: with Redis, that of the settings and
+/// of HOUSTON_REDIS_URL, else the embedded one.
 ///
 /// # Errors
 /// [`Failure::Usage`] when there is none.
-pub(crate) fn database(settings: &Settings, folder: &Path) -> Result<Addresses, Failure> {
-    existing(settings, folder, false)
-}
-
-/// Like [`database`], with Redis: that of the settings and of HOUSTON_REDIS_URL, else the embedded one.
-///
-/// # Errors
-/// As for [`database`].
-pub(crate) fn database_and_redis(settings: &Settings, folder: &Path) -> Result<Addresses, Failure> {
-    existing(settings, folder, true)
-}
-
-fn existing(settings: &Settings, folder: &Path, redis: bool) -> Result<Addresses, Failure> {
+pub(crate) fn existing(settings: &Settings, folder: &Path, redis: bool) -> Result<Addresses> {
     of_each_cell(settings, |cell| {
         let redis_url = cell.redis_url.clone().filter(|url| redis && !url.is_empty());
         if cell.database_url.is_some() {
@@ -333,11 +320,7 @@ fn existing(settings: &Settings, folder: &Path, redis: bool) -> Result<Addresses
 ///
 /// # Errors
 /// When a schema is older or newer than this binary, files are in another folder, or Postgres fails.
-pub(crate) async fn prepare_schema(
-    stores: &Cells<Store>,
-    settings: &Settings,
-    embedded: bool,
-) -> Result<(), Failure> {
+pub(crate) async fn prepare_schema(stores: &Cells<Store>, settings: &Settings, embedded: bool) -> Result<()> {
     let orchestrator = &settings.orchestrator;
     // The first cell is the home, whose database has the number of the folder.
     let mut is_ours = false;
@@ -358,7 +341,7 @@ pub(crate) async fn prepare_schema(
 ///
 /// # Errors
 /// When the address cannot be parsed or is in use.
-pub(crate) async fn listen(address: &str) -> Result<tokio::net::TcpListener, Failure> {
+pub(crate) async fn listen(address: &str) -> Result<tokio::net::TcpListener> {
     tokio::net::TcpListener::bind(address).await.map_err(|error| {
         Failure::Other(anyhow!(
             "cannot listen on {address}: {error}; choose another with --address 127.0.0.1:8081"

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use houston_console::{Awaited, KEY_OF, Outside, Question, Reply, WantedKey};
 use houston_domain::id::{ApiKeyId, AuditId, Ids, TenantId};
-use houston_store::Store;
-use houston_store::api_key;
 use houston_store::audit::NewRecord;
 use houston_store::copies::Copies;
+use houston_store::{Store, api_key};
 use houston_web::{Client, Limits, Request, SystemTls};
 use reqwest::header::{self, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -32,7 +31,7 @@ pub(crate) struct SignIn {
     copies: Copies,
     ids: Arc<Ids>,
     tls: SystemTls,
-    asking: Arc<Semaphore>,
+    asking: Semaphore,
 }
 
 impl fmt::Debug for SignIn {
@@ -43,7 +42,7 @@ impl fmt::Debug for SignIn {
 
 impl SignIn {
     pub(crate) fn new(home: Store, copies: Copies, ids: Arc<Ids>) -> Self {
-        Self { home, copies, ids, tls: SystemTls::default(), asking: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { home, copies, ids, tls: SystemTls::default(), asking: Semaphore::new(AT_ONCE) }
     }
 
     /// A client for the host of this URL: the operator has named the provider, and its document names the others.
@@ -89,12 +88,11 @@ async fn record(
 }
 
 impl Outside for SignIn {
-    fn ask(&self, question: Question) -> Awaited<Reply> {
-        let prepared = self.client(&question.url).and_then(|client| Ok((client, request(&question)?)));
-        let asking = Arc::clone(&self.asking);
+    fn ask(&self, question: Question) -> Awaited<'_, Reply> {
         Box::pin(async move {
-            let (client, request) = prepared?;
-            let _turn = asking.try_acquire().map_err(|_| "too many people sign in; try again".to_owned())?;
+            let (client, request) = (self.client(&question.url)?, request(&question)?);
+            let _turn =
+                self.asking.try_acquire().map_err(|_| "too many people sign in; try again".to_owned())?;
             let answer = client.send(request).await.map_err(|error| error.to_string())?;
             if answer.is_cut {
                 return Err(format!("its answer has more than {MAX_BYTES} bytes"));
@@ -103,15 +101,14 @@ impl Outside for SignIn {
         })
     }
 
-    fn make_key(&self, wanted: WantedKey) -> Awaited<SecretString> {
-        let (home, copies, ids) = (self.home.clone(), self.copies.clone(), Arc::clone(&self.ids));
+    fn make_key(&self, wanted: WantedKey) -> Awaited<'_, SecretString> {
+        let Self { home, copies, ids, .. } = self;
         Box::pin(async move {
             let limits = KeyLimits { scopes: wanted.scopes, user: None, expires_at: Some(wanted.expires_at) };
             let owner = (wanted.tenant.as_str(), wanted.name.as_str());
-            let MadeKey { tenant, id, key } =
-                create(&home, &ids, owner, limits, None).await.map_err(reason)?;
+            let MadeKey { tenant, id, key } = create(home, ids, owner, limits, None).await.map_err(reason)?;
             copies.copy(tenant).await.map_err(|error| error.to_string())?;
-            record(&home, ids.next(), (tenant, wanted.name), "sign_in", id).await;
+            record(home, ids.next(), (tenant, wanted.name), "sign_in", id).await;
             match home.operator().delete_ended_sessions(tenant).await {
                 Ok(0) => {}
                 Ok(keys) => tracing::debug!(keys, "keys of sessions that ended long ago were deleted"),
@@ -121,8 +118,8 @@ impl Outside for SignIn {
         })
     }
 
-    fn end_key(&self, key: SecretString) -> Awaited<()> {
-        let (home, copies, ids) = (self.home.clone(), self.copies.clone(), Arc::clone(&self.ids));
+    fn end_key(&self, key: SecretString) -> Awaited<'_, ()> {
+        let Self { home, copies, ids, .. } = self;
         Box::pin(async move {
             let hash = api_key::hash(key.expose_secret());
             let like = home.api().api_keys_with(&[api_key::prefix(key.expose_secret())]).await;
@@ -131,7 +128,7 @@ impl Outside for SignIn {
             let Some(found) = found.filter(|key| key.name.starts_with(KEY_OF)) else { return Ok(()) };
             let revoked = home.operator().revoke_api_key(found.id).await;
             revoked.map_err(|error| error.to_string())?;
-            record(&home, ids.next(), (found.tenant_id, found.name), "sign_out", found.id).await;
+            record(home, ids.next(), (found.tenant_id, found.name), "sign_out", found.id).await;
             copies.copy(found.tenant_id).await.map_err(|error| error.to_string())
         })
     }

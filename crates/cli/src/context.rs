@@ -11,7 +11,7 @@ use houston_tools::Registry;
 
 use crate::config::{Loaded, secrets};
 use crate::connect::{self, Addresses};
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::span_export::SpanExport;
 
 /// What every command gets.
@@ -34,7 +34,7 @@ impl Context {
         &mut self,
         addresses: &Addresses,
         migrates: bool,
-    ) -> Result<(Cells<Store>, SpanExport), Failure> {
+    ) -> Result<(Cells<Store>, SpanExport)> {
         let (spans, export) = SpanExport::start()?;
         self.loaded.instruments.spans = spans;
         let stores = connect::stores(&self.loaded.settings, addresses).await?;

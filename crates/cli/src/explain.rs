@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::OnceCell;
 
 use crate::config::{Loaded, Settings};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::models::{self, Models, Routes};
 
 /// Computes prompts and tool lists without calling a model.
@@ -61,7 +61,7 @@ impl Explainer {
     }
 
     /// Uses the models of this process's worker.
-    pub(crate) fn with_models(self, models: &Models) -> Result<Self, Failure> {
+    pub(crate) fn with_models(self, models: &Models) -> Result<Self> {
         let setups = self.set_up(models).map_err(Failure::usage)?;
         Ok(Self { setups: OnceCell::new_with(Some((setups, models.routes.clone()))), ..self })
     }
@@ -69,15 +69,10 @@ impl Explainer {
     fn set_up(&self, models: &Models) -> Result<Setups, SetupError> {
         let config = engine_config(&self.loaded.settings);
         let types = self.loaded.agent_types().into_values().collect();
-        Setups::new(
-            types,
-            config,
-            self.registry.clone(),
-            models.by_use_case.clone(),
-            Arc::clone(&models.make),
-            Arc::clone(&self.loaded.guards),
-        )
-        .map(|setups| setups.with_own_tools(own_tools(&self.loaded)))
+        let (registry, guards) = (self.registry.clone(), Arc::clone(&self.loaded.guards));
+        let (models, make) = (models.by_use_case.clone(), Arc::clone(&models.make));
+        let setups = Setups::new(types, config, registry, models, make, guards)?;
+        Ok(setups.with_own_tools(own_tools(&self.loaded)))
     }
 
     async fn built(&self) -> Result<&(Setups, Routes), ExplainError> {

@@ -16,6 +16,9 @@ pub(crate) enum Failure {
     Other(anyhow::Error),
 }
 
+/// The result of a command, or of a part of it.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
 impl Failure {
     /// Prints it to stderr; returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
@@ -30,9 +33,7 @@ impl Failure {
             }
         }
     }
-}
 
-impl Failure {
     /// Wrong usage or settings.
     pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self::Usage(error.into())

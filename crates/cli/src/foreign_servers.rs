@@ -34,27 +34,24 @@ impl ForeignServers for Foreign {
         self.0.problem(url, headers)
     }
 
-    fn tools(&self, server: ForeignServer) -> BoxFuture<'static, Result<Vec<ListedTool>, String>> {
-        let (pool, server) = (self.0.clone(), own(server));
-        async move { pool.look(&server, LOOK).await.map(|listed| listed.to_vec()) }.boxed()
+    fn tools(&self, server: ForeignServer) -> BoxFuture<'_, Result<Vec<ListedTool>, String>> {
+        async move { self.0.look(&own(server), LOOK).await.map(|listed| listed.to_vec()) }.boxed()
     }
 
     fn begin_login(
         &self,
         server: ForeignServer,
         state: String,
-    ) -> BoxFuture<'static, Result<BegunForeignLogin, String>> {
-        let (pool, server) = (self.0.clone(), own(server));
+    ) -> BoxFuture<'_, Result<BegunForeignLogin, String>> {
         in_time(async move {
-            let BegunLogin { url, pending } = pool.begin_login(&server, &state).await?;
+            let BegunLogin { url, pending } = self.0.begin_login(&own(server), &state).await?;
             Ok(BegunForeignLogin { url, pending })
         })
     }
 
-    fn finish_login(&self, login: ReturnedLogin) -> BoxFuture<'static, Result<SecretString, String>> {
-        let pool = self.0.clone();
+    fn finish_login(&self, login: ReturnedLogin) -> BoxFuture<'_, Result<SecretString, String>> {
         let ReturnedLogin { pending, code, issuer } = login;
-        in_time(async move { pool.finish_login(&pending, code.expose_secret(), issuer.as_deref()).await })
+        in_time(async move { self.0.finish_login(&pending, code.expose_secret(), issuer.as_deref()).await })
     }
 }
 
@@ -65,9 +62,9 @@ fn own(server: ForeignServer) -> OwnServer {
     OwnServer { tenant, user, name, version: String::new(), document, headers }
 }
 
-fn in_time<T: Send + 'static>(
-    login: impl Future<Output = Result<T, String>> + Send + 'static,
-) -> BoxFuture<'static, Result<T, String>> {
+fn in_time<'a, T: Send + 'a>(
+    login: impl Future<Output = Result<T, String>> + Send + 'a,
+) -> BoxFuture<'a, Result<T, String>> {
     let late = || Err(format!("it took longer than {} s", LOOK.as_secs()));
     async move { timeout(LOOK, login).await.unwrap_or_else(|_| late()) }.boxed()
 }
@@ -144,44 +141,31 @@ impl ServerRows for StoredRows {
         .boxed()
     }
 
-    fn account(&self, of: AccountKey) -> BoxFuture<'static, Result<Option<StoredAccount>, String>> {
-        let rows = self.clone();
+    fn account(&self, of: AccountKey) -> BoxFuture<'_, Result<Option<StoredAccount>, String>> {
         async move {
-            let stored = rows.store(of.user).mcp_account(of.server.tenant, &row_of(&of)).await;
+            let stored = self.store(of.user).mcp_account(of.server.tenant, &row_of(&of)).await;
             let Some(stored) = stored.map_err(|error| failed(&error))? else { return Ok(None) };
-            let grant = stored.sealed.as_deref().map(|sealed| rows.open(&of, sealed)).transpose()?;
+            let grant = stored.sealed.as_deref().map(|sealed| self.open(&of, sealed)).transpose()?;
             Ok(Some(StoredAccount { url: stored.url, version: stored.version, grant }))
         }
         .boxed()
     }
 
-    fn take_renewal(
-        &self,
-        of: AccountKey,
-        version: i64,
-        number: i64,
-    ) -> BoxFuture<'static, Result<bool, String>> {
-        let rows = self.clone();
+    fn take_renewal(&self, of: AccountKey, version: i64, number: i64) -> BoxFuture<'_, Result<bool, String>> {
         async move {
-            let store = rows.store(of.user);
+            let store = self.store(of.user);
             let taken = store.take_mcp_renewal(of.server.tenant, &row_of(&of), version, number).await;
             taken.map_err(|error| failed(&error))
         }
         .boxed()
     }
 
-    fn end_renewal(
-        &self,
-        of: AccountKey,
-        number: i64,
-        end: Renewal,
-    ) -> BoxFuture<'static, Result<(), String>> {
-        let rows = self.clone();
+    fn end_renewal(&self, of: AccountKey, number: i64, end: Renewal) -> BoxFuture<'_, Result<(), String>> {
         async move {
-            let (store, tenant, row) = (rows.store(of.user), of.server.tenant, row_of(&of));
+            let (store, tenant, row) = (self.store(of.user), of.server.tenant, row_of(&of));
             let ended = match end {
                 Renewal::Done(grant) => {
-                    let sealed = rows.seal(&of, &grant)?;
+                    let sealed = self.seal(&of, &grant)?;
                     store.end_mcp_renewal(tenant, &row, number, Some(&sealed)).await
                 }
                 Renewal::Refused => store.end_mcp_renewal(tenant, &row, number, None).await,

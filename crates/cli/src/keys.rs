@@ -10,7 +10,7 @@ use houston_domain::scope::{Scope, Scopes};
 use houston_store::api_key::NewApiKey;
 use houston_store::{Error, Store};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// What a new key may do, for whom and for how long.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ impl KeyLimits {
         user: Option<UserId>,
         expires_in: Option<TimeDelta>,
         has_issuer: bool,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let scopes: Scopes = scopes.iter().copied().collect();
         if let (true, Some(scope)) = (user.is_some() || has_issuer, scopes.beyond_a_user().next()) {
             let whose = if has_issuer { "an issuer" } else { "a key of one user" };
@@ -57,7 +57,7 @@ pub(crate) async fn create(
     (tenant, name): (&str, &str),
     limits: KeyLimits,
     issuer: Option<&Issuer>,
-) -> Result<MadeKey, Failure> {
+) -> Result<MadeKey> {
     let tenant = store.operator().ensure_tenant(ids.next(), tenant).await?;
     let mut random = [0; RANDOM_BYTES];
     ids.fill(&mut random);

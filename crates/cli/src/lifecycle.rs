@@ -9,17 +9,18 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::environment::environment;
 
-/// Cancels `stop` at the first SIGTERM or SIGINT; exits with code 130 at the second.
+/// From now on: cancels `stop` at the first SIGTERM or SIGINT; exits with code 130 at the second.
 ///
 /// # Errors
 /// When the signal handlers cannot be installed.
-pub(crate) fn on_signals(stop: CancellationToken) -> std::io::Result<impl Future<Output = ()>> {
+pub(crate) fn stop_on_signals(stop: CancellationToken) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
+    TaskTracker::new().spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
@@ -33,7 +34,8 @@ pub(crate) fn on_signals(stop: CancellationToken) -> std::io::Result<impl Future
             _ = interrupt.recv() => {}
         }
         std::process::exit(130);
-    })
+    });
+    Ok(())
 }
 
 /// The socket that systemd reads, and how often it wants to hear of this process.
@@ -111,7 +113,7 @@ fn named(address: &str) -> std::io::Result<SocketAddr> {
 /// Reports to systemd, if it started this process, until the runtime ends.
 pub(crate) fn report_to_systemd(stop: &CancellationToken) {
     if let Some(systemd) = Systemd::of_environment() {
-        tokio_util::task::TaskTracker::new().spawn(systemd.report(stop.clone()));
+        TaskTracker::new().spawn(systemd.report(stop.clone()));
     }
 }
 

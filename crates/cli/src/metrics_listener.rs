@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Settings;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::print_stderr;
 use crate::system::System;
 
@@ -39,7 +39,7 @@ impl MetricsListener {
     ///
     /// # Errors
     /// [`Failure::Other`] when the address cannot be parsed or is in use.
-    pub(crate) async fn bind(settings: &Settings) -> Result<Self, Failure> {
+    pub(crate) async fn bind(settings: &Settings) -> Result<Self> {
         let Some(address) = &settings.metrics_address else { return Ok(Self(None)) };
         let listener = TcpListener::bind(address).await.map_err(|error| {
             Failure::Other(anyhow!(
@@ -151,7 +151,8 @@ impl Sampler {
         };
         if let Some(sample) = sample.as_mut().filter(|_| with_size) {
             // By itself: a database of very many files must not take the other series with it.
-            sample.bytes = size(cell).await;
+            let bytes = timeout(SAMPLE_TIMEOUT, cell.store.background().database_bytes()).await;
+            sample.bytes = bytes.ok().and_then(Result::ok);
         }
         self.metrics.cells.set_postgres(&cell.name, sample.as_ref());
     }
@@ -189,9 +190,4 @@ impl Sampler {
         }
         queues
     }
-}
-
-/// The size of the database of a cell; `None`: it takes too long to say, or failed.
-async fn size(cell: &Cell) -> Option<i64> {
-    timeout(SAMPLE_TIMEOUT, cell.store.background().database_bytes()).await.ok()?.ok()
 }

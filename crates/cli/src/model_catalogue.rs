@@ -1,8 +1,7 @@
-//! [`Catalogue`]: the models of the settings for the API, which calls none.
+//! The models of the settings for the API, which calls none. They are built when they are first needed.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -25,37 +24,31 @@ use crate::models::{Route, Routes};
 /// The use case of agents whose type names no other.
 const AGENT: &str = "agent";
 
-/// The models, which are built when they are first needed.
-pub(crate) struct Catalogue(pub(crate) Arc<Explainer>);
-
-impl fmt::Debug for Catalogue {
+impl fmt::Debug for Explainer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Catalogue")
+        f.write_str("Explainer")
     }
 }
 
-impl ModelCatalogue for Catalogue {
-    fn models(&self) -> BoxFuture<'static, Result<ModelsResponse, ExplainError>> {
-        let explainer = Arc::clone(&self.0);
-        async move { Ok(explainer.routes().await?.response()) }.boxed()
+impl ModelCatalogue for Explainer {
+    fn models(&self) -> BoxFuture<'_, Result<ModelsResponse, ExplainError>> {
+        async { Ok(self.routes().await?.response()) }.boxed()
     }
 
     fn refusal(
         &self,
         model: String,
         sampling: Sampling,
-    ) -> BoxFuture<'static, Result<Option<RefusedSetting>, ExplainError>> {
-        let explainer = Arc::clone(&self.0);
-        async move { Ok(explainer.routes().await?.refusal(&model, &sampling)) }.boxed()
+    ) -> BoxFuture<'_, Result<Option<RefusedSetting>, ExplainError>> {
+        async move { Ok(self.routes().await?.refusal(&model, &sampling)) }.boxed()
     }
 
     fn estimate(
         &self,
         asked: EstimateModels,
         own_model: Option<String>,
-    ) -> BoxFuture<'static, Result<Result<ModelEstimate, FieldError>, ExplainError>> {
-        let explainer = Arc::clone(&self.0);
-        async move { Ok(explainer.routes().await?.estimate(&asked, own_model.as_deref())) }.boxed()
+    ) -> BoxFuture<'_, Result<Result<ModelEstimate, FieldError>, ExplainError>> {
+        async move { Ok(self.routes().await?.estimate(&asked, own_model.as_deref())) }.boxed()
     }
 }
 
@@ -82,10 +75,10 @@ impl Routes {
         }
     }
 
-    /// The route that is asked about, and its name.
-    fn route(&self, use_case: &str, pointer: &str) -> Result<(String, Route), FieldError> {
+    /// The route that is asked about.
+    fn route(&self, use_case: &str, pointer: &str) -> Result<Route, FieldError> {
         if let Some(route) = self.by_use_case.get(use_case) {
-            return Ok((use_case.to_owned(), route.clone()));
+            return Ok(route.clone());
         }
         // An agent may name a model in place of a use case.
         let choice = parse_choice(use_case).ok().filter(|_| pointer != "/use_case").ok_or_else(|| {
@@ -93,13 +86,12 @@ impl Routes {
             FieldError::at(pointer, format!("is no use case; there are: {}", all.join(", ")))
         })?;
         let candidate = Candidate::from_tables(choice.description(), &self.quality, SystemClock.now());
-        let route = Route { strategy: Strategy::Fallback, needs: Vec::new(), candidates: vec![candidate] };
-        Ok((use_case.to_owned(), route))
+        Ok(Route { strategy: Strategy::Fallback, needs: Vec::new(), candidates: vec![candidate] })
     }
 
     /// What the first model of a route does not accept. A model that is not known is left to its provider.
     fn refusal(&self, model: &str, sampling: &Sampling) -> Option<RefusedSetting> {
-        let (_, route) = self.route(model, "").ok()?;
+        let route = self.route(model, "").ok()?;
         let description = &route.candidates.first()?.description;
         let refused = description.refusal(sampling)?;
         let why = format!("{description}: {}", refused.why);
@@ -113,7 +105,7 @@ impl Routes {
             None => "/use_case",
         };
         let use_case = own_model.or(asked.use_case.as_deref()).unwrap_or(AGENT);
-        let (use_case, mut route) = self.route(use_case, pointer)?;
+        let mut route = self.route(use_case, pointer)?;
         route.strategy = asked.strategy.unwrap_or(route.strategy);
         for need in asked.needs.iter().copied() {
             if !route.needs.contains(&need) {
@@ -121,17 +113,14 @@ impl Routes {
             }
         }
         let estimated = || asked.messages.iter().map(|text| tokens::estimate(text)).sum();
-        let input = asked.input_tokens.unwrap_or_else(estimated);
-        if asked.cached_tokens > input {
-            let detail = format!("must be at most {input}, the tokens that are sent");
+        let input_tokens = asked.input_tokens.unwrap_or_else(estimated);
+        let cached_tokens = asked.cached_tokens;
+        if cached_tokens > input_tokens {
+            let detail = format!("must be at most {input_tokens}, the tokens that are sent");
             return Err(FieldError::at("/cached_tokens", detail));
         }
-        let output = asked.output_tokens.unwrap_or(self.output_tokens);
-        Ok(self.estimate_of(use_case, &route, [input, asked.cached_tokens, output]))
-    }
-
-    fn estimate_of(&self, use_case: String, route: &Route, tokens: [u64; 3]) -> ModelEstimate {
-        let [input_tokens, cached_tokens, output_tokens] = tokens;
+        let output_tokens = asked.output_tokens.unwrap_or(self.output_tokens);
+        let tokens = [input_tokens, cached_tokens, output_tokens];
         let needs = Needs { always: &route.needs, input_tokens, output_tokens, ..Needs::default() };
         let ordered =
             |strategy| order(strategy, &needs, &route.candidates, &|model| self.latencies.expected(model));
@@ -159,8 +148,8 @@ impl Routes {
                 cost: asked.first().and_then(|index| cost(of(index), tokens)),
             }
         });
-        ModelEstimate {
-            use_case,
+        Ok(ModelEstimate {
+            use_case: use_case.to_owned(),
             strategy: route.strategy,
             needs: route.needs.clone(),
             input_tokens,
@@ -168,7 +157,7 @@ impl Routes {
             output_tokens,
             candidates,
             strategies: strategies.collect(),
-        }
+        })
     }
 }
 

@@ -16,8 +16,7 @@ use houston_llm::{
 
 use crate::config::{AUTO, Loaded, ModelSelection, Routed, Settings, USE_CASES};
 use crate::environment::environment;
-use crate::tokens;
-use crate::tokens::AzureTokens;
+use crate::tokens::{self, AzureTokens};
 
 /// The models of a use case.
 #[derive(Debug, Clone)]
@@ -161,12 +160,8 @@ impl ModelBuilder {
             delay: Duration::from_millis(immediate.delay_ms),
             longest_wait: Duration::from_millis(immediate.max_wait_ms),
         };
-        let guards = Guards::new(
-            retry.breaker,
-            retry.budget,
-            Arc::new(SystemClock),
-            Arc::clone(&loaded.instruments.metrics),
-        );
+        let metrics = Arc::clone(&loaded.instruments.metrics);
+        let guards = Guards::new(retry.breaker, retry.budget, Arc::new(SystemClock), metrics);
         let detected = detect_all(&http, &environment).await;
         Ok(Self {
             http,
@@ -204,12 +199,9 @@ impl ModelBuilder {
         // With a fallback, a rate-limited first model is not waited for longer than the usual delay.
         let longest_wait = if several { self.policy.delay } else { self.policy.longest_wait };
         let policy = RetryPolicy { longest_wait: longest_wait.min(self.policy.longest_wait), ..self.policy };
+        let quality = &self.settings.models.quality;
         let guarded = connected.into_iter().map(|model| {
-            let candidate = Candidate::from_tables(
-                model.description().clone(),
-                &self.settings.models.quality,
-                SystemClock.now(),
-            );
+            let candidate = Candidate::from_tables(model.description().clone(), quality, SystemClock.now());
             (candidate, self.guards.guard(model, policy))
         });
         let guarded: Vec<_> = guarded.collect();

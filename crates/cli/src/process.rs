@@ -22,14 +22,12 @@ use houston_tools::{Registry, SharedTool};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::config;
-use crate::config::{Kind, Loaded};
+use crate::config::{self, Kind, Loaded};
 use crate::connect::{self, ServerSupervisor};
 use crate::environment::DEFAULT_FOLDER;
 use crate::failure::Failure;
 use crate::instruments::Callbacks;
-use crate::models::Routes;
-use crate::models::{self, Models};
+use crate::models::{self, Models, Routes};
 use crate::system::System;
 use crate::toolbox::{Toolbox, outside_without_sandbox};
 
@@ -106,12 +104,14 @@ fn start(error: impl Into<anyhow::Error>) -> ProcessError {
 /// A running worker with its servers.
 pub struct Process {
     system: System,
-    tenant: TenantId,
-    agent: AgentType,
+    /// The tenant to which everything of the program belongs.
+    pub tenant: TenantId,
+    /// The kind of the program's agent.
+    pub agent: AgentType,
     /// Taken when the process is stopped.
     running: Mutex<Option<Parts>>,
-    /// Cancelled when the worker has ended.
-    ended: CancellationToken,
+    /// Cancelled when the worker has ended: after [`Self::stop`], or because it failed.
+    pub ended: CancellationToken,
 }
 
 /// What is stopped in the end.
@@ -154,16 +154,6 @@ impl Process {
         Ok(Self { system, tenant, agent, running, ended })
     }
 
-    /// The tenant to which everything of the program belongs.
-    pub fn tenant(&self) -> TenantId {
-        self.tenant
-    }
-
-    /// The kind of the program's agent.
-    pub fn agent(&self) -> &AgentType {
-        &self.agent
-    }
-
     /// Generates ids, and has the clock.
     pub fn ids(&self) -> &Ids {
         &self.system.ids
@@ -192,11 +182,6 @@ impl Process {
             let (bus, ended, hear) = (cell.bus.clone(), self.ended.clone(), Arc::clone(&hear));
             self.system.tracker.spawn(async move { follow(&bus, &ended, &*hear).await });
         }
-    }
-
-    /// Cancelled when the worker has ended: after [`Self::stop`], or because it failed.
-    pub fn ended(&self) -> &CancellationToken {
-        &self.ended
     }
 
     /// Stops gracefully: no new runs are claimed; open ones finish their step or are handed over, within the drain time

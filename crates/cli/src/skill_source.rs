@@ -125,10 +125,9 @@ fn files_of(folder: &Path, budget: &mut Budget) -> anyhow::Result<Files> {
             let Some(file_name) = file.file_name().and_then(|name| name.to_str()) else { continue };
             let path = format!("{name}/{file_name}");
             if std::fs::symlink_metadata(&file)?.is_file() {
-                files.insert(
-                    path.clone(),
-                    budget.read(File::open(&file)?, most_bytes(&path)).with_context(|| path.clone())?,
-                );
+                let read =
+                    budget.read(File::open(&file)?, most_bytes(&path)).with_context(|| path.clone())?;
+                files.insert(path, read);
             }
         }
     }

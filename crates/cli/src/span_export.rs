@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::environment::environment;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// How long the end of the process waits until the last spans are sent.
 const STOP_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -43,7 +43,7 @@ impl SpanExport {
     ///
     /// # Errors
     /// [`Failure::Usage`] when a variable has a value that cannot be used.
-    pub(crate) fn start() -> Result<(Spans, Self), Failure> {
+    pub(crate) fn start() -> Result<(Spans, Self)> {
         let export = Self::default();
         if !is_wanted(environment) {
             return Ok((Spans::default(), export));

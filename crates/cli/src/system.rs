@@ -30,9 +30,8 @@ use crate::connect::{self, CellAddresses};
 use crate::console_sign_in::{SECRET, SignIn};
 use crate::environment::environment;
 use crate::explain::{Explainer, engine_config, own_tools};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::foreign_servers::{Foreign, StoredRows};
-use crate::model_catalogue::Catalogue;
 use crate::models::Models;
 
 /// What all roles of one process share.
@@ -69,7 +68,7 @@ pub(crate) struct Listeners {
 
 impl Listeners {
     /// Listens at the addresses of the settings.
-    pub(crate) async fn open(loaded: &Loaded) -> Result<Self, Failure> {
+    pub(crate) async fn open(loaded: &Loaded) -> Result<Self> {
         let settings = &loaded.settings;
         let own = Some(&settings.console.address).filter(|own| settings.console.enabled && !own.is_empty());
         Ok(Self {
@@ -119,7 +118,7 @@ impl System {
         loaded: Loaded,
         stores: &Cells<Store>,
         addresses: &Cells<CellAddresses>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids = Arc::new(Ids::new(Arc::clone(&clock)));
         let (tracker, gone) = (TaskTracker::new(), CancellationToken::new());
@@ -168,7 +167,7 @@ impl System {
     }
 
     /// Starts a worker for each cell.
-    pub(crate) fn start_workers(&self, registry: &Registry, models: &Models) -> Result<Workers, Failure> {
+    pub(crate) fn start_workers(&self, registry: &Registry, models: &Models) -> Result<Workers> {
         let slots = self.loaded.settings.orchestrator.worker.slots();
         let process = self.ids.next::<WorkerId>().process();
         // An operator who asks one of them to drain means the process: its slots are shared. The API of `houston dev` goes on.
@@ -190,7 +189,7 @@ impl System {
         slots: &Slots,
         registry: &Registry,
         models: &Models,
-    ) -> Result<Worker, Failure> {
+    ) -> Result<Worker> {
         let orchestrator = &self.loaded.settings.orchestrator;
         Ok(Worker {
             engine: Arc::new(self.engine(cell, registry, models)?),
@@ -224,7 +223,7 @@ impl System {
         })
     }
 
-    fn engine(&self, cell: &Cell, registry: &Registry, models: &Models) -> Result<Engine, Failure> {
+    fn engine(&self, cell: &Cell, registry: &Registry, models: &Models) -> Result<Engine> {
         Engine::new(Parts {
             store: cell.store.runs().clone(),
             bus: cell.bus.clone(),
@@ -271,7 +270,7 @@ impl System {
             secret_keys: self.loaded.secret_keys.clone(),
             sinks: self.sinks(),
             foreign_servers: Arc::new(Foreign(self.loaded.mcp.own.clone())),
-            models: Arc::new(Catalogue(Arc::clone(explainer))),
+            models: Arc::clone(explainer) as Arc<_>,
             explain: explainer.explain(cell.store.background()),
             feed: Arc::new(self.loaded.settings.feed_generation.clone()),
             check_ins: self.loaded.settings.agent_check_in.limits,

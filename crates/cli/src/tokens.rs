@@ -134,13 +134,18 @@ mod tests {
 
     use super::*;
 
-    /// A program in `folder` that counts its runs and executes `script`.
-    fn tokens(folder: &tempfile::TempDir, script: &str) -> AzureTokens {
-        let path = folder.path().join("az");
-        let runs = folder.path().join("runs");
-        std::fs::write(&path, format!("#!/bin/sh\necho run >> '{}'\n{script}\n", runs.display())).unwrap();
+    /// A program in `folder` that executes `script`.
+    fn program(folder: &tempfile::TempDir, name: &str, script: &str) -> OsString {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
-        AzureTokens::of(path.into(), AZ_TIMEOUT)
+        path.into()
+    }
+
+    /// Of an `az` in `folder` that counts its runs and executes `script`.
+    fn tokens(folder: &tempfile::TempDir, script: &str) -> AzureTokens {
+        let script = format!("echo run >> '{}'\n{script}", folder.path().join("runs").display());
+        AzureTokens::of(program(folder, "az", &script), AZ_TIMEOUT)
     }
 
     fn runs(folder: &tempfile::TempDir) -> usize {
@@ -187,18 +192,12 @@ mod tests {
     #[tokio::test]
     async fn token_is_read_only_from_a_successful_login() {
         let folder = tempfile::tempdir().unwrap();
-        let program = |name: &str, script: &str| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
-            path
-        };
-        let says = program("says", "[ \"$1 $2\" = 'auth token' ] && echo gho_0123456789");
-        assert_eq!(token_of(says.as_os_str(), GH_TIMEOUT).await, Some(Secret::new("gho_0123456789")));
-        let refuses = program("refuses", "echo no; exit 1");
-        assert_eq!(token_of(refuses.as_os_str(), GH_TIMEOUT).await, None);
-        let waits = program("waits", "exec sleep 60");
-        assert_eq!(token_of(waits.as_os_str(), Duration::from_millis(100)).await, None);
+        let says = program(&folder, "says", "[ \"$1 $2\" = 'auth token' ] && echo gho_0123456789");
+        assert_eq!(token_of(&says, GH_TIMEOUT).await, Some(Secret::new("gho_0123456789")));
+        let refuses = program(&folder, "refuses", "echo no; exit 1");
+        assert_eq!(token_of(&refuses, GH_TIMEOUT).await, None);
+        let waits = program(&folder, "waits", "exec sleep 60");
+        assert_eq!(token_of(&waits, Duration::from_millis(100)).await, None);
         assert_eq!(token_of(folder.path().join("none").as_os_str(), GH_TIMEOUT).await, None);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use houston_sandbox::{Program, Sandbox, Shell};
 use houston_tools::endpoint::EndpointTool;
@@ -123,9 +124,9 @@ fn shell(settings: SandboxSettings, drives_runs: bool) -> Option<Shell> {
 pub(crate) fn outside_without_sandbox(settings: &Settings) -> Outside {
     Outside {
         web: Arc::new(settings.web.web()),
-        code_time: settings.sandbox.time(),
+        code_time: Duration::from_secs(settings.sandbox.time_s),
         code_calls: settings.sandbox.calls,
-        shell_time: settings.sandbox.shell_time(),
+        shell_time: Duration::from_secs(settings.sandbox.shell_time_s),
         keeps_files: settings.workspaces.is_set(),
         ..Outside::default()
     }

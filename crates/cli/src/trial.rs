@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connect::Addresses;
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::models::Models;
 use crate::output::print;
 use crate::system::System;
@@ -169,11 +169,9 @@ pub(crate) async fn drive(
     registry: &Registry,
     models: &Models,
     agentable: AgentableId,
-) -> Result<ExitCode, Failure> {
-    stop_with_parent(
-        system.stop.clone(),
-        Duration::from_secs(system.loaded.settings.orchestrator.worker.drain_s),
-    );
+) -> Result<ExitCode> {
+    let drain = Duration::from_secs(system.loaded.settings.orchestrator.worker.drain_s);
+    stop_with_parent(system.stop.clone(), drain);
     // If the machine runs out of memory, it is this process that ends, and not its parent. Where that cannot be said, the
     // kernel chooses.
     let _ = std::fs::write(Path::new("/proc/self/oom_score_adj"), "1000");

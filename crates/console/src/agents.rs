@@ -1,7 +1,5 @@
 //! One agent: what it is set to, and a form that changes its instructions and its model.
 
-use std::collections::HashMap;
-
 use askama::Template;
 use axum::Form;
 use axum::extract::Path;
@@ -12,7 +10,8 @@ use houston_protocol::agent::AgentResponse;
 use serde_json::{Map, Value};
 
 use crate::failure::{Answer, html};
-use crate::shell::{Section, Shell};
+use crate::query::Fields;
+use crate::shell::{AGENTS, Shell};
 use crate::show::{self, Fact, fact, segment};
 use crate::viewer::Viewer;
 
@@ -44,15 +43,11 @@ const VERSION: &str = "version";
 /// What the form has, with what is set.
 fn settings(of: &AgentResponse) -> [(Field, &str); 6] {
     let field = |name, label, rows, value| (Field { name, label, value: String::new(), rows }, value);
+    let people = "Description, for people and for the router of a team";
     [
         field("role", "Role: who it is, and what for", 6, of.role.as_str()),
         field("guidelines", "Guidelines: how it works", 10, of.guidelines.as_str()),
-        field(
-            "description",
-            "Description, for people and for the router of a team",
-            3,
-            of.description.as_str(),
-        ),
+        field("description", people, 3, of.description.as_str()),
         field("use_case", "Use case, whose model `default` means", 0, of.use_case.as_str()),
         field("provider", "Provider, or `default`", 0, of.provider.as_str()),
         field("model", "Model, or `default`", 0, of.model.as_str()),
@@ -65,7 +60,7 @@ fn typed(text: &str) -> String {
 }
 
 /// The request of a form: the fields that differ from what is set. Empty: none does.
-fn changes(of: &AgentResponse, sent: &HashMap<String, String>) -> Map<String, Value> {
+fn changes(of: &AgentResponse, sent: &Fields) -> Map<String, Value> {
     let mut changes = Map::new();
     for (field, is) in settings(of) {
         let wanted = sent.get(field.name).map(|text| typed(text)).filter(|wanted| *wanted != typed(is));
@@ -83,19 +78,14 @@ fn changes(of: &AgentResponse, sent: &HashMap<String, String>) -> Map<String, Va
 }
 
 /// The page, with what was sent if the API has refused it.
-fn page<'a>(
-    viewer: &Viewer,
-    of: &'a AgentResponse,
-    sent: &HashMap<String, String>,
-    problem: String,
-) -> Agent<'a> {
+fn page<'a>(viewer: &Viewer, of: &'a AgentResponse, sent: &Fields, problem: String) -> Agent<'a> {
     let filled = |(field, is): (Field, &str)| {
         let value = sent.get(field.name).cloned().unwrap_or_else(|| is.to_owned());
         Field { value, ..field }
     };
     let limits = of.limits.iter().map(|(name, value)| format!("{name} {value}"));
     Agent {
-        shell: viewer.shell(Section::Agents, show::line(&of.name, 80)),
+        shell: viewer.shell(AGENTS, show::line(&of.name, 80)),
         of,
         facts: vec![
             fact("Kind", of.kind.as_str()),
@@ -114,15 +104,11 @@ fn page<'a>(
 /// `GET {prefix}/agents/{id}`.
 pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
     let of = viewer.api.get(&format!("/v1/agents/{}", segment(&id))).await?;
-    Ok(html(&page(&viewer, &of, &HashMap::new(), String::new())))
+    Ok(html(&page(&viewer, &of, &Fields::new(), String::new())))
 }
 
 /// `POST {prefix}/agents/{id}`.
-pub(crate) async fn change(
-    viewer: Viewer,
-    Path(id): Path<String>,
-    Form(sent): Form<HashMap<String, String>>,
-) -> Answer {
+pub(crate) async fn change(viewer: Viewer, Path(id): Path<String>, Form(sent): Form<Fields>) -> Answer {
     let path = format!("/v1/agents/{}", segment(&id));
     let of: AgentResponse = viewer.api.get(&path).await?;
     let changes = changes(&of, &sent);

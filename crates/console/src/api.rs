@@ -45,12 +45,7 @@ impl MissingCells {
         all.extend(names.split(',').map(|name| name.trim().to_owned()));
     }
 
-    /// Whether there is one.
-    pub(crate) fn any(&self) -> bool {
-        !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    /// Their names, with commas between.
+    /// Their names, with commas between; empty: there is none.
     pub(crate) fn names(&self) -> String {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
@@ -66,6 +61,9 @@ pub(crate) struct Refused {
     pub(crate) detail: String,
     pub(crate) request_id: String,
 }
+
+/// The result of a request.
+pub(crate) type Result<T, E = Refused> = std::result::Result<T, E>;
 
 impl Refused {
     /// What the console itself refuses.
@@ -108,48 +106,35 @@ impl Api {
         Some(Self { router, headers, client, missing: MissingCells::default() })
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Refused> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         parsed(&self.read(self.send(Method::GET, path, None).await).await?)
     }
 
     /// The answer as it is: bytes of a file, lines of a trace.
-    pub(crate) async fn bytes(&self, path: &str) -> Result<Bytes, Refused> {
+    pub(crate) async fn bytes(&self, path: &str) -> Result<Bytes> {
         self.read(self.send(Method::GET, path, None).await).await
     }
 
-    pub(crate) async fn post<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<T, Refused> {
-        parsed(&self.sent(Method::POST, path, body).await?)
+    pub(crate) async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
+        parsed(&self.change(Method::POST, path, body).await?)
     }
 
-    /// Sends a request whose answer has nothing of interest in its body.
-    pub(crate) async fn run(&self, method: Method, path: &str, body: &impl Serialize) -> Result<(), Refused> {
-        self.sent(method, path, body).await.map(drop)
-    }
-
-    async fn sent(&self, method: Method, path: &str, body: &impl Serialize) -> Result<Bytes, Refused> {
+    /// Sends a request that changes something; returns the body of its answer.
+    pub(crate) async fn change(&self, method: Method, path: &str, body: &impl Serialize) -> Result<Bytes> {
         // Requests have string keys only, so they can be written.
         let body = serde_json::to_vec(body).unwrap_or_default();
         self.read(self.send(method, path, Some(body)).await).await
     }
 
-    /// As [`run`](Self::run), but a repetition with the same key does nothing: a form may be sent twice. The audit log has it, also
+    /// As [`change`](Self::change), but a repetition with the same key does nothing: a form may be sent twice. The audit log has it, also
     /// if it is a message.
-    pub(crate) async fn post_once(
-        &self,
-        path: &str,
-        body: &impl Serialize,
-        key: &str,
-    ) -> Result<(), Refused> {
+    pub(crate) async fn post_once(&self, path: &str, body: &impl Serialize, key: &str) -> Result<Bytes> {
         let mut once = self.clone();
         once.headers.insert("houston-audit", HeaderValue::from_static("true"));
         if let (false, Ok(key)) = (key.is_empty(), HeaderValue::from_str(key)) {
             once.headers.insert("idempotency-key", key);
         }
-        once.run(Method::POST, path, body).await
+        once.change(Method::POST, path, body).await
     }
 
     /// The response as the API sends it, for streams.
@@ -173,7 +158,7 @@ impl Api {
         response
     }
 
-    async fn read(&self, response: Response) -> Result<Bytes, Refused> {
+    async fn read(&self, response: Response) -> Result<Bytes> {
         let status = response.status();
         let body = to_bytes(response.into_body(), MAX_ANSWER_BYTES).await;
         let body = body.map_err(|_| Refused::unreadable(StatusCode::BAD_GATEWAY))?;
@@ -181,7 +166,7 @@ impl Api {
     }
 }
 
-fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     serde_json::from_slice(body).map_err(|error| {
         tracing::error!(%error, "an answer of the API has another shape than the console expects");
         Refused::unreadable(StatusCode::BAD_GATEWAY)
@@ -196,11 +181,11 @@ mod tests {
     fn missing_cells_of_all_answers_are_named_once() {
         let missing = MissingCells::default();
         missing.note(&HeaderMap::new());
-        assert!(!missing.any());
+        assert_eq!(missing.names(), "");
         for names in ["third, 0000-3fff", "0000-3fff"] {
             let value = HeaderValue::from_static(names);
             missing.note(&[(HeaderName::from_static(MISSING_CELLS), value)].into_iter().collect());
         }
-        assert_eq!((missing.any(), missing.names().as_str()), (true, "0000-3fff, third"));
+        assert_eq!(missing.names(), "0000-3fff, third");
     }
 }

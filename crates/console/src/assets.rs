@@ -10,8 +10,6 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 
-use crate::Console;
-
 /// A file of `assets/`.
 struct File {
     name: &'static str,
@@ -96,12 +94,6 @@ pub(crate) async fn get(
     }
     let encoding = [(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"))];
     (headers, encoding, compressed.as_slice()).into_response()
-}
-
-impl Console {
-    pub(crate) fn assets(&self) -> &Assets {
-        &self.0.assets
-    }
 }
 
 #[cfg(test)]

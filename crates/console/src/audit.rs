@@ -7,7 +7,7 @@ use houston_protocol::page::Page;
 
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query, Search, parse};
-use crate::shell::{Section, Shell};
+use crate::shell::{AUDIT, Shell};
 use crate::show::{self, Status, with_query};
 use crate::viewer::Viewer;
 
@@ -46,7 +46,7 @@ pub(crate) async fn show(viewer: Viewer, Query(Search { q, cursor }): Query<Sear
     let here = viewer.path("/audit");
     let at = |cursor: &str| with_query(&here, &[("q", &q), ("cursor", cursor)]);
     Ok(html(&Audit {
-        shell: viewer.shell(Section::Audit, "Audit log").live_if(cursor.is_empty()),
+        shell: viewer.shell(AUDIT, "Audit log").live_if(cursor.is_empty()),
         records: page.data,
         pages: Pages::new(page.next_cursor, &cursor, at),
         wrong,

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::api::Refused;
 use crate::failure::{Answer, html};
 use crate::query::Query;
-use crate::shell::{Section, Shell};
+use crate::shell::{RUNS, Shell};
 use crate::show::{When, plural, segment, with_query};
 use crate::threads::history::{Entry, Prompt, parts, prompt, sides};
 use crate::viewer::Viewer;
@@ -92,15 +92,10 @@ fn page(
         String::new()
     };
     Call {
-        shell: viewer.shell(Section::Runs, "What the model was sent"),
+        shell: viewer.shell(RUNS, "What the model was sent"),
         summary: format!("{count} {}{part}", if count == 1 { "entry" } else { "entries" }),
         prompt,
-        entries: (1..)
-            .zip(&sent)
-            .skip(skipped)
-            .take(MAX_ENTRIES)
-            .map(|(number, of)| entry(number, of))
-            .collect(),
+        entries: (1..).zip(&sent).skip(skipped).take(MAX_ENTRIES).map(entry).collect(),
         earlier: if skipped > 0 { from(skipped.saturating_sub(MAX_ENTRIES) + 1) } else { String::new() },
         later: if until < count { from(until + 1) } else { String::new() },
         run_href,
@@ -109,7 +104,7 @@ fn page(
     }
 }
 
-fn entry(number: usize, of: &history::Entry) -> Entry {
+fn entry((number, of): (usize, &history::Entry)) -> Entry {
     let (look, from) = sides(of.role, &of.content);
     Entry {
         position: number.to_string(),

@@ -40,10 +40,8 @@ impl Config {
         let segments = self.path.strip_prefix('/').unwrap_or_default();
         let first = segments.split('/').next().unwrap_or_default();
         if !segments.split('/').all(is_plain) || segments.contains("..") {
-            return Err(WrongSetting::new(
-                "/path",
-                "must begin with `/`, not end with it, and have only letters, digits, `-` and `_`",
-            ));
+            let reason = "must begin with `/`, not end with it, and have only letters, digits, `-` and `_`";
+            return Err(WrongSetting::new("/path", reason));
         }
         if ["v1", "approve", "hooks", "mcp", "compat", "ag-ui", "a2a"].contains(&first) {
             return Err(WrongSetting::new("/path", "the API has this path; `/console` is free"));

@@ -9,11 +9,11 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 
 use crate::Site;
-use crate::api::Refused;
+use crate::api::{Refused, Result};
 use crate::assets::Assets;
 
 /// What a handler answers with.
-pub(crate) type Answer = Result<Response, Refused>;
+pub(crate) type Answer = Result<Response>;
 
 impl IntoResponse for Refused {
     /// Its page is made by [`pages`].
@@ -46,7 +46,7 @@ pub(crate) async fn pages(State(site): State<Site>, request: Request, next: Next
     };
     let message = Message {
         prefix: &site.console.0.config.path,
-        assets: site.console.assets(),
+        assets: &site.console.0.assets,
         title,
         refused: &refused,
         forward: "",

@@ -8,7 +8,7 @@ use houston_protocol::page::Page;
 
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Place, Query};
-use crate::shell::{Section, Shell};
+use crate::shell::{HEALTH, Shell};
 use crate::show::{self, Fact, Status, When, fact, with_query};
 use crate::viewer::Viewer;
 
@@ -70,7 +70,7 @@ pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) 
     let (health, page) = (health?, page?);
     let (now, here) = (viewer.console.now(), viewer.path("/health"));
     Ok(html(&Health {
-        shell: viewer.shell(Section::Health, "Health").live_if(cursor.is_empty()),
+        shell: viewer.shell(HEALTH, "Health").live_if(cursor.is_empty()),
         status: show::severity(health.status),
         checked: show::when_if(health.checked_at, now),
         // Older changes say nothing about the present status.

@@ -11,7 +11,7 @@ use houston_protocol::tool_source::{EndpointsList, EndpointsResponse};
 
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Place, Query};
-use crate::shell::{Section, Shell};
+use crate::shell::{AGENTS, MODELS, Shell, TOOLS};
 use crate::show::with_query;
 use crate::viewer::Viewer;
 
@@ -33,7 +33,7 @@ pub(crate) async fn agents(viewer: Viewer, Query(Place { cursor }): Query<Place>
     )
     .await?;
     Ok(html(&Agents {
-        shell: viewer.shell(Section::Agents, "Agents"),
+        shell: viewer.shell(AGENTS, "Agents"),
         agents: page.data,
         pages: Pages::of(page.next_cursor, &cursor, &viewer.path("/agents")),
         teams: teams.data,
@@ -51,7 +51,7 @@ struct Models {
 /// `GET {prefix}/models`.
 pub(crate) async fn models(viewer: Viewer) -> Answer {
     let all: ModelsResponse = viewer.api.get("/v1/models").await?;
-    let shell = viewer.shell(Section::Models, "Models");
+    let shell = viewer.shell(MODELS, "Models");
     Ok(html(&Models { shell, models: all.data, routes: all.routes }))
 }
 
@@ -80,9 +80,5 @@ pub(crate) async fn tools(viewer: Viewer) -> Answer {
         viewer.api.get::<EndpointsList>("/v1/endpoints"),
     )
     .await?;
-    Ok(html(&Tools {
-        shell: viewer.shell(Section::Tools, "Tools"),
-        servers: servers.data,
-        documents: documents.data,
-    }))
+    Ok(html(&Tools { shell: viewer.shell(TOOLS, "Tools"), servers: servers.data, documents: documents.data }))
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
-use crate::shell::{Section, Shell};
+use crate::shell::{KEYS, Shell};
 use crate::show::{self, segment, with_query};
 use crate::viewer::Viewer;
 
@@ -48,7 +48,7 @@ pub(crate) async fn list(viewer: Viewer, Query(search): Query<Search>) -> Answer
         with_query(&active_href, &[("show", if all { "all" } else { "" }), ("cursor", cursor)])
     };
     Ok(html(&Keys {
-        shell: viewer.shell(Section::Keys, "Keys"),
+        shell: viewer.shell(KEYS, "Keys"),
         all,
         pages: Pages::new(page.next_cursor, &search.cursor, at),
         keys: page.data,
@@ -81,7 +81,7 @@ pub(crate) async fn revoke(viewer: Viewer, Path(id): Path<String>, Form(asked): 
     let (id, keys_href) = (segment(&id), viewer.path("/keys"));
     if !asked.confirmed && viewer.may(Scope::Admin) {
         return Ok(html(&Revoke {
-            shell: viewer.shell(Section::Keys, "Revoke a key"),
+            shell: viewer.shell(KEYS, "Revoke a key"),
             name: show::line(&asked.name, 120),
             href: format!("{keys_href}/{id}/revoke"),
             id,

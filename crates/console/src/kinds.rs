@@ -6,7 +6,7 @@ use houston_domain::agent::limits::{Limit, Limits};
 use houston_protocol::kind::{KindResponse, KindsResponse};
 
 use crate::failure::{Answer, html};
-use crate::shell::{Section, Shell};
+use crate::shell::{KINDS, Shell};
 use crate::show::{self, Fact, fact};
 use crate::viewer::Viewer;
 
@@ -20,7 +20,7 @@ struct Kinds {
 /// `GET {prefix}/kinds`.
 pub(crate) async fn show(viewer: Viewer) -> Answer {
     let all: KindsResponse = viewer.api.get("/v1/kinds").await?;
-    Ok(html(&Kinds { shell: viewer.shell(Section::Kinds, "Kinds"), kinds: all.data }))
+    Ok(html(&Kinds { shell: viewer.shell(KINDS, "Kinds"), kinds: all.data }))
 }
 
 fn facts(of: &KindResponse) -> Vec<Fact> {

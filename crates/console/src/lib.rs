@@ -27,7 +27,7 @@
 //!    durations look is in `show`, which templates call.
 //! 2. A file with the handler: it takes a `Viewer`, asks the API, and fills the template. What the API refuses, the handler
 //!    returns (`failure`).
-//! 3. A line in `routes` and in `Section`, and the page in the tests of the console in
+//! 3. A line in `routes` and a `Section`, and the page in the tests of the console in
 //!    `crates/cli/tests/clients`, which look at each in a browser.
 
 mod agents;
@@ -79,7 +79,7 @@ use secrecy::SecretString;
 use uuid::Uuid;
 
 use crate::assets::Assets;
-use crate::oidc::SignIn;
+use crate::oidc::provider::Provider;
 use crate::sign_in::Links;
 
 pub use config::Config;
@@ -103,7 +103,7 @@ struct Parts {
     ids: Arc<Ids>,
     carry: Carry,
     links: Links,
-    sign_in: Option<SignIn>,
+    provider: Option<Provider>,
     assets: Assets,
 }
 
@@ -121,10 +121,10 @@ impl Console {
         outside: Option<(Arc<dyn Outside>, Option<SecretString>)>,
     ) -> Self {
         let assets = Assets::new(&config.path);
-        let sign_in = outside
+        let provider = outside
             .filter(|_| config.oidc.is_on())
-            .map(|(outside, secret)| SignIn::new(outside, secret, &config));
-        Self(Arc::new(Parts { config, keys, ids, carry, links: Links::default(), sign_in, assets }))
+            .map(|(outside, secret)| Provider::new(outside, secret, &config));
+        Self(Arc::new(Parts { config, keys, ids, carry, links: Links::default(), provider, assets }))
     }
 
     /// The path of a link that signs in once, with this key, within ten minutes.

@@ -10,14 +10,13 @@
 //! would check tokens by a second implementation, with keys and signatures of other crates than those of tenants' issuers.
 
 mod person;
-mod provider;
+pub(crate) mod provider;
 pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -36,7 +35,7 @@ use self::provider::{Problem, Provider};
 use crate::query::Query;
 use crate::session::{cookie, cookie_of};
 use crate::sign_in::Wanted;
-use crate::{Config, Console, Site};
+use crate::{Console, Site};
 
 /// What keys of people are named, before who it is. The store deletes old ones by this name.
 pub const KEY_OF: &str = "console: ";
@@ -49,26 +48,6 @@ const VALID_FOR: TimeDelta = TimeDelta::minutes(10);
 /// The longest path that a sign-in leads back to.
 const MAX_NEXT_BYTES: usize = 1_000;
 
-/// The provider, and who makes keys.
-#[derive(Debug)]
-pub(crate) struct SignIn {
-    provider: Provider,
-    outside: Arc<dyn Outside>,
-}
-
-impl SignIn {
-    pub(crate) fn new(outside: Arc<dyn Outside>, secret: Option<SecretString>, config: &Config) -> Self {
-        Self { provider: Provider::new(Arc::clone(&outside), secret, config), outside }
-    }
-
-    /// Ends the key of a session when its person signs out. If that fails, the key ends with the session all the same.
-    pub(crate) async fn end(&self, key: SecretString) {
-        if let Err(error) = self.outside.end_key(key).await {
-            tracing::warn!(error, "the key of a session was not revoked");
-        }
-    }
-}
-
 /// What the provider sends the browser back with.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -80,9 +59,9 @@ pub(crate) struct Returned {
 }
 
 impl Site {
-    fn sign_in(&self) -> Result<&SignIn, Problem> {
-        let sign_in = self.console.0.sign_in.as_ref();
-        sign_in.ok_or_else(|| Problem::Provider("none is set up (`console.oidc`)".to_owned()))
+    fn provider(&self) -> Result<&Provider, Problem> {
+        let provider = self.console.0.provider.as_ref();
+        provider.ok_or_else(|| Problem::Provider("none is set up (`console.oidc`)".to_owned()))
     }
 
     fn refused(&self, problem: &Problem) -> Response {
@@ -96,7 +75,7 @@ impl Site {
 
     /// Checks what the browser brings; the person, and where it was going.
     async fn returned(&self, headers: &HeaderMap, returned: &Returned) -> Result<(Person, Flow), Problem> {
-        let (sign_in, now) = (self.sign_in()?, self.console.now());
+        let (provider, now) = (self.provider()?, self.console.now());
         let refused = |reason: &str| Problem::Refused(reason.to_owned());
         let begun = self.console.flow_of(headers);
         let flow = begun
@@ -104,14 +83,14 @@ impl Site {
         if returned.state != flow.state {
             return Err(refused("it is not the one that this browser began; begin again"));
         }
-        if !sign_in.provider.document(now).await?.has_sent(returned.iss.as_deref()) {
+        if !provider.document(now).await?.has_sent(returned.iss.as_deref()) {
             return Err(refused("another provider has answered"));
         }
         if let Some(error) = &returned.error {
             let name: String = error.chars().filter(char::is_ascii_graphic).take(60).collect();
             return Err(Problem::Refused(format!("the provider says `{name}`")));
         }
-        let person = sign_in.provider.person(&returned.code, &flow, now).await?;
+        let person = provider.person(&returned.code, &flow, now).await?;
         Ok((person, flow))
     }
 
@@ -129,7 +108,7 @@ impl Site {
             scopes: group.scopes(),
             expires_at: self.console.session_end(),
         };
-        self.sign_in()?.outside.make_key(wanted).await.map_err(|error| {
+        self.provider()?.outside.make_key(wanted).await.map_err(|error| {
             tracing::error!(error, "the key of a session was not made");
             Problem::Provider("the key of the session was not made; try again".to_owned())
         })
@@ -139,7 +118,7 @@ impl Site {
 /// Sends the browser to the provider.
 pub(crate) async fn begin(State(site): State<Site>, Query(Wanted { next }): Query<Wanted>) -> Response {
     let flow = Flow::new(&site.console.0.ids, &next);
-    let begun = async { site.sign_in()?.provider.authorization(&flow, site.console.now()).await };
+    let begun = async { site.provider()?.authorization(&flow, site.console.now()).await };
     match (begun.await, site.console.flow(&flow)) {
         (Ok(to), Some(cookie)) => ([(header::SET_COOKIE, cookie)], Redirect::to(&to)).into_response(),
         (Ok(_), None) => site.page(&next, ""),
@@ -226,18 +205,18 @@ impl Console {
 }
 
 /// An answer that is on its way, or why there is none.
-pub type Awaited<T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send>>;
+pub type Awaited<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
 
 /// Asks identity providers, and makes keys for those who sign in with one.
 pub trait Outside: fmt::Debug + Send + Sync {
     /// Sends a request to the provider. It must follow no redirections, and end within seconds.
-    fn ask(&self, question: Question) -> Awaited<Reply>;
+    fn ask(&self, question: Question) -> Awaited<'_, Reply>;
 
     /// Makes an API key.
-    fn make_key(&self, wanted: WantedKey) -> Awaited<SecretString>;
+    fn make_key(&self, wanted: WantedKey) -> Awaited<'_, SecretString>;
 
     /// Revokes a key, if it was made here: a key that was typed in stays valid after signing out.
-    fn end_key(&self, key: SecretString) -> Awaited<()>;
+    fn end_key(&self, key: SecretString) -> Awaited<'_, ()>;
 }
 
 /// A request to an identity provider.

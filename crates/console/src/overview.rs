@@ -16,12 +16,12 @@ use houston_protocol::question::QuestionResponse;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::api::Refused;
+use crate::api::Result;
 use crate::chart::Chart;
 use crate::failure::{Answer, html};
 use crate::health::{Check, checks};
 use crate::query::Query;
-use crate::shell::{Section, Shell};
+use crate::shell::{OVERVIEW, Shell};
 use crate::viewer::Viewer;
 use crate::{show, threads};
 
@@ -76,10 +76,16 @@ pub(crate) async fn show(viewer: Viewer, Query(Whose { of }): Query<Whose>) -> A
     tiles.extend(counts.as_ref().map(|counts| count_tiles(&viewer, counts)).unwrap_or_default());
     tiles.push(questions_tile(&viewer, &asked, now));
     let bad = |check: &Check| check.status.tone != "good";
-    let (other_href, other) = other(&viewer, of_tenant);
+    // Of viewers who may see the numbers of both.
+    let sees_both = viewer.may(Scope::Operate) && viewer.may(Scope::Installation);
+    let (other_href, other) = match (sees_both, of_tenant) {
+        (false, _) => (String::new(), ""),
+        (true, true) => (viewer.path(""), "all tenants"),
+        (true, false) => (viewer.path("?of=tenant"), "this tenant only"),
+    };
     Ok(html(&Overview {
         // Also while there is nothing to draw: the first run may end while the page is open.
-        shell: viewer.shell(Section::Overview, "Overview").live().with_charts(),
+        shell: viewer.shell(OVERVIEW, "Overview").live().with_charts(),
         whose: match counts.as_ref().map(|counts| counts.of.as_str()) {
             Some("installation") => "the whole installation",
             Some(_) => "this tenant",
@@ -102,7 +108,7 @@ pub(crate) async fn show(viewer: Viewer, Query(Whose { of }): Query<Whose>) -> A
 type ForOperators = (Option<OverviewResponse>, Option<HealthResponse>, Option<ErrorGroupsResponse>);
 
 /// What only viewers see who may see how the installation works.
-async fn for_operators(viewer: &Viewer, of_tenant: bool) -> Result<ForOperators, Refused> {
+async fn for_operators(viewer: &Viewer, of_tenant: bool) -> Result<ForOperators> {
     if !viewer.may(Scope::Operate) {
         return Ok((None, None, None));
     }
@@ -114,15 +120,6 @@ async fn for_operators(viewer: &Viewer, of_tenant: bool) -> Result<ForOperators,
     )
     .await;
     Ok((Some(counts?), health.ok(), groups.ok()))
-}
-
-/// Where viewers who may see both see the numbers of the other.
-fn other(viewer: &Viewer, of_tenant: bool) -> (String, &'static str) {
-    match (viewer.may(Scope::Operate) && viewer.may(Scope::Installation), of_tenant) {
-        (false, _) => (String::new(), ""),
-        (true, true) => (viewer.path(""), "all tenants"),
-        (true, false) => (viewer.path("?of=tenant"), "this tenant only"),
-    }
 }
 
 /// What the counts of the installation or the tenant say.
@@ -142,24 +139,14 @@ fn count_tiles(viewer: &Viewer, of: &OverviewResponse) -> Vec<Tile> {
     // The page of the queues is of all tenants for viewers who may see them.
     let is_of_queues = whole || !viewer.may(Scope::Installation);
     let queues = if is_of_queues { viewer.path("/queues") } else { list("/runs?q=status:queued") };
+    let any = |count: i64, tone| if count > 0 { tone } else { "" };
+    let given_up = list("/runs?q=status:dead_lettered");
     let mut tiles = vec![
         tile(queues, "Queued", queued, oldest, if is_late { "warn" } else { "" }),
         tile(list("/runs?q=status:running"), "Running", show::count(of.busy), slots, ""),
         tile(list("/runs?q=status:retrying"), "Retrying", show::count(of.retrying), put_off, ""),
-        tile(
-            list("/errors"),
-            "Failed",
-            show::count(of.failed),
-            day.clone(),
-            if of.failed > 0 { "warn" } else { "" },
-        ),
-        tile(
-            list("/runs?q=status:dead_lettered"),
-            "Given up",
-            show::count(of.dead_lettered),
-            day,
-            if of.dead_lettered > 0 { "bad" } else { "" },
-        ),
+        tile(list("/errors"), "Failed", show::count(of.failed), day.clone(), any(of.failed, "warn")),
+        tile(given_up, "Given up", show::count(of.dead_lettered), day, any(of.dead_lettered, "bad")),
         tile(list("/usage?hours=1"), "Spent", show::dollars(Some(of.cost_last_hour)), hour, ""),
     ];
     tiles.extend(of.workers.map(|workers| {
@@ -233,7 +220,7 @@ fn questions_tile(viewer: &Viewer, asked: &Page<QuestionResponse>, now: DateTime
 }
 
 /// The newest agentables of all kinds: their ids have the time of their creation.
-async fn newest(viewer: &Viewer) -> Result<Vec<AgentableResponse>, Refused> {
+async fn newest(viewer: &Viewer) -> Result<Vec<AgentableResponse>> {
     let kinds = threads::kinds(viewer).await?;
     let mut all = Vec::new();
     for some in kinds.chunks(threads::AT_ONCE) {

@@ -1,13 +1,15 @@
 //! Query strings of pages, and the searches of lists in them: words such as `status:failed`. One that cannot be read is answered
 //! with a page that names the parameter.
 
+use std::collections::HashMap;
+
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::api::Refused;
+use crate::api::{Refused, Result};
 use crate::show::with_query;
 use crate::{Site, show};
 
@@ -18,7 +20,7 @@ pub(crate) struct Query<T>(pub(crate) T);
 impl<T: DeserializeOwned> FromRequestParts<Site> for Query<T> {
     type Rejection = Refused;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Site) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, _: &Site) -> Result<Self> {
         axum::extract::Query::<T>::try_from_uri(&parts.uri).map(|query| Self(query.0)).map_err(|error| {
             let text =
                 std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
@@ -38,6 +40,9 @@ fn detail(text: &str) -> String {
         }
     }
 }
+
+/// The fields of a form, where not all forms have the same.
+pub(crate) type Fields = HashMap<String, String>;
 
 /// Where a page of a list begins.
 #[derive(Debug, Default, Deserialize)]
@@ -108,11 +113,8 @@ pub(crate) fn parse(search: &str, terms: &[(&'static str, &'static str)]) -> Ter
             Some(pair) => pairs.push(pair),
             None => {
                 let names: Vec<String> = terms.iter().map(|(term, _)| format!("{term}:")).collect();
-                wrong.push(format!(
-                    "“{}” is left out: a search has words such as {}",
-                    show::line(word, 60),
-                    names.join(", ")
-                ));
+                let (word, names) = (show::line(word, 60), names.join(", "));
+                wrong.push(format!("“{word}” is left out: a search has words such as {names}"));
             }
         }
     }

@@ -1,7 +1,5 @@
 //! Questions and approvals: what runs ask people, and the forms that answer them.
 
-use std::collections::HashMap;
-
 use askama::Template;
 use axum::Form;
 use axum::extract::Path;
@@ -15,8 +13,8 @@ use houston_protocol::question::{AnswerQuestion, QuestionResponse};
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Answer, html};
-use crate::query::{Pages, Place, Query};
-use crate::shell::{Section, Shell};
+use crate::query::{Fields, Pages, Place, Query};
+use crate::shell::{Shell, WAITING};
 use crate::show::{self, Fact, Status, fact, segment, with_query};
 use crate::viewer::Viewer;
 
@@ -47,7 +45,7 @@ pub(crate) async fn list(viewer: Viewer, Query(Place { cursor }): Query<Place>) 
     let path = with_query("/v1/questions", &[("limit", "50"), ("cursor", &cursor)]);
     let page: Page<QuestionResponse> = viewer.api.get(&path).await?;
     Ok(html(&Waiting {
-        shell: viewer.shell(Section::Waiting, "Waiting").live_if(cursor.is_empty()),
+        shell: viewer.shell(WAITING, "Waiting").live_if(cursor.is_empty()),
         questions: page.data,
         pages: Pages::of(page.next_cursor, &cursor, &viewer.path("/waiting")),
     }))
@@ -89,7 +87,7 @@ fn page<'q>(viewer: &Viewer, question: &'q QuestionResponse, problem: &str) -> Q
         (false, QuestionKind::Approval) => ("Go on", "Stop the run"),
     };
     Question {
-        shell: viewer.shell(Section::Waiting, "Question"),
+        shell: viewer.shell(WAITING, "Question"),
         href: viewer.path(&format!("/waiting/{}", question.id)),
         of: question,
         problem: visible(problem),
@@ -130,11 +128,7 @@ fn pretty(value: &Value) -> String {
 }
 
 /// `POST {prefix}/waiting/{id}`.
-pub(crate) async fn answer(
-    viewer: Viewer,
-    Path(id): Path<String>,
-    Form(form): Form<HashMap<String, String>>,
-) -> Answer {
+pub(crate) async fn answer(viewer: Viewer, Path(id): Path<String>, Form(form): Form<Fields>) -> Answer {
     let id = segment(&id);
     let question: QuestionResponse = viewer.api.get(&format!("/v1/questions/{id}")).await?;
     let answer = match of_form(&question, &form) {
@@ -195,7 +189,7 @@ fn content_of(schema: &Value) -> &Value {
 ///
 /// # Errors
 /// What is wrong with the form, for the person who sent it.
-fn of_form(question: &QuestionResponse, form: &HashMap<String, String>) -> Result<Value, String> {
+fn of_form(question: &QuestionResponse, form: &Fields) -> Result<Value, String> {
     let text = |name: &str| form.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
     let parsed = |name: &str| {
         let text = text(name).ok_or_else(|| format!("`{name}` is empty"))?;
@@ -264,7 +258,7 @@ mod tests {
         serde_json::from_value(all).unwrap()
     }
 
-    fn form(pairs: &[(&str, &str)]) -> HashMap<String, String> {
+    fn form(pairs: &[(&str, &str)]) -> Fields {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 

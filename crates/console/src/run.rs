@@ -19,11 +19,11 @@ use houston_protocol::run_list::{ChangeRuns, ChangedRunsResponse};
 use houston_protocol::why::WhyReason;
 use serde::Deserialize;
 
-use crate::api::Refused;
+use crate::api::{Refused, Result};
 use crate::failure::{Answer, html};
 use crate::query::Query;
 use crate::runs::took;
-use crate::shell::{Section, Shell};
+use crate::shell::{RUNS, Shell};
 use crate::show::{self, Fact, fact, plural, segment, with_query};
 use crate::viewer::Viewer;
 use crate::waterfall::{Part, Waterfall, part};
@@ -74,18 +74,35 @@ pub(crate) async fn show(
     let (run, ModelCallsResponse { data: calls }) = (run?, calls?);
     let now = viewer.console.now();
     let is_open = !run.status.is_terminal();
-    let fall = waterfall(&viewer, (&path, is_open), outline, Part { contents, from }, now).await;
-    let fall = fall.unwrap_or_else(|refused| Waterfall::without(refused.detail));
+    // Only the texts of the steps on the page are read.
+    let part = Part { contents, from };
+    let steps = async {
+        let outline = lines(&outline?);
+        match contents {
+            true => with_texts(&viewer, (&path, is_open), outline, (from, part.size())).await,
+            false => Ok(outline),
+        }
+    };
+    let fall = match steps.await {
+        Ok(Some(lines)) => Waterfall::of(&lines, is_open, part, now),
+        Ok(None) => Waterfall::without("The trace of this run cannot be read here; it can be downloaded."),
+        Err(refused) => Waterfall::without(refused.detail),
+    };
     let questions = if is_open { Some(questions(&viewer, &run)) } else { None };
     let has_reasons = is_open || matches!(run.status, RunStatus::Failed | RunStatus::DeadLettered);
     let reasons = if has_reasons { Some(reasons(&viewer, &path)) } else { None };
     let (questions, reasons) = join(OptionFuture::from(questions), OptionFuture::from(reasons)).await;
-    let shell = viewer.shell(Section::Runs, format!("Run {}", show::short(run.id)));
+    let shell = viewer.shell(RUNS, format!("Run {}", show::short(run.id)));
     Ok(html(&Run {
         shell: shell.live_if(is_open).noting("warn", why_left(&left)),
         href: viewer.path(&format!("/runs/{}", run.id)),
         can_cancel: is_open && viewer.may(Scope::Post),
-        retry_label: retry_label(&viewer, run.status),
+        retry_label: match run.status {
+            _ if !viewer.may(Scope::Operate) || !viewer.may(Scope::Post) => "",
+            RunStatus::Retrying => "Try again now",
+            RunStatus::Failed | RunStatus::DeadLettered => "Try again",
+            _ => "",
+        },
         facts: facts(&run, now),
         questions: questions.unwrap_or_default(),
         reasons: reasons.unwrap_or_default(),
@@ -113,24 +130,6 @@ fn facts(run: &RunResponse, now: DateTime<Utc>) -> Vec<Fact> {
     ]
 }
 
-/// The steps of the run at `path`. Only the texts of those on the page are read.
-async fn waterfall(
-    viewer: &Viewer,
-    (path, is_open): (&str, bool),
-    outline: Result<Bytes, Refused>,
-    part: Part,
-    now: DateTime<Utc>,
-) -> Result<Waterfall, Refused> {
-    let mut lines = lines(&outline?);
-    if part.contents {
-        lines = with_texts(viewer, (path, is_open), lines, (part.from, part.size())).await?;
-    }
-    Ok(lines.map_or_else(
-        || Waterfall::without("The trace of this run cannot be read here; it can be downloaded."),
-        |lines| Waterfall::of(&lines, is_open, part, now),
-    ))
-}
-
 /// The lines of a trace.
 fn lines(trace: &Bytes) -> Option<Vec<Line>> {
     let text = std::str::from_utf8(trace).ok()?;
@@ -143,7 +142,7 @@ async fn with_texts(
     (path, is_open): (&str, bool),
     outline: Option<Vec<Line>>,
     (from, most): (usize, usize),
-) -> Result<Option<Vec<Line>>, Refused> {
+) -> Result<Option<Vec<Line>>> {
     let Some(outline) = outline else { return Ok(None) };
     let Some((since, until)) = part::between(&outline, is_open, from, most) else {
         return Ok(Some(outline));
@@ -166,22 +165,13 @@ pub(crate) async fn cancel(viewer: Viewer, Path(id): Path<String>) -> Answer {
     viewer.post(&format!("/v1/runs/{id}/cancel"), &format!("/runs/{id}")).await
 }
 
-fn retry_label(viewer: &Viewer, status: RunStatus) -> &'static str {
-    let may = viewer.may(Scope::Operate) && viewer.may(Scope::Post);
-    match status {
-        RunStatus::Retrying if may => "Try again now",
-        RunStatus::Failed | RunStatus::DeadLettered if may => "Try again",
-        _ => "",
-    }
-}
-
 /// `POST {prefix}/runs/{id}/retry`.
 pub(crate) async fn retry(viewer: Viewer, Path(id): Path<String>) -> Answer {
     Ok(Redirect::to(&tried_again(&viewer, &id).await?).into_response())
 }
 
 /// Tries the run again; returns the page that shows what became of it.
-async fn tried_again(viewer: &Viewer, id: &str) -> Result<String, Refused> {
+async fn tried_again(viewer: &Viewer, id: &str) -> Result<String> {
     // What is no id finds nothing, below.
     let body = ChangeRuns { ids: Some(id.parse::<RunId>().into_iter().collect()), ..ChangeRuns::default() };
     let changed: ChangedRunsResponse = viewer.api.post("/v1/runs/retry", &body).await?;

@@ -16,10 +16,10 @@ use houston_protocol::run_list::{ChangedRunsResponse, ListedRunResponse};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::api::Refused;
+use crate::api::Result;
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query, Search, Terms};
-use crate::shell::{Section, Shell};
+use crate::shell::{ERRORS, RUNS, Shell};
 use crate::show::{self, Fact, Status, fact, with_query};
 use crate::viewer::Viewer;
 
@@ -170,7 +170,7 @@ pub(crate) async fn show(viewer: Viewer, Query(Search { q, cursor }): Query<Sear
 /// The page without runs.
 fn runs<'a>(viewer: &Viewer, search: &'a str, wrong: Vec<String>) -> Runs<'a> {
     Runs {
-        shell: viewer.shell(Section::Runs, "Runs"),
+        shell: viewer.shell(RUNS, "Runs"),
         search,
         wrong,
         facets: facets(viewer, search),
@@ -233,7 +233,7 @@ pub(crate) async fn change_all(viewer: Viewer, Form(asked): Form<Asked>) -> Answ
     let (changed, refused) = change_one(&viewer, &asked).await?;
     let more = changed.next_cursor.is_some();
     Ok(html(&Bulk {
-        shell: viewer.shell(Section::Runs, title),
+        shell: viewer.shell(RUNS, title),
         title,
         action: &asked.action,
         search: &asked.q,
@@ -252,7 +252,7 @@ pub(crate) async fn change_all(viewer: Viewer, Form(asked): Form<Asked>) -> Answ
 }
 
 /// Counts, or changes page by page. What was refused after some were changed comes second: the others are changed.
-async fn change_one(viewer: &Viewer, asked: &Asked) -> Result<(ChangedRunsResponse, String), Refused> {
+async fn change_one(viewer: &Viewer, asked: &Asked) -> Result<(ChangedRunsResponse, String)> {
     let path = format!("/v1/runs/{}", asked.action);
     let mut body = json!({"filter": filter_of(&asked.q), "dry_run": !asked.confirmed});
     if !asked.cursor.is_empty() {
@@ -348,7 +348,7 @@ pub(crate) fn of_cause(prefix: &str, of: &ErrorGroup) -> String {
 pub(crate) async fn show_errors(viewer: Viewer) -> Answer {
     let all: ErrorGroupsResponse = viewer.api.get("/v1/errors").await?;
     Ok(html(&Errors {
-        shell: viewer.shell(Section::Errors, "Errors").live(),
+        shell: viewer.shell(ERRORS, "Errors").live(),
         hours: all.window_h,
         capped: all.capped,
         groups: all.data,

@@ -4,7 +4,7 @@
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
-use futures_util::future::join3;
+use futures_util::future::{OptionFuture, join3};
 use houston_domain::health::HealthStatus;
 use houston_domain::scope::Scope;
 use houston_protocol::health::HealthResponse;
@@ -19,52 +19,39 @@ use crate::viewer::Viewer;
 
 /// A section of the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Section {
-    Overview,
-    Runs,
-    Waiting,
-    Errors,
-    Threads,
-    Users,
-    Schedules,
-    Usage,
-    Queues,
-    Workers,
-    Health,
-    Agents,
-    Kinds,
-    Models,
-    Tools,
-    Webhooks,
-    Keys,
-    Audit,
+pub(crate) struct Section {
+    name: &'static str,
+    path: &'static str,
+    /// The scope without which it would be empty.
+    scope: Scope,
 }
 
-/// Its name, its path, and the scope without which it would be empty.
-type Entry = (Section, &'static str, &'static str, Scope);
+const fn section(name: &'static str, path: &'static str, scope: Scope) -> Section {
+    Section { name, path, scope }
+}
 
-const WORK: &[Entry] = &[
-    (Section::Overview, "Overview", "", Scope::Read),
-    (Section::Runs, "Runs", "/runs", Scope::Operate),
-    (Section::Errors, "Errors", "/errors", Scope::Operate),
-    (Section::Waiting, "Waiting", "/waiting", Scope::Read),
-    (Section::Threads, "Threads", "/threads", Scope::Read),
-    (Section::Users, "Users", "/users", Scope::Read),
-    (Section::Schedules, "Schedules", "/schedules", Scope::Read),
-    (Section::Usage, "Usage", "/usage", Scope::Operate),
-];
-const INSTALLATION: &[Entry] = &[
-    (Section::Queues, "Queues", "/queues", Scope::Operate),
-    (Section::Workers, "Workers", "/workers", Scope::Installation),
-    (Section::Health, "Health", "/health", Scope::Operate),
-    (Section::Agents, "Agents", "/agents", Scope::Read),
-    (Section::Kinds, "Kinds", "/kinds", Scope::Read),
-    (Section::Models, "Models", "/models", Scope::Read),
-    (Section::Tools, "Tools", "/tools", Scope::Read),
-    (Section::Webhooks, "Webhooks", "/webhooks", Scope::Operate),
-    (Section::Keys, "Keys", "/keys", Scope::Admin),
-    (Section::Audit, "Audit log", "/audit", Scope::Operate),
-];
+pub(crate) const OVERVIEW: Section = section("Overview", "", Scope::Read);
+pub(crate) const RUNS: Section = section("Runs", "/runs", Scope::Operate);
+pub(crate) const ERRORS: Section = section("Errors", "/errors", Scope::Operate);
+pub(crate) const WAITING: Section = section("Waiting", "/waiting", Scope::Read);
+pub(crate) const THREADS: Section = section("Threads", "/threads", Scope::Read);
+pub(crate) const USERS: Section = section("Users", "/users", Scope::Read);
+pub(crate) const SCHEDULES: Section = section("Schedules", "/schedules", Scope::Read);
+pub(crate) const USAGE: Section = section("Usage", "/usage", Scope::Operate);
+pub(crate) const QUEUES: Section = section("Queues", "/queues", Scope::Operate);
+pub(crate) const WORKERS: Section = section("Workers", "/workers", Scope::Installation);
+pub(crate) const HEALTH: Section = section("Health", "/health", Scope::Operate);
+pub(crate) const AGENTS: Section = section("Agents", "/agents", Scope::Read);
+pub(crate) const KINDS: Section = section("Kinds", "/kinds", Scope::Read);
+pub(crate) const MODELS: Section = section("Models", "/models", Scope::Read);
+pub(crate) const TOOLS: Section = section("Tools", "/tools", Scope::Read);
+pub(crate) const WEBHOOKS: Section = section("Webhooks", "/webhooks", Scope::Operate);
+pub(crate) const KEYS: Section = section("Keys", "/keys", Scope::Admin);
+pub(crate) const AUDIT: Section = section("Audit log", "/audit", Scope::Operate);
+
+const WORK: &[Section] = &[OVERVIEW, RUNS, ERRORS, WAITING, THREADS, USERS, SCHEDULES, USAGE];
+const INSTALLATION: &[Section] =
+    &[QUEUES, WORKERS, HEALTH, AGENTS, KINDS, MODELS, TOOLS, WEBHOOKS, KEYS, AUDIT];
 
 /// What `page.html` reads.
 #[derive(Debug)]
@@ -97,20 +84,20 @@ impl Viewer {
     /// The frame of a page.
     pub(crate) fn shell(&self, section: Section, title: impl Into<String>) -> Shell {
         let config = &self.console.0.config;
-        let links = |entries: &[Entry]| {
-            let link = |(of, name, path, _): &Entry| {
-                let (name, current) = ((*name).to_owned(), *of == section);
-                Choice { href: self.path(path), name, current }
+        let links = |sections: &[Section]| {
+            let link = |of: &Section| {
+                let (name, current) = (of.name.to_owned(), *of == section);
+                Choice { href: self.path(of.path), name, current }
             };
-            entries.iter().filter(|(_, _, _, scope)| self.may(*scope)).map(link).collect()
+            sections.iter().filter(|of| self.may(of.scope)).map(link).collect()
         };
         Shell {
             title: title.into(),
             prefix: config.path.clone(),
             badge: config.badge.clone(),
-            assets: self.console.assets().clone(),
+            assets: self.console.0.assets.clone(),
             role: self.role(),
-            scopes: self.scopes(),
+            scopes: self.scopes.to_string(),
             groups: vec![
                 Group { name: "", links: links(WORK) },
                 Group { name: "Installation", links: links(INSTALLATION) },
@@ -176,24 +163,16 @@ pub(crate) async fn counts(viewer: Viewer) -> Response {
     let mut counts = Vec::new();
     if viewer.may(Scope::Operate) {
         // The lists of runs are those of a tenant, queues and workers those of the installation if the viewer may see them.
-        let of_installation = async {
-            if viewer.may(Scope::Installation) {
-                viewer.api.get::<OverviewResponse>("/v1/overview").await.ok()
-            } else {
-                None
-            }
-        };
+        let may = viewer.may(Scope::Installation);
+        let of_installation = may.then(|| viewer.api.get::<OverviewResponse>("/v1/overview"));
         let (of_tenant, of_installation, health) = join3(
             viewer.api.get::<OverviewResponse>("/v1/overview?of=tenant"),
-            of_installation,
+            OptionFuture::from(of_installation),
             viewer.api.get::<HealthResponse>("/v1/health"),
         )
         .await;
-        let of_tenant = of_tenant.ok();
-        counts.extend(of_tenant.iter().flat_map(of_runs));
-        let may = viewer.may(Scope::Installation);
-        let work = if may { of_installation } else { of_tenant };
-        counts.extend(work.iter().flat_map(of_work));
+        counts.extend(of_tenant.iter().flat_map(of_runs).flatten());
+        counts.extend(of_installation.unwrap_or(of_tenant).iter().flat_map(of_work).flatten());
         counts.extend(health.iter().filter_map(of_health));
     }
     for count in &mut counts {
@@ -202,21 +181,19 @@ pub(crate) async fn counts(viewer: Viewer) -> Response {
     Json(counts).into_response()
 }
 
-fn of_runs(of: &OverviewResponse) -> Vec<Count> {
-    let counts = [
+fn of_runs(of: &OverviewResponse) -> [Option<Count>; 3] {
+    [
         above_zero("/runs", of.busy, ""),
         above_zero("/errors", of.failed + of.dead_lettered, "bad"),
         above_zero("/waiting", of.waiting, "warn"),
-    ];
-    counts.into_iter().flatten().collect()
+    ]
 }
 
-fn of_work(of: &OverviewResponse) -> Vec<Count> {
-    let counts = [
+fn of_work(of: &OverviewResponse) -> [Option<Count>; 2] {
+    [
         above_zero("/queues", of.queued, if of.oldest_age_s >= 60 { "warn" } else { "" }),
         above_zero("/workers", of.workers.map_or(0, |workers| workers.alive), ""),
-    ];
-    counts.into_iter().flatten().collect()
+    ]
 }
 
 /// The count, unless it is 0.

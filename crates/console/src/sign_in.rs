@@ -64,7 +64,7 @@ impl Site {
     fn titled<'a>(&'a self, title: &'a str) -> SignIn<'a> {
         SignIn {
             prefix: &self.console.0.config.path,
-            assets: self.console.assets(),
+            assets: &self.console.0.assets,
             title,
             forward: "",
             form: false,
@@ -85,18 +85,13 @@ impl Site {
         html(&SignIn {
             form,
             provider: &console.config.oidc.name,
-            begin: if form && console.sign_in.is_some() { &begin } else { "" },
+            begin: if form && console.provider.is_some() { &begin } else { "" },
             next,
             problem,
             detail: "Sessions are sealed with a key of the installation. Set HOUSTON_SECRETS_KEY, the same for all processes; \
                      `openssl rand -base64 32` makes one.",
             ..self.titled(if form { "Sign in" } else { "Signing in needs a key of the installation" })
         })
-    }
-
-    /// The page of a link: its button signs in.
-    fn asked(&self, confirm: &str) -> Response {
-        html(&SignIn { confirm, ..self.titled("Sign in") })
     }
 
     /// That a link does not sign in any more.
@@ -127,25 +122,19 @@ pub(crate) async fn show(State(site): State<Site>, Query(wanted): Query<Wanted>)
 }
 
 /// Begins a session with the key of the form.
-pub(crate) async fn submit(
-    State(site): State<Site>,
-    parts: Parts,
-    Form(Given { key, next }): Form<Given>,
-) -> Response {
-    let key = key.trim();
+pub(crate) async fn submit(State(site): State<Site>, parts: Parts, Form(given): Form<Given>) -> Response {
+    let (key, next) = (given.key.trim(), given.next.as_str());
     match Viewer::of_key(&site, key, &parts).await {
         Ok(_) => match site.console.session(key, is_secure(&parts.headers)) {
-            Some(cookie) => {
-                ([(header::SET_COOKIE, cookie)], Redirect::to(site.onward(&next))).into_response()
-            }
-            None => site.page(&next, ""),
+            Some(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to(site.onward(next))).into_response(),
+            None => site.page(next, ""),
         },
         Err(refused) => {
             let problem = match refused.status {
                 StatusCode::UNAUTHORIZED => "This key is not valid.".to_owned(),
                 _ => refused.detail,
             };
-            (refused.status, site.page(&next, &problem)).into_response()
+            (refused.status, site.page(next, &problem)).into_response()
         }
     }
 }
@@ -153,7 +142,9 @@ pub(crate) async fn submit(
 /// Asks whether to sign in with a link. It changes nothing: programs look at links before people do.
 pub(crate) async fn ask(State(site): State<Site>, Path(token): Path<String>) -> Response {
     if site.console.0.links.has(&token, site.console.now()) {
-        site.asked(&site.console.path(&format!("/sign-in/{token}")))
+        // Its button signs in.
+        let confirm = &site.console.path(&format!("/sign-in/{token}"));
+        html(&SignIn { confirm, ..site.titled("Sign in") })
     } else {
         site.used_up()
     }
@@ -176,14 +167,14 @@ pub(crate) async fn follow(
 
 /// Ends the session, and the key that was made for it.
 pub(crate) async fn leave(State(site): State<Site>, headers: HeaderMap) -> Response {
-    if let (Some(sign_in), Some(key)) = (&site.console.0.sign_in, site.console.key_of(&headers)) {
-        sign_in.end(key).await;
+    if let (Some(provider), Some(key)) = (&site.console.0.provider, site.console.key_of(&headers))
+        && let Err(error) = provider.outside.end_key(key).await
+    {
+        // It ends with the session all the same.
+        tracing::warn!(error, "the key of a session was not revoked");
     }
-    let to = Redirect::to(&site.console.path("/sign-in"));
-    match site.console.no_session() {
-        Some(cookie) => ([(header::SET_COOKIE, cookie)], to).into_response(),
-        None => to.into_response(),
-    }
+    let cookie = site.console.no_session().map(|cookie| [(header::SET_COOKIE, cookie)]);
+    (cookie, Redirect::to(&site.console.path("/sign-in"))).into_response()
 }
 
 /// The links that have not been used.

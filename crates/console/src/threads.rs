@@ -12,10 +12,10 @@ use houston_protocol::kind::KindsResponse;
 use houston_protocol::page::Page;
 use serde::Deserialize;
 
-use crate::api::Refused;
+use crate::api::{Refused, Result};
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
-use crate::shell::{Section, Shell};
+use crate::shell::{Shell, THREADS};
 use crate::show::{Choice, Status, line, plural, with_query};
 use crate::viewer::Viewer;
 
@@ -63,7 +63,7 @@ struct Threads {
 }
 
 /// The kinds of the installation, by name.
-pub(crate) async fn kinds(viewer: &Viewer) -> Result<Vec<String>, Refused> {
+pub(crate) async fn kinds(viewer: &Viewer) -> Result<Vec<String>> {
     let all: KindsResponse = viewer.api.get("/v1/kinds").await?;
     Ok(all.data.into_iter().map(|of| of.kind).collect())
 }
@@ -88,16 +88,12 @@ async fn refused(viewer: &Viewer, kind: &str, refused: Refused) -> Refused {
 pub(crate) const AT_ONCE: usize = 4;
 
 /// The newest agentables of a kind, at most `limit`.
-pub(crate) async fn first(
-    viewer: &Viewer,
-    kind: &str,
-    limit: &str,
-) -> Result<Page<AgentableResponse>, Refused> {
+pub(crate) async fn first(viewer: &Viewer, kind: &str, limit: &str) -> Result<Page<AgentableResponse>> {
     viewer.api.get(&with_query(&format!("/v1/{}", plural(kind)), &[("limit", limit)])).await
 }
 
 /// The first kind of which there are any.
-async fn first_used(viewer: &Viewer, kinds: &[String]) -> Result<String, Refused> {
+async fn first_used(viewer: &Viewer, kinds: &[String]) -> Result<String> {
     for some in kinds.chunks(AT_ONCE) {
         let pages = join_all(some.iter().map(|kind| first(viewer, kind, "1"))).await;
         for (kind, page) in some.iter().zip(pages) {
@@ -127,7 +123,7 @@ pub(crate) async fn show_list(viewer: Viewer, Query(search): Query<Search>) -> A
     let choice =
         |name: &String| Choice { href: of(name, &user, ""), current: *name == kind, name: name.clone() };
     Ok(html(&Threads {
-        shell: viewer.shell(Section::Threads, "Threads").live_if(cursor.is_empty()),
+        shell: viewer.shell(THREADS, "Threads").live_if(cursor.is_empty()),
         kinds: kinds.iter().map(choice).collect(),
         user_href: viewer.path(&format!("/users/{user}")),
         all_href: of(&kind, "", ""),

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::failure::{Answer, html};
 use crate::runs;
-use crate::shell::{Section, Shell};
+use crate::shell::{SCHEDULES, Shell, USERS};
 use crate::show::{self, Status, segment};
 use crate::viewer::Viewer;
 
@@ -30,10 +30,8 @@ pub(crate) fn when(of: &TriggerWhen) -> String {
     match of {
         TriggerWhen::Cron { cron, zone, .. } => format!("at {cron} ({zone})"),
         TriggerWhen::Keyword { words, regex } => {
-            let all = words
-                .iter()
-                .map(|word| format!("“{word}”"))
-                .chain(regex.as_ref().map(|of| format!("/{of}/")));
+            let regex = regex.as_ref().map(|of| format!("/{of}/"));
+            let all = words.iter().map(|word| format!("“{word}”")).chain(regex);
             format!("when the user writes {}", all.collect::<Vec<_>>().join(" or "))
         }
         TriggerWhen::Event { topics, kind, agentable_id, condition } => {
@@ -68,7 +66,7 @@ pub(crate) async fn list(viewer: Viewer) -> Answer {
     };
     let retries = if operates { viewer.path("/runs?q=status:retrying") } else { String::new() };
     Ok(html(&Schedules {
-        shell: viewer.shell(Section::Schedules, "Retries and schedules").live(),
+        shell: viewer.shell(SCHEDULES, "Retries and schedules").live(),
         rows: retried.into_iter().map(|of| runs::Row::of(of.run)).collect(),
         retries_href: retries,
         missing: match operates {
@@ -95,7 +93,7 @@ pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
     let (of, firings) =
         try_join(viewer.api.get::<TriggerResponse>(&path), viewer.api.get::<TriggerFiringList>(&firings))
             .await?;
-    let shell = viewer.shell(Section::Users, show::line(&of.name, 80)).live();
+    let shell = viewer.shell(USERS, show::line(&of.name, 80)).live();
     let can_change = viewer.may(Scope::Post);
     Ok(html(&Trigger { shell, of, can_change, firings: firings.data }))
 }
@@ -148,13 +146,9 @@ pub(crate) struct Switched {
 }
 
 /// `POST {prefix}/triggers/{id}/enabled`.
-pub(crate) async fn switch(
-    viewer: Viewer,
-    Path(id): Path<String>,
-    Form(Switched { enabled }): Form<Switched>,
-) -> Answer {
+pub(crate) async fn switch(viewer: Viewer, Path(id): Path<String>, Form(to): Form<Switched>) -> Answer {
     let here = format!("/triggers/{}", segment(&id));
-    let body = UpdateTrigger { enabled: Some(enabled), ..UpdateTrigger::default() };
+    let body = UpdateTrigger { enabled: Some(to.enabled), ..UpdateTrigger::default() };
     viewer.change(Method::PATCH, &format!("/v1{here}"), &body, &here).await
 }
 

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use houston_domain::scope::Scope;
-use houston_protocol::usage::{Budgets, Spent, UsageResponse};
+use houston_protocol::usage::{Spent, UsageResponse};
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive as _;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::chart::Chart;
 use crate::failure::{Answer, html};
 use crate::query::Query;
-use crate::shell::{Section, Shell};
+use crate::shell::{Shell, USAGE};
 use crate::show::{self, Choice, Fact, fact, with_query};
 use crate::viewer::Viewer;
 
@@ -30,6 +30,7 @@ struct Usage<'u> {
     windows: Vec<Choice>,
     capped: bool,
     total: Vec<Fact>,
+    /// Of the installation.
     budgets: Vec<Fact>,
     groups: Vec<Group<'u>>,
     chart: Chart,
@@ -69,38 +70,29 @@ pub(crate) async fn show(viewer: Viewer, Query(Window { hours }): Query<Window>)
     // One day is no course.
     let days = if usage.days.len() > 1 { usage.days.as_slice() } else { &[] };
     let chart = Chart::of_costs(days.iter().map(|of| (of.day, of.spent.cost)));
-    let shell = viewer.shell(Section::Usage, "Usage");
+    let shell = viewer.shell(USAGE, "Usage");
+    let (total, budgets) = (&usage.total, &usage.budgets);
+    let limit = |of: Option<Decimal>| of.map_or_else(|| "no limit".to_owned(), |of| show::dollars(Some(of)));
     Ok(html(&Usage {
         shell: if chart.x.is_empty() { shell } else { shell.with_charts() },
         windows: WINDOWS.into_iter().map(choice).collect(),
         capped: usage.capped,
-        total: total(&usage.total),
-        budgets: budgets(&usage.budgets),
+        total: vec![
+            fact("Cost", cost(total)),
+            fact("Runs", show::count(total.runs)),
+            fact("Model calls", show::count(total.model_calls)),
+            fact("Input tokens", show::count(total.input_tokens)),
+            fact("From the cache", cached(total)),
+            fact("Output tokens", show::count(total.output_tokens)),
+        ],
+        budgets: vec![
+            fact("A run", limit(budgets.per_run)),
+            fact("A thread, all its runs", limit(budgets.per_agentable)),
+            fact("A user, one day (UTC)", limit(budgets.per_user_day)),
+        ],
         groups: groups(&viewer, &usage),
         chart,
     }))
-}
-
-fn total(of: &Spent) -> Vec<Fact> {
-    vec![
-        fact("Cost", cost(of)),
-        fact("Runs", show::count(of.runs)),
-        fact("Model calls", show::count(of.model_calls)),
-        fact("Input tokens", show::count(of.input_tokens)),
-        fact("From the cache", cached(of)),
-        fact("Output tokens", show::count(of.output_tokens)),
-    ]
-}
-
-/// The budgets of the installation.
-fn budgets(of: &Budgets) -> Vec<Fact> {
-    let limit =
-        |amount: Option<Decimal>| amount.map_or_else(|| "no limit".to_owned(), |of| show::dollars(Some(of)));
-    vec![
-        fact("A run", limit(of.per_run)),
-        fact("A thread, all its runs", limit(of.per_agentable)),
-        fact("A user, one day (UTC)", limit(of.per_user_day)),
-    ]
 }
 
 /// What a user has spent of today's budget, and how it looks.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::chart::Chart;
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
-use crate::shell::{Section, Shell};
+use crate::shell::{Shell, USERS};
 use crate::show::{self, Choice, segment, with_query};
 use crate::viewer::Viewer;
 
@@ -37,7 +37,7 @@ pub(crate) async fn list(viewer: Viewer, Query(search): Query<Search>) -> Answer
     let query = [("limit", "50"), ("external_id", external_id.trim()), ("cursor", &cursor)];
     let page: Page<UserResponse> = viewer.api.get(&with_query("/v1/users", &query)).await?;
     Ok(html(&Users {
-        shell: viewer.shell(Section::Users, "Users"),
+        shell: viewer.shell(USERS, "Users"),
         users: page.data,
         pages: Pages::of(page.next_cursor, &cursor, &viewer.path("/users")),
         search: external_id,
@@ -74,7 +74,7 @@ pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
         current: false,
     };
     Ok(html(&User {
-        shell: viewer.shell(Section::Users, show::line(&user.name, 80)).with_charts(),
+        shell: viewer.shell(USERS, show::line(&user.name, 80)).with_charts(),
         kinds: kinds.into_iter().map(of_kind).collect(),
         triggers: triggers.data,
         chart: Chart::of_costs(costs.days.iter().map(|of| (of.day, of.cost))),

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Map;
 use url::form_urlencoded::byte_serialize;
 
-use crate::api::{Api, Refused};
+use crate::api::{Api, Refused, Result};
 use crate::failure::Answer;
 use crate::{Console, Site};
 
@@ -23,7 +23,7 @@ pub(crate) struct Viewer {
     pub(crate) api: Api,
     /// The key of the session.
     pub(crate) key: ApiKeyId,
-    scopes: Scopes,
+    pub(crate) scopes: Scopes,
 }
 
 impl Viewer {
@@ -31,7 +31,7 @@ impl Viewer {
     ///
     /// # Errors
     /// [`Refused`] when the API does not accept the key.
-    pub(crate) async fn of_key(site: &Site, key: &str, request: &Parts) -> Result<Self, Refused> {
+    pub(crate) async fn of_key(site: &Site, key: &str, request: &Parts) -> Result<Self> {
         let carry = site.console.0.carry;
         let api = Api::new(site.api.clone(), key, request, carry)
             .ok_or_else(|| Refused::new(StatusCode::UNAUTHORIZED, "unauthorized", "this is no API key"))?;
@@ -46,7 +46,7 @@ impl Viewer {
 
     /// Sends a change, and leads to the page at `to`.
     pub(crate) async fn change(&self, method: Method, path: &str, body: &impl Serialize, to: &str) -> Answer {
-        self.api.run(method, path, body).await?;
+        self.api.change(method, path, body).await?;
         Ok(Redirect::to(&self.path(to)).into_response())
     }
 
@@ -58,11 +58,6 @@ impl Viewer {
     /// Whether the key allows what needs `scope`. Only for what is offered: the API decides.
     pub(crate) fn may(&self, scope: Scope) -> bool {
         self.scopes.allow(scope)
-    }
-
-    /// The scopes by name.
-    pub(crate) fn scopes(&self) -> String {
-        self.scopes.to_string()
     }
 
     /// A word for what the viewer may do.

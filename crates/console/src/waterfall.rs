@@ -119,20 +119,13 @@ impl Waterfall {
         let until = (skipped + size).min(count);
         let more =
             if count > size { format!(", {} to {until} of them here", skipped + 1) } else { String::new() };
+        let word = if count == 1 { "step" } else { "steps" };
+        let step = |(number, span)| axis.step(number, span, end, part.contents);
         Self {
-            summary: format!(
-                "{}, {count} {}{more}",
-                show::took(end - start),
-                if count == 1 { "step" } else { "steps" }
-            ),
+            summary: format!("{}, {count} {word}{more}", show::took(end - start)),
             why_empty: String::new(),
             ticks: axis.ticks(),
-            steps: (1..)
-                .zip(spans)
-                .skip(skipped)
-                .take(size)
-                .map(|(number, span)| axis.step(number, span, end, part.contents))
-                .collect(),
+            steps: (1..).zip(spans).skip(skipped).take(size).map(step).collect(),
             earlier: (skipped > 0).then(|| skipped.saturating_sub(size) + 1),
             later: (until < count).then_some(until + 1),
         }

@@ -12,7 +12,7 @@ use serde_json::Map;
 
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
-use crate::shell::{Section, Shell};
+use crate::shell::{Shell, WEBHOOKS};
 use crate::show::{self, Choice, Fact, Status, fact, segment, with_query};
 use crate::viewer::Viewer;
 
@@ -34,7 +34,7 @@ fn status(of: &WebhookResponse) -> Status {
 /// `GET {prefix}/webhooks`.
 pub(crate) async fn list(viewer: Viewer) -> Answer {
     let all: WebhookList = viewer.api.get("/v1/webhooks").await?;
-    Ok(html(&Webhooks { shell: viewer.shell(Section::Webhooks, "Webhooks"), webhooks: all.data }))
+    Ok(html(&Webhooks { shell: viewer.shell(WEBHOOKS, "Webhooks"), webhooks: all.data }))
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -75,7 +75,7 @@ pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>, Query(search): 
     };
     let said = Some(search.tested.as_str()).filter(|said| !said.is_empty()).map(|said| show::line(said, 300));
     Ok(html(&Webhook {
-        shell: viewer.shell(Section::Webhooks, "Webhook").noting("", said.as_deref()),
+        shell: viewer.shell(WEBHOOKS, "Webhook").noting("", said.as_deref()),
         facts: vec![
             fact("Topics", of.topics.join(", ")),
             fact("Description", of.description.clone()),

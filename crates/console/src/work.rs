@@ -9,7 +9,7 @@ use houston_protocol::worker::{WorkerResponse, WorkersResponse};
 use serde::Deserialize;
 
 use crate::failure::{Answer, html};
-use crate::shell::{Section, Shell};
+use crate::shell::{QUEUES, Shell, WORKERS};
 use crate::show::{self, Status, segment, with_query};
 use crate::viewer::Viewer;
 
@@ -61,7 +61,7 @@ pub(crate) async fn queues(viewer: Viewer, Query(Draining { drain }): Query<Drai
     };
     let note = all.data.iter().find(|of| of.lane == drain && of.paused && is_whole(of)).map(drained);
     Ok(html(&Queues {
-        shell: viewer.shell(Section::Queues, "Queues").live().noting("", note.as_deref()),
+        shell: viewer.shell(QUEUES, "Queues").live().noting("", note.as_deref()),
         whose,
         can_change: viewer.may(Scope::Installation),
         queues: all.data,
@@ -125,7 +125,7 @@ struct Workers {
 /// `GET {prefix}/workers`.
 pub(crate) async fn workers(viewer: Viewer) -> Answer {
     let all: WorkersResponse = viewer.api.get("/v1/workers").await?;
-    Ok(html(&Workers { shell: viewer.shell(Section::Workers, "Workers").live(), workers: all.data }))
+    Ok(html(&Workers { shell: viewer.shell(WORKERS, "Workers").live(), workers: all.data }))
 }
 
 /// Whether it ends, or was asked to.

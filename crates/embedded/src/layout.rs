@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::error::{Error, file};
+use crate::error::{Error, Result, file};
 use crate::privilege::{Identity, caller};
 use crate::server::Server;
 
@@ -24,7 +24,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// The layout of `folder`, which is created if it does not exist.
-    pub(crate) fn new(folder: &Path) -> Result<Self, Error> {
+    pub(crate) fn new(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder).map_err(file("create", folder))?;
         let folder = fs::canonicalize(folder).map_err(file("open", folder))?;
         let inside = folder.join("run");
@@ -77,8 +77,8 @@ impl Layout {
     /// Creates the folder for the sockets with mode 0700, owned by the user that the servers run as.
     ///
     /// # Errors
-    /// [`Error::SocketFolder`] when the folder in `/tmp` exists and belongs to another user.
-    pub(crate) fn make_sockets_folder(&self, identity: Identity) -> Result<(), Error> {
+    /// [`Error::Other`] when the folder in `/tmp` exists and belongs to another user.
+    pub(crate) fn make_sockets_folder(&self, identity: Identity) -> Result<()> {
         match fs::DirBuilder::new().mode(0o700).create(&self.sockets) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -98,14 +98,18 @@ impl Layout {
     /// Checks the folder for the sockets: users who can open it can connect to the servers, and any user can create folders
     /// in `/tmp`. It must be a real folder, closed to others, and owned by the caller or one of `trusted`. A folder that does
     /// not exist passes.
-    pub(crate) fn check_sockets_folder(&self, trusted: &[u32]) -> Result<(), Error> {
+    pub(crate) fn check_sockets_folder(&self, trusted: &[u32]) -> Result<()> {
         let Ok(found) = fs::symlink_metadata(&self.sockets) else { return Ok(()) };
         let (uid, mode) = (found.uid(), found.mode() & 0o7777);
         let ours = uid == caller() || trusted.contains(&uid);
         if !self.is_outside() || (ours && found.is_dir() && mode & 0o077 == 0) {
             return Ok(());
         }
-        Err(Error::SocketFolder { path: self.sockets.clone(), uid, mode })
+        let path = self.sockets.display();
+        Err(Error::new(format!(
+            "{path} is not a folder that only you can open (owner uid {uid}, mode {mode:o}); remove it, or keep the servers in a \
+             folder with a shorter path of plain characters"
+        )))
     }
 
     /// Removes the folder in `/tmp`, unless a socket is still in it.

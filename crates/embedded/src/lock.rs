@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{Seek, Write};
 use std::path::Path;
 
-use crate::error::{Error, file};
+use crate::error::{Result, file};
 use crate::server::Server;
 
 /// The lock, held until dropped. The standard library opens files close-on-exec, so child processes do not inherit it.
@@ -25,7 +25,7 @@ pub(crate) struct Note {
 
 impl Lock {
     /// Takes the lock if it is free; `None` when another process (or another caller in this one) holds it.
-    pub(crate) fn take(path: &Path) -> Result<Option<Self>, Error> {
+    pub(crate) fn take(path: &Path) -> Result<Option<Self>> {
         let options = File::options().create(true).truncate(false).read(true).write(true).to_owned();
         let file = options.open(path).map_err(file("open", path))?;
         match file.try_lock() {
@@ -38,11 +38,8 @@ impl Lock {
     /// Replaces the note. Errors are ignored: the note only helps other processes, and a full disk must not stop the owner.
     pub(crate) fn write(&mut self, note: &Note) {
         let text = note.text();
-        let _ = self
-            .file
-            .rewind()
-            .and_then(|()| self.file.set_len(0))
-            .and_then(|()| self.file.write_all(text.as_bytes()));
+        let emptied = self.file.rewind().and_then(|()| self.file.set_len(0));
+        let _ = emptied.and_then(|()| self.file.write_all(text.as_bytes()));
     }
 }
 

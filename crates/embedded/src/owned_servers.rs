@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::config::Config;
-use crate::error::{Error, Program};
+use crate::error::{Error, Program, Result};
 use crate::find::Search;
 use crate::install::find_or_install;
 use crate::layout::Layout;
@@ -38,7 +38,7 @@ impl OwnedServers {
         layout: Layout,
         mut lock: Lock,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let servers = config.servers();
         let mut note = Note { pid: std::process::id(), servers: servers.clone(), uid: None };
         lock.write(&note);
@@ -82,7 +82,7 @@ impl OwnedServers {
         Ok(owned)
     }
 
-    fn add(&mut self, server: Server, program: impl Supervised + 'static) -> Result<(), Error> {
+    fn add(&mut self, server: Server, program: impl Supervised + 'static) -> Result<()> {
         rotate_log(&self.layout.log(server))?;
         let process = program.spawn(&self.spawner)?;
         self.children.push(Child { server, program: Box::new(program), process });
@@ -99,7 +99,7 @@ impl OwnedServers {
     }
 
     /// Stops `server` if it still runs, starts it again and waits until it is ready.
-    pub(crate) fn restart(&mut self, server: Server) -> Result<(), Error> {
+    pub(crate) fn restart(&mut self, server: Server) -> Result<()> {
         let child = self.children.iter_mut().find(|child| child.server == server);
         let Child { program, process, .. } =
             child.ok_or_else(|| Error::new(format!("{server} is not among the servers started here")))?;
@@ -109,7 +109,7 @@ impl OwnedServers {
     }
 
     /// Stops both servers at the same time. Tries both before returning the first error.
-    pub(crate) fn stop(&mut self) -> Result<(), Error> {
+    pub(crate) fn stop(&mut self) -> Result<()> {
         let mut processes: Vec<Process> = self.children.drain(..).rev().map(|child| child.process).collect();
         processes.iter_mut().for_each(Process::ask_to_stop);
         let outcomes: Vec<_> = processes.iter_mut().map(Process::stop).collect();

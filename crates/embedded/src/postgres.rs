@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, file, tail};
+use rustix::process::Signal;
+
+use crate::error::{Error, Result, file, tail};
 use crate::layout::Layout;
 use crate::privilege::Identity;
 use crate::process::{Answer, POLL, Process, Supervised, stop_leftover};
@@ -38,7 +40,7 @@ pub(crate) struct Postgres {
 
 impl Postgres {
     /// Creates the cluster under another name and then renames it, so that an interrupted `initdb` leaves no partial cluster.
-    pub(crate) fn create_cluster(&self, spawner: &Spawner) -> Result<(), Error> {
+    pub(crate) fn create_cluster(&self, spawner: &Spawner) -> Result<()> {
         let (data, draft) = (self.layout.data(Server::Postgres), self.layout.folder().join("pg.init"));
         remove_draft(&draft)?;
         fs::DirBuilder::new().mode(0o700).create(&draft).map_err(file("create", &draft))?;
@@ -59,7 +61,7 @@ impl Postgres {
         }
         command.arg("-D").arg(&draft);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir("/");
-        self.identity.apply(&mut command, libc::SIGKILL);
+        self.identity.apply(&mut command, Signal::KILL);
         let child = spawner.spawn(command);
         let output = child.and_then(Child::wait_with_output).map_err(file("run", &program))?;
         if !output.status.success() {
@@ -106,11 +108,11 @@ impl Postgres {
 
 impl Supervised for Postgres {
     /// Starts Postgres on an existing cluster; [`Self::wait`] for it next.
-    fn spawn(&self, spawner: &Spawner) -> Result<Process, Error> {
+    fn spawn(&self, spawner: &Spawner) -> Result<Process> {
         let data = self.layout.data(Server::Postgres);
         self.identity.change_owner(&data)?;
         let pid_file = self.layout.pid_file(Server::Postgres);
-        let stale = stop_leftover(Server::Postgres, &pid_file, &["postgres"], &data, libc::SIGINT)?;
+        let stale = stop_leftover(Server::Postgres, &pid_file, &["postgres"], &data, Signal::INT)?;
         let mut command = Command::new(&self.program);
         if let Some(pid) = stale {
             // The old postmaster was killed with its owner: it is a zombie, or its pid belongs to another process. Postgres
@@ -122,12 +124,12 @@ impl Supervised for Postgres {
         for setting in self.settings() {
             command.arg("-c").arg(setting);
         }
-        Process::spawn(Server::Postgres, command, self.identity, libc::SIGINT, &self.layout, spawner)
+        Process::spawn(Server::Postgres, command, self.identity, Signal::INT, &self.layout, spawner)
     }
 
     /// Waits until the database `houston` accepts connections, and creates it if it does not exist. Starts Postgres again as
     /// long as children of a killed postmaster hold the shared memory.
-    fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error> {
+    fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<()> {
         let socket = self.layout.socket(Server::Postgres);
         let began = Instant::now();
         loop {
@@ -146,7 +148,7 @@ impl Supervised for Postgres {
 }
 
 /// Removes an unfinished cluster. Retries, because children of a killed `initdb` may still write.
-fn remove_draft(draft: &Path) -> Result<(), Error> {
+fn remove_draft(draft: &Path) -> Result<()> {
     let began = Instant::now();
     while draft.exists() {
         match fs::remove_dir_all(draft) {
@@ -159,7 +161,7 @@ fn remove_draft(draft: &Path) -> Result<(), Error> {
 }
 
 /// The major version that created the cluster in `data`, if there is one.
-pub(crate) fn made_by(data: &Path) -> Result<Option<u32>, Error> {
+pub(crate) fn made_by(data: &Path) -> Result<Option<u32>> {
     let path = data.join("PG_VERSION");
     match fs::read_to_string(&path) {
         Ok(text) => Ok(text.trim().parse().ok()),
@@ -169,13 +171,13 @@ pub(crate) fn made_by(data: &Path) -> Result<Option<u32>, Error> {
 }
 
 /// Whether the Postgres of another process is ready.
-pub(crate) fn ask_other(socket: &Path) -> Result<Answer, Error> {
+pub(crate) fn ask_other(socket: &Path) -> Result<Answer> {
     // Without the database: its owner is about to create it.
     Ok(ask(socket)?.unwrap_or(Answer::Loading))
 }
 
 /// Whether the Postgres at the socket is ready; `None`: it is, but does not have the database.
-fn ask(socket: &Path) -> Result<Option<Answer>, Error> {
+fn ask(socket: &Path) -> Result<Option<Answer>> {
     Ok(match Connection::open(socket, "houston").map_err(file("connect to", socket))? {
         Greeting::Open(_) => Some(Answer::Ready),
         Greeting::Silent => Some(Answer::Silent),
@@ -188,7 +190,7 @@ fn ask(socket: &Path) -> Result<Option<Answer>, Error> {
     })
 }
 
-fn create_database(socket: &Path) -> Result<Answer, Error> {
+fn create_database(socket: &Path) -> Result<Answer> {
     let open = Connection::open(socket, "postgres").map_err(file("connect to", socket))?;
     let Greeting::Open(mut connection) = open else { return Ok(Answer::Silent) };
     match connection.run("create database houston").map_err(file("talk to", socket))? {

@@ -12,7 +12,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::{Error, file};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, geteuid, getppid, kill_process, setsid};
+
+use crate::error::{Error, Result, file};
 
 /// The user that a server runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +34,7 @@ impl Identity {
     ///
     /// # Errors
     /// When the caller is root and no other user can reach all paths.
-    pub(crate) fn choose(data: &[PathBuf], folders: &[&Path], programs: &[&Path]) -> Result<Self, Error> {
+    pub(crate) fn choose(data: &[PathBuf], folders: &[&Path], programs: &[&Path]) -> Result<Self> {
         if caller() != 0 {
             return Ok(Self::Caller);
         }
@@ -69,7 +72,7 @@ impl Identity {
     }
 
     /// Changes the owner of `path` and everything in it to this identity. Costs one system call if it is the owner already.
-    pub(crate) fn change_owner(self, path: &Path) -> Result<(), Error> {
+    pub(crate) fn change_owner(self, path: &Path) -> Result<()> {
         let (uid, gid) = match self {
             Self::Caller => return Ok(()),
             Self::User { uid, gid } => (uid, gid),
@@ -82,7 +85,7 @@ impl Identity {
 
     /// Prepares `command` to run as this identity, in a session of its own (so that Ctrl-C in the terminal does not reach it),
     /// and to get `death_signal` when the thread that spawned it ends (only on Linux).
-    pub(crate) fn apply(self, command: &mut Command, death_signal: i32) {
+    pub(crate) fn apply(self, command: &mut Command, death_signal: Signal) {
         if let Self::User { uid, gid } = self {
             // The standard library also drops the supplementary groups, and does this before `pre_exec`.
             command.uid(uid).gid(gid);
@@ -105,53 +108,36 @@ impl Identity {
 
 /// The effective user id of this process.
 pub(crate) fn caller() -> u32 {
-    #[expect(unsafe_code, reason = "the standard library has no function for the user id")]
-    // SAFETY: has no arguments and cannot fail.
-    unsafe {
-        libc::geteuid()
-    }
+    geteuid().as_raw()
 }
 
 /// Sends `signal` to process `pid`.
-pub(crate) fn signal(pid: u32, signal: i32) -> io::Result<()> {
-    let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
-    #[expect(unsafe_code, reason = "the standard library sends only SIGKILL, and only to children")]
-    // SAFETY: touches no memory; `pid` is positive, so it names one process and no group.
-    let answer = unsafe { libc::kill(pid, signal) };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+pub(crate) fn signal(pid: u32, signal: Signal) -> io::Result<()> {
+    let pid = Pid::from_raw(i32::try_from(pid).map_err(io::Error::other)?);
+    Ok(kill_process(pid.ok_or(Errno::SRCH)?, signal)?)
 }
 
 /// Runs in the child, between fork and exec.
-fn detach(owner: u32, death_signal: i32) -> io::Result<()> {
-    #[expect(unsafe_code, reason = "sessions and death signals are not in the standard library")]
-    // SAFETY: plain system calls on this process, allowed after fork.
-    unsafe {
-        if libc::setsid() < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // Last, because a change of user clears it.
-        #[cfg(target_os = "linux")]
-        {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, death_signal) < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // The owner may have died before the line above, and then no signal would come.
-            if libc::getppid().cast_unsigned() != owner {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
-        }
+fn detach(owner: u32, death_signal: Signal) -> io::Result<()> {
+    setsid()?;
+    // Last, because a change of user clears it.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(death_signal))?;
+    // The owner may have died before the line above, and then no signal would come.
+    if cfg!(target_os = "linux") && Pid::as_raw(getppid()).cast_unsigned() != owner {
+        return Err(Errno::SRCH.into());
     }
-    let _ = (owner, death_signal);
+    let _ = death_signal;
     Ok(())
 }
 
 /// Runs in the child, between fork and exec: makes root look like user 1000 to the program.
 #[cfg(target_os = "linux")]
 fn enter_namespace() -> io::Result<()> {
-    #[expect(unsafe_code, reason = "namespaces are not in the standard library")]
+    #[expect(unsafe_code, reason = "other namespaces would need care with open files")]
     // SAFETY: a plain system call on this process, which has one thread after fork.
-    if unsafe { libc::unshare(libc::CLONE_NEWUSER) } < 0 {
-        return Err(io::Error::last_os_error());
+    unsafe {
+        rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER)?;
     }
     let maps = [
         ("/proc/self/setgroups", "deny"),
@@ -170,17 +156,15 @@ fn enter_namespace() -> io::Result<()> {
 fn runs_in_namespace(program: &Path) -> bool {
     let mut probe = Command::new(program);
     probe.arg("--version").current_dir("/");
-    Identity::Namespace.apply(&mut probe, libc::SIGKILL);
+    Identity::Namespace.apply(&mut probe, Signal::KILL);
     probe.output().is_ok_and(|output| output.status.success())
 }
 
 /// Uid and gid of a user in the text of `/etc/passwd`. macOS writes `nobody` as -2.
 fn account(accounts: &str, name: &str) -> Option<(u32, u32)> {
     let number = |text: &str| text.parse().ok().or_else(|| text.parse::<i32>().ok().map(i32::cast_unsigned));
-    let mut fields = accounts
-        .lines()
-        .map(|line| line.split(':'))
-        .find_map(|mut fields| (fields.next()? == name).then_some(fields))?;
+    let mut users = accounts.lines().map(|line| line.split(':'));
+    let mut fields = users.find_map(|mut fields| (fields.next()? == name).then_some(fields))?;
     let _password = fields.next()?;
     Some((number(fields.next()?)?, number(fields.next()?)?))
 }
@@ -203,7 +187,7 @@ fn reachable(path: &Path, uid: u32, gid: u32) -> bool {
 }
 
 /// Changes the owner of `path` and everything in it, without following symbolic links.
-fn change_owner_of_all(path: &Path, uid: u32, gid: u32) -> Result<(), Error> {
+fn change_owner_of_all(path: &Path, uid: u32, gid: u32) -> Result<()> {
     lchown(path, Some(uid), Some(gid)).map_err(file("change the owner of", path))?;
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
         for entry in fs::read_dir(path).map_err(file("read", path))? {

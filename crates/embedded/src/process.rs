@@ -8,7 +8,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, file, tail};
+use rustix::process::Signal;
+
+use crate::error::{Error, Result, file, tail};
 use crate::layout::Layout;
 use crate::privilege::{self, Identity};
 use crate::server::Server;
@@ -37,7 +39,7 @@ pub(crate) enum Answer {
 pub(crate) struct Process {
     server: Server,
     child: Child,
-    stop_signal: i32,
+    stop_signal: Signal,
     log: PathBuf,
     stopped: bool,
 }
@@ -49,10 +51,10 @@ impl Process {
         server: Server,
         mut command: Command,
         identity: Identity,
-        stop_signal: i32,
+        stop_signal: Signal,
         layout: &Layout,
         spawner: &Spawner,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let log = layout.log(server);
         let (out, err) = open_log(&log)?;
         command.stdin(Stdio::null()).stdout(out).stderr(err).current_dir("/");
@@ -73,11 +75,7 @@ impl Process {
     }
 
     /// Waits until `ask` returns [`Answer::Ready`]. Fails when the child ends, or does not answer for [`SILENCE`].
-    pub(crate) fn wait(
-        &mut self,
-        socket: &Path,
-        mut ask: impl FnMut() -> Result<Answer, Error>,
-    ) -> Result<(), Error> {
+    pub(crate) fn wait(&mut self, socket: &Path, mut ask: impl FnMut() -> Result<Answer>) -> Result<()> {
         let mut last_answer = Instant::now();
         loop {
             if let Some(status) = self.ended() {
@@ -104,7 +102,7 @@ impl Process {
     }
 
     /// Stops the child and waits for its end, with SIGKILL after 20 s.
-    pub(crate) fn stop(&mut self) -> Result<(), Error> {
+    pub(crate) fn stop(&mut self) -> Result<()> {
         if !self.stopped {
             self.ask_to_stop();
             self.stopped = true;
@@ -136,10 +134,10 @@ impl Drop for Process {
 /// How a server is started.
 pub(crate) trait Supervised: std::fmt::Debug + Send + Sync {
     /// Starts it, after one that an earlier owner left running was stopped.
-    fn spawn(&self, spawner: &Spawner) -> Result<Process, Error>;
+    fn spawn(&self, spawner: &Spawner) -> Result<Process>;
 
     /// Waits until it is ready. May start it again.
-    fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error>;
+    fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<()>;
 }
 
 /// The error of a server that runs but does not answer.
@@ -158,8 +156,8 @@ pub(crate) fn stop_leftover(
     pid_file: &Path,
     names: &[&str],
     mark: &Path,
-    signal: i32,
-) -> Result<Option<u32>, Error> {
+    signal: Signal,
+) -> Result<Option<u32>> {
     let Ok(text) = fs::read_to_string(pid_file) else { return Ok(None) };
     let Some(pid) = text.lines().next().and_then(|line| line.trim().parse().ok()).filter(|pid| *pid > 1)
     else {
@@ -168,7 +166,7 @@ pub(crate) fn stop_leftover(
     let began = Instant::now();
     while is_running(pid, names, mark) {
         let waited = began.elapsed();
-        let signal = if waited > PATIENCE { libc::SIGKILL } else { signal };
+        let signal = if waited > PATIENCE { Signal::KILL } else { signal };
         let sent = privilege::signal(pid, signal);
         let refused = sent.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
         if refused || waited > PATIENCE * 2 {
@@ -197,7 +195,7 @@ fn is_running(pid: u32, names: &[&str], mark: &Path) -> bool {
 }
 
 /// Renames the log of the previous run, so that it can still be read.
-pub(crate) fn rotate_log(log: &Path) -> Result<(), Error> {
+pub(crate) fn rotate_log(log: &Path) -> Result<()> {
     match fs::rename(log, log.with_extension("previous.log")) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => Err(file("rename", log)(source)),
         _ => Ok(()),
@@ -205,7 +203,7 @@ pub(crate) fn rotate_log(log: &Path) -> Result<(), Error> {
 }
 
 /// Opens the log for a child's stdout and stderr. Restarts within one run append to the same log.
-fn open_log(log: &Path) -> Result<(File, File), Error> {
+fn open_log(log: &Path) -> Result<(File, File)> {
     let out = File::options().create(true).append(true).mode(0o600).open(log).map_err(file("create", log))?;
     let err = out.try_clone().map_err(file("open", log))?;
     Ok((out, err))

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::error::{Error, file};
+use rustix::process::Signal;
+
+use crate::error::{Error, Result, file};
 use crate::layout::Layout;
 use crate::privilege::Identity;
 use crate::process::{Answer, Process, Supervised, stop_leftover};
@@ -29,14 +31,14 @@ pub(crate) struct Redis {
 
 impl Supervised for Redis {
     /// Starts Redis; [`Self::wait`] for it next.
-    fn spawn(&self, spawner: &Spawner) -> Result<Process, Error> {
+    fn spawn(&self, spawner: &Spawner) -> Result<Process> {
         let (data, socket) = (self.layout.data(Server::Redis), self.layout.socket(Server::Redis));
         if !data.exists() {
             fs::DirBuilder::new().mode(0o700).create(&data).map_err(file("create", &data))?;
         }
         self.identity.change_owner(&data)?;
         let pid_file = self.layout.pid_file(Server::Redis);
-        stop_leftover(Server::Redis, &pid_file, &["redis-server", "valkey-server"], &socket, libc::SIGTERM)?;
+        stop_leftover(Server::Redis, &pid_file, &["redis-server", "valkey-server"], &socket, Signal::TERM)?;
         let mut command = Command::new(&self.program);
         command.arg("--unixsocket").arg(&socket).arg("--dir").arg(&data).arg("--pidfile").arg(&pid_file);
         command.args(["--port", "0", "--unixsocketperm", "700", "--daemonize", "no"]);
@@ -45,12 +47,12 @@ impl Supervised for Redis {
         command.args(["--maxmemory-policy", "noeviction", "--save", ""]);
         // Keeps the arguments visible: the next owner recognises a server left running by them.
         command.args(["--set-proc-title", "no"]);
-        Process::spawn(Server::Redis, command, self.identity, libc::SIGTERM, &self.layout, spawner)
+        Process::spawn(Server::Redis, command, self.identity, Signal::TERM, &self.layout, spawner)
     }
 
     /// Waits until it is ready. If it ends because its data cannot be loaded, as after a crash of the machine, the data are set
     /// aside and it starts without: it holds hints only, and Postgres has all that they say.
-    fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error> {
+    fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<()> {
         let socket = self.layout.socket(Server::Redis);
         let ended = match process.wait(&socket, || ask(&socket)) {
             Err(ended @ Error::Exited { .. }) => ended,
@@ -68,7 +70,7 @@ impl Supervised for Redis {
 
 impl Redis {
     /// Moves the append-only file away, if there is one, in the place of what was moved before.
-    fn set_data_aside(&self) -> Result<Option<PathBuf>, Error> {
+    fn set_data_aside(&self) -> Result<Option<PathBuf>> {
         let data = self.layout.data(Server::Redis);
         if fs::read_dir(&data).map_err(file("read", &data))?.next().is_none() {
             return Ok(None);
@@ -83,7 +85,7 @@ impl Redis {
 }
 
 /// Sends PING. Redis accepts connections before its data is loaded, and answers `-LOADING` until then.
-pub(crate) fn ask(socket: &Path) -> Result<Answer, Error> {
+pub(crate) fn ask(socket: &Path) -> Result<Answer> {
     match ping(socket) {
         Ok(answer) if &answer == b"+PONG" => Ok(Answer::Ready),
         Ok(_) => Ok(Answer::Loading),

@@ -6,14 +6,13 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::config::Config;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::lock::{Lock, Note};
 use crate::owned_servers::OwnedServers;
-use crate::postgres;
 use crate::process::{Answer, POLL, SILENCE, no_answer};
-use crate::redis;
 use crate::server::Server;
+use crate::{postgres, redis};
 
 /// Time after which the lock file has been written by the current owner, not by an earlier one.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -41,7 +40,7 @@ impl Servers {
     ///
     /// [`Error`] when a program is missing and cannot be installed, the folder cannot be used, or a server does not start (60 s
     /// without an answer). Servers that were started are stopped before the error is returned.
-    pub fn start(config: &Config, progress: &mut dyn FnMut(&str)) -> Result<Self, Error> {
+    pub fn start(config: &Config, progress: &mut dyn FnMut(&str)) -> Result<Self> {
         let layout = Layout::new(&config.folder)?;
         let servers = config.servers();
         let mut attaching = Attaching::new(&layout, &servers);
@@ -123,7 +122,7 @@ impl Servers {
     ///
     /// [`Error::NotOwner`] when another process owns the servers, [`Error::Other`] without Postgres in the configuration, or the
     /// error of starting it.
-    pub fn restart_postgres(&mut self) -> Result<(), Error> {
+    pub fn restart_postgres(&mut self) -> Result<()> {
         self.own()?.restart(Server::Postgres)
     }
 
@@ -133,7 +132,7 @@ impl Servers {
     ///
     /// [`Error::NotOwner`] when another process owns the servers, [`Error::Other`] without Redis in the configuration, or the error
     /// of starting it.
-    pub fn restart_redis(&mut self) -> Result<(), Error> {
+    pub fn restart_redis(&mut self) -> Result<()> {
         self.own()?.restart(Server::Redis)
     }
 
@@ -143,7 +142,7 @@ impl Servers {
     /// # Errors
     ///
     /// [`Error`] when a server does not start. The other one keeps running.
-    pub fn revive(&mut self) -> Result<Vec<Server>, Error> {
+    pub fn revive(&mut self) -> Result<Vec<Server>> {
         let Some(owned) = &mut self.owned else { return Ok(Vec::new()) };
         let ended: Vec<Server> =
             self.servers.iter().copied().filter(|server| owned.has_ended(*server)).collect();
@@ -156,11 +155,11 @@ impl Servers {
     /// # Errors
     ///
     /// When a server cannot be stopped.
-    pub fn stop(mut self) -> Result<(), Error> {
+    pub fn stop(mut self) -> Result<()> {
         self.owned.as_mut().map_or(Ok(()), OwnedServers::stop)
     }
 
-    fn own(&mut self) -> Result<&mut OwnedServers, Error> {
+    fn own(&mut self) -> Result<&mut OwnedServers> {
         let folder = self.layout.folder();
         self.owned.as_mut().ok_or_else(|| Error::NotOwner(folder.to_owned()))
     }
@@ -181,7 +180,7 @@ impl<'a> Attaching<'a> {
         Self { layout, servers, began: now, last_answer: now, announced: false }
     }
 
-    fn is_ready(&mut self, progress: &mut dyn FnMut(&str)) -> Result<bool, Error> {
+    fn is_ready(&mut self, progress: &mut dyn FnMut(&str)) -> Result<bool> {
         // Without a note the owner is writing it just now, or its disk is full.
         let Some(note) = Note::read(&self.layout.lock()) else { return self.give_up(None).map(|()| false) };
         if !self.announced {
@@ -205,7 +204,7 @@ impl<'a> Attaching<'a> {
         Ok(true)
     }
 
-    fn ask(&self, server: Server) -> Result<Answer, Error> {
+    fn ask(&self, server: Server) -> Result<Answer> {
         let socket = self.layout.socket(server);
         match server {
             Server::Postgres => postgres::ask_other(&socket),
@@ -214,16 +213,15 @@ impl<'a> Attaching<'a> {
     }
 
     /// Fails when waiting any longer is useless. `silent` is the server that does not answer, and the owner's note.
-    fn give_up(&self, silent: Option<(Server, &Note)>) -> Result<(), Error> {
+    fn give_up(&self, silent: Option<(Server, &Note)>) -> Result<()> {
         if let Some((server, note)) = silent
             && !note.servers.contains(&server)
             && self.began.elapsed() > SETTLED
         {
-            return Err(Error::NotServed {
-                folder: self.layout.folder().to_owned(),
-                owner: note.pid,
-                server,
-            });
+            let (owner, folder, setting) = (note.pid, self.layout.folder().display(), server.setting());
+            return Err(Error::new(format!(
+                "process {owner} owns {folder} and does not run {server} there; stop it, or set {setting}"
+            )));
         }
         if self.last_answer.elapsed() < SILENCE {
             return Ok(());

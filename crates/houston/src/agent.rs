@@ -239,10 +239,10 @@ impl AgentBuilder {
         let (plan, agent) = self.parts()?;
         let process = Box::pin(Process::start(plan, agent)).await?;
         if !followers.is_empty() {
-            let kind = process.agent().kind.clone();
+            let kind = process.agent.kind.clone();
             process.follow(move |agentable, event| followers.hear(&kind, agentable, event));
         }
-        Ok(Agent::new(Running { process, decide }))
+        Ok(Agent { running: Arc::new(Running { process, decide }) })
     }
 
     /// What the process runs, and the kind of the agent.
@@ -352,10 +352,6 @@ impl Agent {
         AgentBuilder::default()
     }
 
-    pub(crate) fn new(running: Running) -> Self {
-        Self { running: Arc::new(running) }
-    }
-
     /// Asks in a new conversation, and waits for the answer. All prompts of a program belong to one user, and of one user
     /// `fairness.max_running` runs (10) are driven at once; the others wait.
     ///
@@ -394,7 +390,7 @@ impl Agent {
     /// [`Error::Conversation`] when the id is malformed or of another agent; [`Error::Store`] when there is no such conversation,
     /// or Postgres cannot be read.
     pub async fn open_conversation(&self, id: &str) -> Result<Conversation, Error> {
-        let kind = &self.running.process.agent().kind;
+        let kind = &self.running.process.agent.kind;
         let conversation = AgentableId(parse_prefixed(kind, id)?);
         let found = self.running.store(conversation).agentable(kind, conversation).await?;
         Ok(Conversation::new(Arc::clone(&self.running), found.user, conversation))

@@ -28,7 +28,7 @@ impl Conversation {
 
     /// Its id, as the API and the command line name it: `assistant_<32 hex digits>`.
     pub fn id(&self) -> String {
-        self.id.public_id(&self.running.process.agent().kind)
+        self.id.public_id(&self.running.process.agent.kind)
     }
 
     /// Posts a message, and waits for the answer.
@@ -55,7 +55,7 @@ impl Conversation {
     /// [`Error::Store`] when Postgres cannot be read.
     pub async fn open_run(&self) -> Result<Option<Run>, Error> {
         let subscription = self.running.subscribe(self.id);
-        let kind = &self.running.process.agent().kind;
+        let kind = &self.running.process.agent.kind;
         let (head, _) = self.running.store(self.id).open_stream(kind, self.id, None, 1).await?;
         let run = head.run.filter(|_| head.run_open);
         Ok(run.map(|run| Run::new(Arc::clone(&self.running), self.id, run, subscription)))

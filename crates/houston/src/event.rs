@@ -84,6 +84,16 @@ impl Answer {
         T::deserialize(self.result.as_ref().ok_or_else(none)?)
             .map_err(|error| Error::Result(error.to_string()))
     }
+
+    /// The answer, unless the run failed.
+    pub(crate) fn or_failure(self) -> Result<Self, Error> {
+        match self.failure {
+            None => Ok(self),
+            Some(Failure { code, message }) => {
+                Err(Error::Run { run: self.run, status: self.status, code, message })
+            }
+        }
+    }
 }
 
 /// Why a run failed or was cancelled.
@@ -94,16 +104,4 @@ pub struct Failure {
     pub code: Option<String>,
     /// Why, for people.
     pub message: String,
-}
-
-impl Answer {
-    /// The answer, unless the run failed.
-    pub(crate) fn or_failure(self) -> Result<Self, Error> {
-        match self.failure {
-            None => Ok(self),
-            Some(Failure { code, message }) => {
-                Err(Error::Run { run: self.run, status: self.status, code, message })
-            }
-        }
-    }
 }

@@ -134,7 +134,7 @@ impl Run {
         let received = tokio::select! {
             biased;
             received = tokio::time::timeout(SILENCE, self.subscription.recv()) => received,
-            () = self.running.process.ended().cancelled() => return Err(Error::Stopped),
+            () = self.running.process.ended.cancelled() => return Err(Error::Stopped),
         };
         let Ok(received) = received else {
             self.is_behind = true;
@@ -198,7 +198,7 @@ pub(crate) struct Running {
 
 impl Running {
     fn kind(&self) -> &str {
-        &self.process.agent().kind
+        &self.process.agent.kind
     }
 
     /// What the program may do with the rows of a conversation.
@@ -213,7 +213,7 @@ impl Running {
 
     /// The user whom the program calls `name`, and their newest conversation with this agent. Creates the user.
     pub(crate) async fn user(&self, name: &str) -> Result<(UserId, Option<AgentableId>), Error> {
-        let shard = Shard::of_external_id(self.process.tenant(), name);
+        let shard = Shard::of_external_id(self.process.tenant, name);
         let store = self.process.store(shard);
         loop {
             if let Some(found) = store.user_by_external_id(name, self.kind()).await? {
@@ -231,7 +231,7 @@ impl Running {
 
     /// Creates a conversation for a user.
     pub(crate) async fn create(&self, user: UserId) -> Result<AgentableId, Error> {
-        let new = new_agentable(self.process.ids(), user, self.process.agent(), "", "");
+        let new = new_agentable(self.process.ids(), user, &self.process.agent, "", "");
         self.process.store(shard(user)).create_agentable(&new, (None, &Value::Null)).await?;
         Ok(new.id)
     }
@@ -243,7 +243,7 @@ impl Running {
         content: &str,
     ) -> Result<Run, Error> {
         check(content)?;
-        if self.process.ended().is_cancelled() {
+        if self.process.ended.is_cancelled() {
             return Err(Error::Stopped);
         }
         // Before the post, so that nothing of the run is missed.

@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use houston_domain::guard::GrantScope;
 use houston_domain::id::QuestionId;
-use houston_domain::question::OWN_PREFIX;
-use houston_domain::question::QuestionKind;
 use houston_domain::question::approval::{ApprovalAnswer, Remember};
 use houston_domain::question::budget::{self, BudgetAnswer};
 use houston_domain::question::input::{self, InputAnswer};
 use houston_domain::question::pause::PauseAnswer;
+use houston_domain::question::{OWN_PREFIX, QuestionKind};
 use houston_protocol::agui::Fact;
 use houston_protocol::question::QuestionResponse;
 use serde::Serialize;

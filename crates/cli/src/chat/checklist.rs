@@ -2,11 +2,18 @@
 
 use houston_domain::plan::{Checklist, Line, LineStatus};
 use houston_domain::run::RunStatus;
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use super::output::one_line;
 
 /// Most lines of a list that changes in place.
 const MOST_LINES: usize = 12;
+
+/// The list in a document of the API; `None`: it has another shape.
+pub(crate) fn of(content: &Value) -> Option<Checklist> {
+    Checklist::deserialize(content).ok()
+}
 
 /// What the plan is for, and how far it is.
 pub(crate) fn head(list: &Checklist) -> String {
@@ -59,7 +66,7 @@ pub(crate) fn is_over(list: &Checklist) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

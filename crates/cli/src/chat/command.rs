@@ -8,7 +8,7 @@ use houston_domain::id::{ImageId, UserId};
 use houston_domain::image::{ImageHeader, MAX_IMAGE_BYTES, to_base64};
 use houston_protocol::message::MessageImage;
 
-use super::error::ChatError;
+use super::error::{ChatError, Result};
 
 /// A parsed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn image(line: &str) -> Option<Command> {
 ///
 /// # Errors
 /// [`ChatError`]: the file cannot be read, or is no image that is accepted.
-pub(crate) fn read_image(path: &Path, user: UserId) -> Result<(MessageImage, ImageId), ChatError> {
+pub(crate) fn read_image(path: &Path, user: UserId) -> Result<(MessageImage, ImageId)> {
     let wrong =
         |why: &dyn Display| ChatError::usage(format!("the image {} is not sent: {why}", path.display()));
     let bytes = bytes(path).map_err(|error| wrong(&error))?;

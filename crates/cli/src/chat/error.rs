@@ -24,6 +24,9 @@ pub(crate) enum ChatError {
     Other { text: String, exit: u8 },
 }
 
+/// The result of what ends the chat when it fails.
+pub(crate) type Result<T, E = ChatError> = std::result::Result<T, E>;
+
 impl ChatError {
     /// The signal handlers cannot be installed.
     pub(crate) fn signals(error: impl Display) -> Self {

@@ -20,7 +20,7 @@ use houston_protocol::user::UserResponse;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::error::ChatError;
+use super::error::{ChatError, Result};
 use super::server::Server;
 
 /// Finds the goal, or creates one. `login` is the user's name on this machine; it becomes the name of a new user.
@@ -34,7 +34,7 @@ pub(crate) async fn find_goal(
     demo: Option<&Demo>,
     login: Option<&str>,
     ids: &Ids,
-) -> Result<AgentableResponse, ChatError> {
+) -> Result<AgentableResponse> {
     if let Some(goal) = asked_for {
         return server.goal(goal).await;
     }
@@ -51,7 +51,7 @@ pub(crate) async fn find_goal(
 }
 
 /// Creates a user of that name. If the name is taken, possibly by another person, it gets a random suffix.
-async fn make_user(server: &Server, login: &str, ids: &Ids) -> Result<UserResponse, ChatError> {
+async fn make_user(server: &Server, login: &str, ids: &Ids) -> Result<UserResponse> {
     if let Some(user) = server.create_user(login, login).await? {
         return Ok(user);
     }

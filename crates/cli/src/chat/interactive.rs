@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::approvals::{Approvals, Typed, asked};
 use super::command::{Command, HELP};
 use super::editor::{Editor, Input};
-use super::error::ChatError;
+use super::error::{ChatError, Result};
 use super::follow::{StreamEvent, follow};
 use super::request::{self, Request, Response};
 use super::screen::Screen;
@@ -47,7 +47,7 @@ enum Next {
 ///
 /// # Errors
 /// The [`ChatError`] with which the stream ended.
-pub(super) async fn run(context: ChatContext) -> Result<ExitCode, ChatError> {
+pub(super) async fn run(context: ChatContext) -> Result<ExitCode> {
     let tasks = TaskTracker::new();
     let (requests, mut responses) = request::start(context.server.clone(), context.ids.clone(), &tasks);
     let mut interrupts = signal(SignalKind::interrupt()).map_err(ChatError::signals)?;
@@ -176,7 +176,7 @@ impl InteractiveChat {
         Next::Continue
     }
 
-    fn on_stream_event(&mut self, event: StreamEvent) -> Result<Next, ChatError> {
+    fn on_stream_event(&mut self, event: StreamEvent) -> Result<Next> {
         match event {
             StreamEvent::Event(event, json) => {
                 if let Event::RunStarted { run_id, .. } = event.as_ref() {

@@ -40,6 +40,7 @@ use houston_domain::clock::SystemClock;
 use houston_domain::id::Ids;
 use houston_protocol::agentable::AgentableResponse;
 
+use self::error::Result;
 use self::goals::{SavedGoals, address};
 use self::output::Output;
 use self::screen::Style;
@@ -71,7 +72,7 @@ pub(crate) struct ServerArg {
 
 impl ServerArg {
     /// A client of it. Sends nothing yet.
-    fn client(&self, folder: &Path) -> Result<Server, ChatError> {
+    fn client(&self, folder: &Path) -> Result<Server> {
         let demo = || Demo::read(folder).map(|demo| demo.url);
         let url = given(&self.url).as_deref().map(address).or_else(demo);
         let url = url.unwrap_or_else(|| DEFAULT_URL.to_owned());
@@ -122,7 +123,7 @@ struct ChatContext {
 ///
 /// # Errors
 /// [`ChatError`]: the message says what to do, and [`ChatError::exit_code`] is the exit code.
-pub(crate) async fn run(options: Options, folder: PathBuf) -> Result<ExitCode, ChatError> {
+pub(crate) async fn run(options: Options, folder: PathBuf) -> Result<ExitCode> {
     let server = options.server.client(&folder)?;
     let ids = Arc::new(Ids::new(Arc::new(SystemClock)));
     let saved_goals = SavedGoals::read(&folder);

@@ -9,12 +9,13 @@ use houston_domain::message::{Message, MessageStatus};
 use houston_protocol::agui::{self, Event, Fact};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::task::TaskTracker;
 
 use super::approvals::Approvals;
 use super::command::Command;
 use super::editor::Input;
-use super::error::ChatError;
+use super::error::{ChatError, Result};
 use super::follow::{StreamEvent, follow};
 use super::request::{self, SCRIPT_ATTEMPTS};
 use super::screen::Screen;
@@ -23,21 +24,15 @@ use super::{ChatContext, command, editor};
 /// How long to wait for a server that has gone away.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The exit code after Ctrl-C (128 + SIGINT).
-const INTERRUPTED: u8 = 130;
-
-/// The exit code when a run waits until a person decides a tool call.
-const WAITS: u8 = 3;
-
-/// How a message ended.
+/// How a message ended, and the exit code for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    Answered,
-    Failed,
+    Answered = 0,
+    Failed = 1,
     /// The run waits until a person decides a tool call.
-    Waits,
-    /// Cancelled with Ctrl-C.
-    Interrupted,
+    Waits = 3,
+    /// Cancelled with Ctrl-C (128 + SIGINT).
+    Interrupted = 130,
 }
 
 /// Posts `message` with `images`, or else each line of stdin, and prints the answers. Exit code 0 when all were answered, 3 when a run
@@ -45,11 +40,7 @@ enum Outcome {
 ///
 /// # Errors
 /// [`ChatError`] when a request fails, or when there is no message.
-pub(super) async fn run(
-    context: ChatContext,
-    message: Option<&str>,
-    images: &[PathBuf],
-) -> Result<ExitCode, ChatError> {
+pub(super) async fn run(context: ChatContext, message: Option<&str>, images: &[PathBuf]) -> Result<ExitCode> {
     let mut chat = ScriptedChat::new(context)?;
     let mut worst = None;
     if message.is_some() || !images.is_empty() {
@@ -66,13 +57,10 @@ pub(super) async fn run(
         }
     }
     if chat.interrupted {
-        return Ok(ExitCode::from(INTERRUPTED));
+        worst = Some(Outcome::Interrupted);
     }
     match worst {
-        Some(Outcome::Answered) => Ok(ExitCode::SUCCESS),
-        Some(Outcome::Failed) => Ok(ExitCode::FAILURE),
-        Some(Outcome::Waits) => Ok(ExitCode::from(WAITS)),
-        Some(Outcome::Interrupted) => Ok(ExitCode::from(INTERRUPTED)),
+        Some(outcome) => Ok(ExitCode::from(outcome as u8)),
         None => Err(ChatError::usage("no message: give one as an argument, or lines on stdin")),
     }
 }
@@ -87,7 +75,7 @@ struct ScriptedChat {
 }
 
 impl ScriptedChat {
-    fn new(context: ChatContext) -> Result<Self, ChatError> {
+    fn new(context: ChatContext) -> Result<Self> {
         let interrupts = signal(SignalKind::interrupt()).map_err(ChatError::signals)?;
         let screen = Screen::new(context.style);
         Ok(Self { context, screen, tasks: TaskTracker::new(), interrupts, interrupted: false })
@@ -115,7 +103,7 @@ impl ScriptedChat {
     }
 
     /// Posts a message with images and prints the events of its run to their end.
-    async fn exchange(&mut self, text: &str, images: &[PathBuf]) -> Result<Outcome, ChatError> {
+    async fn exchange(&mut self, text: &str, images: &[PathBuf]) -> Result<Outcome> {
         let ChatContext { server, ids, goal, .. } = &self.context;
         let read = images.iter().map(|path| command::read_image(path, goal.user_id));
         let (images, image_ids): (Vec<_>, Vec<_>) = read.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
@@ -124,8 +112,10 @@ impl ScriptedChat {
         let mut stream = follow(server.clone(), accepted.events_url.clone(), &self.tasks);
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         let (mut run, mut interrupted, mut approvals) = (None, false, Approvals::default());
-        let mut deadline = None;
+        // Until when it may be reconnected, and why it must be.
+        let mut lost: Option<(Instant, String)> = None;
         loop {
+            let deadline = lost.as_ref().map_or_else(Instant::now, |(deadline, _)| *deadline);
             let event = tokio::select! {
                 event = stream.recv() => event.unwrap_or(StreamEvent::Ended),
                 _ = self.interrupts.recv() => {
@@ -139,7 +129,8 @@ impl ScriptedChat {
                     self.context.show(self.screen.tick(self.context.now()));
                     continue;
                 }
-                reason = reconnect_timed_out(&mut deadline) => {
+                () = sleep_until(deadline), if lost.is_some() => {
+                    let reason = lost.map(|(_, reason)| reason).unwrap_or_default();
                     return Err(ChatError::Unreachable { url: self.context.server.url.clone(), reason });
                 }
             };
@@ -157,15 +148,19 @@ impl ScriptedChat {
                         }
                     }
                     if event.ends_run() && run == accepted.message.run_id {
-                        return Ok(outcome_of(&event, interrupted));
+                        return Ok(match *event {
+                            Event::RunFinished { outcome: agui::Outcome::Success, .. } => Outcome::Answered,
+                            _ if interrupted => Outcome::Interrupted,
+                            _ => Outcome::Failed,
+                        });
                     }
                 }
                 StreamEvent::Disconnected(reason) => {
                     self.context
                         .show(self.screen.error(&format!("connection lost: {reason}; reconnecting…")));
-                    deadline = Some((tokio::time::Instant::now() + RECONNECT_TIMEOUT, reason));
+                    lost = Some((Instant::now() + RECONNECT_TIMEOUT, reason));
                 }
-                StreamEvent::Reconnected => deadline = None,
+                StreamEvent::Reconnected => lost = None,
                 // The stream has ended without the end of the run: another run may have answered the message.
                 StreamEvent::Ended => {
                     let status = self.context.server.status(accepted.message.id).await?;
@@ -177,31 +172,12 @@ impl ScriptedChat {
         }
     }
 
-    async fn interrupt(&mut self, message: &Message) -> Result<(), ChatError> {
+    async fn interrupt(&mut self, message: &Message) -> Result<()> {
         self.screen.interrupted();
         self.context.show(self.screen.info("cancelling… (again to leave)"));
         match message.run_id {
             Some(run) => self.context.server.cancel(run).await,
             None => Ok(()),
         }
-    }
-}
-
-fn outcome_of(end: &Event<'_>, interrupted: bool) -> Outcome {
-    match end {
-        Event::RunFinished { outcome: agui::Outcome::Success, .. } => Outcome::Answered,
-        _ if interrupted => Outcome::Interrupted,
-        _ => Outcome::Failed,
-    }
-}
-
-/// Ends with the reason when the deadline for reconnecting has passed; pending while the connection works.
-async fn reconnect_timed_out(deadline: &mut Option<(tokio::time::Instant, String)>) -> String {
-    match deadline {
-        Some((until, reason)) => {
-            tokio::time::sleep_until(*until).await;
-            reason.clone()
-        }
-        None => std::future::pending().await,
     }
 }

@@ -7,30 +7,24 @@ use std::sync::Arc;
 
 use houston_domain::clock::SystemClock;
 use houston_domain::id::Ids;
-use houston_domain::plan::Checklist;
 use houston_protocol::agui::{Event, Fact};
 use houston_protocol::plan::{CreatePlan, PlanResponse};
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::ServerArg;
-use super::checklist::{all, head};
-use super::error::ChatError;
+use super::error::Result;
 use super::follow::{StreamEvent, follow};
 use super::output::one_line;
 use super::server::path_of;
+use super::{ServerArg, checklist};
 use crate::output::{print, print_json, print_stderr};
 
 /// Prints a plan: its steps, what it asks, its output.
 ///
 /// # Errors
-/// [`ChatError`] when the server does not answer with it.
-pub(crate) async fn show(
-    (at, folder): (&ServerArg, &Path),
-    id: &str,
-    json: bool,
-) -> Result<ExitCode, ChatError> {
+/// [`super::ChatError`] when the server does not answer with it.
+pub(crate) async fn show((at, folder): (&ServerArg, &Path), id: &str, json: bool) -> Result<ExitCode> {
     let plan = at.client(folder)?.plan(id).await?;
     if json {
         print_json(&plan);
@@ -39,29 +33,22 @@ pub(crate) async fn show(
     print(&plan.id);
     lines_of(&plan.checklist).iter().for_each(|line| print(line));
     for question in &plan.questions {
-        print(&format!(
-            "? {} (answer with POST /v1/questions/{}/answer)",
-            one_line(&question.text),
-            question.id
-        ));
+        let (text, id) = (one_line(&question.text), question.id);
+        print(&format!("? {text} (answer with POST /v1/questions/{id}/answer)"));
     }
     show_output(&plan);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the plans of a goal, newest first.
-pub(crate) async fn list(
-    (at, folder): (&ServerArg, &Path),
-    goal: &str,
-    json: bool,
-) -> Result<ExitCode, ChatError> {
+pub(crate) async fn list((at, folder): (&ServerArg, &Path), goal: &str, json: bool) -> Result<ExitCode> {
     let plans = at.client(folder)?.plans(goal).await?;
     if json {
         print_json(&plans);
         return Ok(ExitCode::SUCCESS);
     }
     for plan in &plans.data {
-        let head = read(&plan.checklist).map_or_else(String::new, |list| head(&list));
+        let head = checklist::of(&plan.checklist).map_or_else(String::new, |list| checklist::head(&list));
         print(&format!("{}  {:<9}  {head}", plan.id, plan.status));
     }
     if plans.data.is_empty() {
@@ -75,7 +62,7 @@ pub(crate) async fn run(
     (at, folder): (&ServerArg, &Path),
     (goal, plan): (&str, &CreatePlan),
     json: bool,
-) -> Result<ExitCode, ChatError> {
+) -> Result<ExitCode> {
     let server = at.client(folder)?;
     let key = Ids::new(Arc::new(SystemClock)).next::<Uuid>().simple().to_string();
     let made = server.make_plan(goal, plan, &key).await?;
@@ -141,12 +128,8 @@ fn progress(event: &Event<'_>, titles: &mut HashMap<String, String>) -> Option<S
     })
 }
 
-fn read(checklist: &Value) -> Option<Checklist> {
-    serde_json::from_value(checklist.clone()).ok()
-}
-
 fn lines_of(checklist: &Value) -> Vec<String> {
-    read(checklist).map_or_else(Vec::new, |list| all(&list))
+    checklist::of(checklist).map_or_else(Vec::new, |list| checklist::all(&list))
 }
 
 fn show_output(plan: &PlanResponse) {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::error::ChatError;
+use super::error::{ChatError, Result};
 use super::follow::backoff;
 use super::server::Server;
 
@@ -108,7 +108,7 @@ pub(crate) async fn post(
     goal: &str,
     message: (&str, &[MessageImage]),
     max_attempts: u32,
-) -> Result<AcceptedMessageResponse, ChatError> {
+) -> Result<AcceptedMessageResponse> {
     let key = ids.next::<Uuid>().simple().to_string();
     let mut tries = 0;
     loop {

@@ -14,11 +14,10 @@ use houston_domain::message::{MessageType, Source};
 use houston_domain::plan::{Checklist, LineStatus};
 use houston_domain::shared_state::apply;
 use houston_protocol::agui::{EntityId, Event, Fact, Outcome, PLAN_ACTIVITY, PostedMessage, SnapshotMessage};
-use houston_protocol::question::CallToApprove;
 use serde_json::Value;
 
 use super::approvals::{ANSWER_ELSEWHERE, Asks};
-use super::checklist::{all, head, is_over, line, part};
+use super::checklist::{self, all, head, is_over, line, part};
 use super::notice::{notice, progress_line};
 use super::output::{Channel, Output, Paint, Transient, one_line};
 
@@ -448,7 +447,7 @@ struct Plans {
 impl Plans {
     /// The lists below everything else.
     fn transients(&self) -> impl Iterator<Item = Transient> {
-        let lists = self.open.iter().filter_map(|(_, content)| read(content));
+        let lists = self.open.iter().filter_map(|(_, content)| checklist::of(content));
         lists.map(|list| {
             let lines = part(&list);
             Transient { paint: Paint::Dim, rows: lines.len(), text: lines.join("\n") }
@@ -456,17 +455,12 @@ impl Plans {
     }
 
     fn take_note(&mut self, list: &Checklist) {
-        let questions = list.steps.iter().filter_map(|line| line.question_id.clone());
         let mut is_new = false;
-        for question in questions {
+        for question in list.steps.iter().filter_map(|line| line.question_id.clone()) {
             is_new |= self.asked.insert(question);
         }
         self.asking.extend(list.plan_id.clone().filter(|_| is_new));
     }
-}
-
-fn read(content: &Value) -> Option<Checklist> {
-    serde_json::from_value(content.clone()).ok()
 }
 
 impl Screen {
@@ -477,33 +471,33 @@ impl Screen {
 
     fn plan_delta(&mut self, message: EntityId, patch: &[Value]) {
         let open = self.plans.open.iter().find(|(id, _)| *id == message);
-        if let Some((id, content)) = open.cloned() {
-            let mut content = content;
+        if let Some((id, mut content)) = open.cloned() {
             apply(&mut content, patch);
             self.plan(id, content);
         }
     }
 
     fn plan(&mut self, id: EntityId, content: Value) {
-        let Some(list) = read(&content) else { return };
+        let Some(list) = checklist::of(&content) else { return };
         self.plans.take_note(&list);
         let at = self.plans.open.iter().position(|(open, _)| *open == id);
-        let before = at.and_then(|at| read(&self.plans.open.swap_remove(at).1));
-        if is_over(&list) {
-            let lines = if self.style.live { all(&list) } else { changes(before.as_ref(), &list) };
-            lines.iter().for_each(|text| self.write_line(Paint::Dim, text));
-            return;
+        let before = at.and_then(|at| checklist::of(&self.plans.open.swap_remove(at).1));
+        let lines = match (self.style.live, is_over(&list)) {
+            (true, true) => all(&list),
+            // It is below everything else.
+            (true, false) => Vec::new(),
+            (false, _) => changes(before.as_ref(), &list),
+        };
+        lines.iter().for_each(|text| self.write_line(Paint::Dim, text));
+        if !is_over(&list) {
+            self.plans.open.push((id, content));
         }
-        if !self.style.live {
-            changes(before.as_ref(), &list).iter().for_each(|text| self.write_line(Paint::Dim, text));
-        }
-        self.plans.open.push((id, content));
     }
 
     /// The run ends: plans that go on are no longer reported of.
     fn end_plans(&mut self) {
         let open = std::mem::take(&mut self.plans.open);
-        for list in open.iter().filter_map(|(_, content)| read(content)) {
+        for list in open.iter().filter_map(|(_, content)| checklist::of(content)) {
             let id = list.plan_id.as_deref().unwrap_or("the plan");
             self.write_line(Paint::Dim, &format!("{}; it goes on: houston plan show {id}", head(&list)));
         }
@@ -530,23 +524,18 @@ impl Screen {
     /// Shows a question that was asked.
     fn question_asked(&mut self, fact: &Fact<'_>) {
         let Fact::QuestionAsked { question_id, text, approval, .. } = fact else { return };
-        if let Some(asks) = Asks::of(fact) {
-            return self.ask(text, approval.as_deref(), &asks);
-        }
-        let line = format!("? {} (answer with POST /v1/questions/{question_id}/answer)", one_line(text));
-        self.write_line(Paint::Bold, &line);
-    }
-
-    /// Shows a question that can be answered here: about a call, if there is one.
-    fn ask(&mut self, text: &str, call: Option<&CallToApprove>, asks: &Asks) {
+        let Some(asks) = Asks::of(fact) else {
+            let line = format!("? {} (answer with POST /v1/questions/{question_id}/answer)", one_line(text));
+            return self.write_line(Paint::Bold, &line);
+        };
         self.write_line(Paint::Bold, &format!("? {}", asks.text(text)));
-        if let Some(Value::Object(arguments)) = call.map(|call| &call.input) {
+        if let Some(Value::Object(arguments)) = approval.as_deref().map(|call| &call.input) {
             for (name, value) in arguments {
                 let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 self.write_line(Paint::Plain, &format!("  {name}: {}", one_line(&value)));
             }
         }
-        for line in call.and_then(|call| call.preview.as_deref()).unwrap_or_default().lines() {
+        for line in approval.as_deref().and_then(|call| call.preview.as_deref()).unwrap_or_default().lines() {
             self.write_line(Paint::Plain, &format!("  {line}"));
         }
         let how = if self.style.interactive { asks.choices() } else { ANSWER_ELSEWHERE.to_owned() };

@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::error::ChatError;
+use super::error::{ChatError, Result};
 use crate::failure::innermost;
 
 /// The time limit of a request, and of the head of a stream.
@@ -41,7 +41,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ChatError`] when `url` is no HTTP address, or the HTTP client cannot be built.
-    pub(crate) fn new(url: String, key: Key) -> Result<Self, ChatError> {
+    pub(crate) fn new(url: String, key: Key) -> Result<Self> {
         let parsed =
             reqwest::Url::parse(&url).ok().filter(|parsed| matches!(parsed.scheme(), "http" | "https"));
         let Some(host) = parsed.as_ref().and_then(reqwest::Url::host_str) else {
@@ -66,12 +66,12 @@ impl Server {
     }
 
     /// A goal, or another agentable: its id begins with its kind.
-    pub(crate) async fn goal(&self, id: &str) -> Result<AgentableResponse, ChatError> {
+    pub(crate) async fn goal(&self, id: &str) -> Result<AgentableResponse> {
         self.about(id, |path| Ok(self.request(Method::GET, &path))).await
     }
 
     /// The last messages, oldest first.
-    pub(crate) async fn messages(&self, goal: &str, limit: u8) -> Result<Vec<Message>, ChatError> {
+    pub(crate) async fn messages(&self, goal: &str, limit: u8) -> Result<Vec<Message>> {
         let request = |path: String| Ok(self.request(Method::GET, &format!("{path}/messages?limit={limit}")));
         let mut messages: Page<Message> = self.about(goal, request).await?;
         messages.data.reverse();
@@ -84,43 +84,39 @@ impl Server {
         goal: &str,
         (text, images): (&str, &[MessageImage]),
         idempotency_key: &str,
-    ) -> Result<AcceptedMessageResponse, ChatError> {
+    ) -> Result<AcceptedMessageResponse> {
         let message = json!({"content": text, "images": images});
         let request = |path: String| self.post_json(&format!("{path}/messages"), &message);
         self.about(goal, |path| Ok(request(path)?.header("Idempotency-Key", idempotency_key))).await
     }
 
     /// How far a message has come; `None` for a message that no user wrote.
-    pub(crate) async fn status(&self, message: MessageId) -> Result<Option<MessageStatus>, ChatError> {
+    pub(crate) async fn status(&self, message: MessageId) -> Result<Option<MessageStatus>> {
         let request = self.request(Method::GET, &format!("/v1/messages/{message}"));
         let message: Message = self.answer(request).await?;
         Ok(message.status)
     }
 
-    pub(crate) async fn run(&self, run: RunId) -> Result<RunResponse, ChatError> {
+    pub(crate) async fn run(&self, run: RunId) -> Result<RunResponse> {
         self.answer(self.request(Method::GET, &format!("/v1/runs/{run}"))).await
     }
 
     /// Answers a question. The same answer again is no error.
-    pub(crate) async fn answer_question(
-        &self,
-        question: QuestionId,
-        answer: &Value,
-    ) -> Result<(), ChatError> {
+    pub(crate) async fn answer_question(&self, question: QuestionId, answer: &Value) -> Result<()> {
         let body = AnswerQuestion { answer: answer.clone(), answered_by: Some("houston chat".to_owned()) };
         let request = self.post_json(&format!("/v1/questions/{question}/answer"), &body)?;
         self.answer::<Value>(request).await.map(drop)
     }
 
     /// A plan.
-    pub(crate) async fn plan(&self, id: &str) -> Result<PlanResponse, ChatError> {
+    pub(crate) async fn plan(&self, id: &str) -> Result<PlanResponse> {
         let wrong = || ChatError::usage(format!("`{id}` is not the id of a plan, as in plan_0190…"));
         let path = path_of(id).ok_or_else(wrong)?;
         self.answer(self.request(Method::GET, &path)).await
     }
 
     /// The plans of a goal, newest first.
-    pub(crate) async fn plans(&self, goal: &str) -> Result<Page<PlanListItem>, ChatError> {
+    pub(crate) async fn plans(&self, goal: &str) -> Result<Page<PlanListItem>> {
         self.about(goal, |path| Ok(self.request(Method::GET, &format!("{path}/plans?limit=100")))).await
     }
 
@@ -130,13 +126,13 @@ impl Server {
         goal: &str,
         plan: &CreatePlan,
         idempotency_key: &str,
-    ) -> Result<PlanResponse, ChatError> {
+    ) -> Result<PlanResponse> {
         let request = |path: String| self.post_json(&format!("{path}/plans"), plan);
         self.about(goal, |path| Ok(request(path)?.header("Idempotency-Key", idempotency_key))).await
     }
 
     /// Requests cancellation of a run. A run that has already ended is no error.
-    pub(crate) async fn cancel(&self, run: RunId) -> Result<(), ChatError> {
+    pub(crate) async fn cancel(&self, run: RunId) -> Result<()> {
         let request = self.request(Method::POST, &format!("/v1/runs/{run}/cancel"));
         match self.answer::<Value>(request).await {
             Err(ChatError::Refused { code: ProblemCode::InvalidState, .. }) => Ok(()),
@@ -145,11 +141,7 @@ impl Server {
     }
 
     /// Creates a user. `None` when the external id is taken.
-    pub(crate) async fn create_user(
-        &self,
-        external_id: &str,
-        name: &str,
-    ) -> Result<Option<UserResponse>, ChatError> {
+    pub(crate) async fn create_user(&self, external_id: &str, name: &str) -> Result<Option<UserResponse>> {
         let user =
             CreateUser { name: name.to_owned(), external_id: Some(external_id.to_owned()), time_zone: None };
         match self.answer(self.post_json("/v1/users", &user)?).await {
@@ -158,21 +150,13 @@ impl Server {
         }
     }
 
-    pub(crate) async fn create_goal(
-        &self,
-        user_id: UserId,
-        title: &str,
-    ) -> Result<AgentableResponse, ChatError> {
+    pub(crate) async fn create_goal(&self, user_id: UserId, title: &str) -> Result<AgentableResponse> {
         let goal = json!({"user_id": user_id, "title": title});
         self.answer(self.post_json("/v1/goals", &goal)?).await
     }
 
     /// Opens an event stream; `None` when it has nothing more to send (204).
-    pub(crate) async fn stream(
-        &self,
-        path: &str,
-        last_id: Option<&str>,
-    ) -> Result<Option<Response>, ChatError> {
+    pub(crate) async fn stream(&self, path: &str, last_id: Option<&str>) -> Result<Option<Response>> {
         let mut request = self.request(Method::GET, path).header(header::ACCEPT, "text/event-stream");
         if let Some(id) = last_id {
             request = request.header("Last-Event-ID", id);
@@ -188,7 +172,7 @@ impl Server {
         Err(self.refusal(response).await)
     }
 
-    fn post_json(&self, path: &str, body: &impl Serialize) -> Result<RequestBuilder, ChatError> {
+    fn post_json(&self, path: &str, body: &impl Serialize) -> Result<RequestBuilder> {
         let body = serde_json::to_vec(body).map_err(ChatError::client)?;
         Ok(self.request(Method::POST, path).header(header::CONTENT_TYPE, "application/json").body(body))
     }
@@ -197,7 +181,7 @@ impl Server {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.key.secret)
     }
 
-    async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ChatError> {
+    async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T> {
         let response = self.send(request.timeout(REQUEST_TIMEOUT)).await?;
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
@@ -208,7 +192,7 @@ impl Server {
     }
 
     /// Sends a request and waits for the head of the response.
-    async fn send(&self, request: RequestBuilder) -> Result<Response, ChatError> {
+    async fn send(&self, request: RequestBuilder) -> Result<Response> {
         match tokio::time::timeout(REQUEST_TIMEOUT, request.send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(self.unreachable(&error)),
@@ -262,8 +246,8 @@ impl Server {
     async fn about<T: DeserializeOwned>(
         &self,
         goal: &str,
-        request: impl FnOnce(String) -> Result<RequestBuilder, ChatError>,
-    ) -> Result<T, ChatError> {
+        request: impl FnOnce(String) -> Result<RequestBuilder>,
+    ) -> Result<T> {
         let missing = || ChatError::GoalNotFound { url: self.url.clone(), goal: goal.to_owned() };
         let path = path_of(goal).ok_or_else(missing)?;
         match self.answer(request(path)?).await {
@@ -293,7 +277,7 @@ fn content_type(response: &Response) -> String {
 }
 
 /// TLS by `ring`; trusts Mozilla's root certificates and those of this machine.
-pub(crate) fn tls() -> Result<ClientConfig, ChatError> {
+pub(crate) fn tls() -> Result<ClientConfig> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -324,7 +308,7 @@ impl Key {
         given: Option<String>,
         environment: impl Fn(&str) -> Option<String>,
         folder: &Path,
-    ) -> Result<Self, ChatError> {
+    ) -> Result<Self> {
         let file = folder.join("key");
         let saved = || std::fs::read_to_string(&file).ok();
         given

@@ -12,16 +12,15 @@ use clap::Args;
 use houston_api::Local;
 use houston_domain::agentable::AgentType;
 use houston_domain::cell::Cells;
-use houston_domain::id::{AgentableId, RunId, UserId, parse_prefixed};
+use houston_domain::id::{AgentableId, UserId, parse_prefixed};
 use houston_store::{Error, Store};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 use uuid::Uuid;
 
-use super::{Context, Failure, audit, runtime};
+use super::{Context, Failure, Result, audit, runtime};
 use crate::config::Loaded;
 use crate::connect::{self, Addresses, CellAddresses};
 use crate::explain::Explainer;
@@ -45,10 +44,7 @@ pub(crate) struct AgentArg {
 
 impl Context {
     /// Opens the databases of all cells (that of DATABASE_URL, else that of `houston dev` in the folder) and runs `work` with them.
-    pub(crate) fn with_stores<T>(
-        self,
-        work: impl AsyncFnOnce(Self, Cells<Store>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+    pub(crate) fn with_stores<T>(self, work: impl AsyncFnOnce(Self, Cells<Store>) -> Result<T>) -> Result<T> {
         self.with_databases(async |stores, _| {
             connect::check_schemas(stores).await?;
             connect::follow_moves(stores).await;
@@ -59,9 +55,9 @@ impl Context {
     /// As [`Self::with_stores`], whatever the schemas of the databases are.
     pub(crate) fn with_databases<T>(
         &self,
-        work: impl AsyncFnOnce(&Cells<Store>, &Addresses) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let addresses = connect::database(&self.loaded.settings, &self.folder)?;
+        work: impl AsyncFnOnce(&Cells<Store>, &Addresses) -> Result<T>,
+    ) -> Result<T> {
+        let addresses = connect::existing(&self.loaded.settings, &self.folder, false)?;
         runtime()?.block_on(async {
             let stores = connect::reach_all(&self.loaded.settings, &addresses).await?;
             let done = work(&stores, &addresses).await;
@@ -71,7 +67,7 @@ impl Context {
     }
 
     /// As [`Self::with_stores`]; `work` gets the API.
-    pub(crate) fn with_api<T>(self, work: impl AsyncFnOnce(Api) -> Result<T, Failure>) -> Result<T, Failure> {
+    pub(crate) fn with_api<T>(self, work: impl AsyncFnOnce(Api) -> Result<T>) -> Result<T> {
         self.with_stores(async |mut context, stores| {
             // The limits on clients are not for the operator, who waits, and sends what no other does.
             let server = &mut context.loaded.settings.server;
@@ -100,11 +96,7 @@ impl Api {
     ///
     /// # Errors
     /// [`Failure::Other`] when there is none.
-    pub(crate) async fn of(
-        &self,
-        id: impl Into<Uuid> + Copy + Display,
-        others: &str,
-    ) -> Result<Local, Failure> {
+    pub(crate) async fn of(&self, id: impl Into<Uuid> + Copy + Display, others: &str) -> Result<Local> {
         self.find(id).await?.ok_or_else(|| Failure::Other(anyhow!("there is no {id}; {others}")))
     }
 
@@ -112,7 +104,7 @@ impl Api {
     ///
     /// # Errors
     /// [`Failure::Other`] when there is none.
-    pub(crate) async fn of_named(&self, id: impl Into<Uuid>, named: &str) -> Result<Local, Failure> {
+    pub(crate) async fn of_named(&self, id: impl Into<Uuid>, named: &str) -> Result<Local> {
         self.find(id).await?.ok_or_else(|| Failure::Other(missing(named)))
     }
 
@@ -120,7 +112,7 @@ impl Api {
     ///
     /// # Errors
     /// [`Failure::Other`] when Postgres fails.
-    pub(crate) async fn find(&self, id: impl Into<Uuid>) -> Result<Option<Local>, Failure> {
+    pub(crate) async fn find(&self, id: impl Into<Uuid>) -> Result<Option<Local>> {
         let id = id.into();
         let operator = self.stores.of(id).operator();
         let tenant = operator.tenant_of_thing(id).await?;
@@ -136,7 +128,7 @@ impl Api {
     ///
     /// # Errors
     /// [`Failure::Other`] when Postgres fails.
-    pub(crate) async fn of_tenant(&self, name: &str) -> Result<Option<Local>, Failure> {
+    pub(crate) async fn of_tenant(&self, name: &str) -> Result<Option<Local>> {
         let operator = self.stores.home().operator();
         match operator.tenant_named(name).await {
             Err(Error::NotFound { .. }) => Ok(None),
@@ -150,8 +142,8 @@ impl AgentArg {
     pub(crate) fn with_api(
         self,
         context: Context,
-        work: impl AsyncFnOnce(Local, &str) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        work: impl AsyncFnOnce(Local, &str) -> Result<()>,
+    ) -> Result<()> {
         let (kind, id) = parse(&context.loaded, &self.id).map_err(Failure::Usage)?;
         context.with_api(async |api| {
             let path = format!("/v1/{kind}s/{}", id.public_id(&kind));
@@ -161,32 +153,16 @@ impl AgentArg {
     }
 
     /// The agent type of its kind.
-    pub(crate) fn agent_type<'l>(&self, loaded: &'l Loaded) -> Result<&'l AgentType, Failure> {
+    pub(crate) fn agent_type<'l>(&self, loaded: &'l Loaded) -> Result<&'l AgentType> {
         let (kind, _) = parse(loaded, &self.id).map_err(Failure::Usage)?;
         agent_type(loaded, &kind)
     }
 }
 
-/// What commands show of an agentable. That of a plan has other fields than the rest.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Shown {
-    pub(crate) id: String,
-    #[serde(default)]
-    title: String,
-    document: Option<Goal>,
-    pub(crate) run_id: Option<RunId>,
-}
-
-/// The document of a plan.
-#[derive(Debug, Deserialize)]
-struct Goal {
-    goal: String,
-}
-
-impl Shown {
-    pub(crate) fn title(&self) -> &str {
-        self.document.as_ref().map_or(&self.title, |document| &document.goal)
-    }
+/// The id and the title of an agentable as the API shows it; a plan has its goal in the place of a title.
+pub(crate) fn heading(shown: &Value) -> String {
+    let title = shown["document"]["goal"].as_str().or(shown["title"].as_str());
+    format!("{}  {}", shown["id"].as_str().unwrap_or_default(), title.unwrap_or_default())
 }
 
 /// What is said of an agent, a run or a message that does not exist.
@@ -195,7 +171,7 @@ pub(crate) fn missing(id: &str) -> anyhow::Error {
 }
 
 /// The agent type of this name.
-pub(crate) fn agent_type<'l>(loaded: &'l Loaded, kind: &str) -> Result<&'l AgentType, Failure> {
+pub(crate) fn agent_type<'l>(loaded: &'l Loaded, kind: &str) -> Result<&'l AgentType> {
     let found = loaded.kinds.get(kind).map(|kind| &kind.agent_type);
     found.ok_or_else(|| {
         Failure::Usage(anyhow!("there is no agent type `{kind}`; there are: {}", kinds(loaded)))
@@ -283,8 +259,8 @@ impl OfUser {
     pub(crate) fn with_api(
         self,
         context: Context,
-        work: impl AsyncFnOnce(Local, &str, bool) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        work: impl AsyncFnOnce(Local, &str, bool) -> Result<()>,
+    ) -> Result<()> {
         let Self { user, json } = self;
         context
             .with_api(async |api| work(api.of(user, USERS).await?, &format!("/v1/users/{user}"), json).await)
@@ -296,7 +272,7 @@ impl OfUser {
         context: Context,
         what: &str,
         show: impl FnOnce(&[T], bool),
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         self.with_api(context, async |api, path, json| {
             show(&api.list(&format!("{path}/{what}"), usize::MAX).await?.data, json);
             Ok(())
@@ -344,8 +320,7 @@ mod tests {
         let goal = json!({"id": "goal_1", "title": "Fly", "run_id": null, "status": null});
         let plan =
             json!({"id": "plan_1", "document": {"v": 1, "goal": "Book", "steps": []}, "paused": false});
-        let shown = [goal, plan].map(|found| serde_json::from_value::<Shown>(found).unwrap());
-        assert_eq!(shown.each_ref().map(|shown| shown.title()), ["Fly", "Book"]);
+        assert_eq!([goal, plan].map(|shown| heading(&shown)), ["goal_1  Fly", "plan_1  Book"]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use reqwest::Method;
 use serde_json::{Number, Value, json};
 
 use super::agentable::{Api, at, one_line, print_table};
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::{print, print_either, print_json};
 
 /// List what waits for a person (tool calls, input they need, paused runs, budgets that are reached), or decide it.
@@ -51,7 +51,7 @@ enum Decision {
         /// `question_…`
         id: QuestionId,
         /// All arguments, as a JSON object
-        input: String,
+        input: Value,
     },
     /// A budget that is reached is raised, for this run or this agentable
     Raise {
@@ -93,7 +93,7 @@ enum Decided {
 
 impl Decided {
     /// The answer to a question.
-    fn answer(self, asked: &NewQuestion) -> Result<Value, Failure> {
+    fn answer(self, asked: &NewQuestion) -> Result<Value> {
         let id = asked.id;
         let wrong = |allowed: &str| Err(Failure::Usage(anyhow!("{id} {allowed}")));
         let answer = match self {
@@ -139,10 +139,10 @@ impl Decided {
 }
 
 impl Decision {
-    fn read(self) -> Result<(QuestionId, Decided), Failure> {
+    fn read(self) -> (QuestionId, Decided) {
         let (id, answer) = match self {
-            Self::Raise { id, amount } => return Ok((id, Decided::Raise(amount))),
-            Self::Link { id, answered_by } => return Ok((id, Decided::Link { answered_by })),
+            Self::Raise { id, amount } => return (id, Decided::Raise(amount)),
+            Self::Link { id, answered_by } => return (id, Decided::Link { answered_by }),
             Self::Approve { id, remember } => {
                 let remember = remember.map(|scope| Remember {
                     scope: if scope == "user" { GrantScope::User } else { GrantScope::Agentable },
@@ -150,24 +150,18 @@ impl Decision {
                 });
                 (id, ApprovalAnswer::Approve { remember })
             }
-            Self::Edit { id, input } => {
-                let input = serde_json::from_str::<Value>(&input)
-                    .context("INPUT must be a JSON object with all arguments")
-                    .map_err(Failure::Usage)?;
-                (id, ApprovalAnswer::Edit { input })
-            }
+            Self::Edit { id, input } => (id, ApprovalAnswer::Edit { input }),
             Self::Reject { id, message } => (id, ApprovalAnswer::Reject { message }),
             Self::Respond { id, message } => (id, ApprovalAnswer::Respond { message }),
         };
-        Ok((id, Decided::Call(answer)))
+        (id, Decided::Call(answer))
     }
 }
 
 impl Approvals {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let Self { decision, limit, json } = self;
-        let decision = decision.map(Decision::read).transpose()?;
-        match decision {
+        match decision.map(Decision::read) {
             Some((id, Decided::Link { answered_by })) => {
                 context.with_api(async |api| make_link(&api, id, answered_by, json).await)
             }
@@ -177,7 +171,7 @@ impl Approvals {
     }
 }
 
-async fn list(stores: &Cells<Store>, limit: i64, json: bool) -> Result<(), Failure> {
+async fn list(stores: &Cells<Store>, limit: i64, json: bool) -> Result<()> {
     let mut open = Vec::new();
     for store in stores.iter() {
         open.extend(store.operator().open_approvals(limit).await?);
@@ -244,12 +238,7 @@ fn row(asked: &AskedQuestion) -> Value {
     })
 }
 
-async fn make_link(
-    api: &Api,
-    id: QuestionId,
-    answered_by: Option<String>,
-    json: bool,
-) -> Result<(), Failure> {
+async fn make_link(api: &Api, id: QuestionId, answered_by: Option<String>, json: bool) -> Result<()> {
     let (api, path) = (api.of(id, WAITING).await?, format!("/v1/questions/{id}/links"));
     let link: ApprovalLink = api.change(Method::POST, &path, &CreateApprovalLink { answered_by }).await?;
     if json {
@@ -267,7 +256,7 @@ async fn make_link(
 /// What lists questions.
 const WAITING: &str = "`houston approvals` lists what waits";
 
-async fn decide(api: &Api, id: QuestionId, decided: Decided, json: bool) -> Result<(), Failure> {
+async fn decide(api: &Api, id: QuestionId, decided: Decided, json: bool) -> Result<()> {
     let (api, path) = (api.of(id, WAITING).await?, format!("/v1/questions/{id}"));
     let asked: QuestionResponse = api.get(&path).await?;
     let answer = decided.answer(&asked.into())?;

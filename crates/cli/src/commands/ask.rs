@@ -12,7 +12,7 @@ use houston_domain::model::{ModelError, StopReason, Usage};
 use houston_llm::{Answer, AnswerSchema, Description, Event, Model, Price, Request, call};
 use serde_json::{Value, json};
 
-use super::{Context, Failure, runtime};
+use super::{Context, Failure, Result, runtime};
 use crate::models;
 use crate::output::{Paint, Painted, Stream, paint, print, print_json, print_stderr};
 
@@ -39,7 +39,7 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode> {
         let schema = self.schema.as_deref().map(read_schema).transpose().map_err(Failure::Usage)?;
         let entries = [Entry::user(vec![Block::text(self.question.join(" "))])];
         let request = Request {

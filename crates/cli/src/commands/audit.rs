@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::agentable::{Api, one_line, print_table, segment};
 use super::dev::DEMO;
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::environment::environment;
 use crate::output::{print_json, print_stderr};
 
@@ -43,7 +43,7 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let filters = [("operation", self.operation), ("target", self.target)];
         let filters = filters.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let path = filters.fold("/v1/audit?".to_owned(), |path, (name, value)| {
@@ -66,7 +66,7 @@ impl Audit {
 }
 
 /// The API for the tenant with this name; without one, for the first of those that commands create.
-async fn of_tenant(api: &Api, name: Option<&str>) -> Result<Local, Failure> {
+async fn of_tenant(api: &Api, name: Option<&str>) -> Result<Local> {
     let names = name.map_or_else(|| vec![DEFAULT, DEMO], |name| vec![name]);
     for name in &names {
         if let Some(found) = api.of_tenant(name).await? {

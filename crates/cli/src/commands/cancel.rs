@@ -7,7 +7,7 @@ use houston_protocol::run::{CancelledRunsResponse, RunResponse};
 use serde_json::json;
 
 use super::agentable::{missing, parse};
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::{print, print_json};
 
 /// Cancel the open run of an agent and those of all its tasks, or one run. Their workers are notified at once; what was
@@ -22,7 +22,7 @@ pub(crate) struct Cancel {
 }
 
 impl Cancel {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let run: Option<RunId> = self.id.parse().ok();
         let (id, path) = match run {
             Some(run) => (run.0, format!("/v1/runs/{run}/cancel")),

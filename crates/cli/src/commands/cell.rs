@@ -18,7 +18,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::agentable::print_table;
-use super::{Context, Failure, audit, runtime};
+use super::{Context, Failure, Result, audit, runtime};
 use crate::connect::{self, CellAddresses};
 use crate::output::{print, print_either, print_json, print_stderr};
 
@@ -62,13 +62,13 @@ struct Listed {
 }
 
 impl Cell {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode> {
         let json = match self {
             Self::List { json } => json,
             Self::Add(command) => return command.run(&context),
             Self::Move(command) => return command.run(&context),
         };
-        let addresses = connect::database(&context.loaded.settings, &context.folder)?;
+        let addresses = connect::existing(&context.loaded.settings, &context.folder, false)?;
         let cells = runtime()?.block_on(async {
             let stores = connect::open_all(&context.loaded.settings, &addresses)?;
             let mut cells = Vec::with_capacity(stores.count());
@@ -148,7 +148,7 @@ pub(crate) struct Add {
 }
 
 impl Add {
-    fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    fn run(self, context: &Context) -> Result<ExitCode> {
         let settings = &context.loaded.settings;
         let Some(number) = settings.cells().number_named(&self.name) else {
             return Err(Failure::Usage(missing(&self.name, settings.has_cells())));
@@ -178,7 +178,7 @@ impl Add {
         stores: &Cells<Store>,
         (number, store): (usize, &Store),
         address: &CellAddresses,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let refusal = |found: &str| {
             Failure::Usage(anyhow!(
                 "the database of the cell {} at {} {found}. Nothing was written to it. Give the cell an empty database in \
@@ -201,7 +201,7 @@ impl Add {
         owner(&self.name, &contents, &home.tenants).map_or(Ok(()), |found| Err(refusal(&found)))
     }
 
-    async fn prepare(&self, store: &Store) -> Result<(), Failure> {
+    async fn prepare(&self, store: &Store) -> Result<()> {
         store.migrate().await?;
         let found = store.row_security().await?;
         if let Some(todo) = found.todo() {
@@ -287,7 +287,7 @@ pub(crate) struct Move {
 }
 
 impl Move {
-    fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    fn run(self, context: &Context) -> Result<ExitCode> {
         context.with_databases(async |stores, _| {
             let Some(to) = stores.number_named(&self.to) else {
                 let names: Vec<String> = stores.named().map(|(name, _)| name.to_string()).collect();
@@ -330,7 +330,7 @@ impl Move {
     }
 
     /// Returns how many rows were moved, and the shards that were not.
-    async fn move_all(&self, stores: &Cells<Store>, to: usize) -> Result<(u64, Vec<ShardRange>), Failure> {
+    async fn move_all(&self, stores: &Cells<Store>, to: usize) -> Result<(u64, Vec<ShardRange>)> {
         let until = Instant::now() + Duration::from_secs(self.wait);
         let mut users = Vec::new();
         for (nth, store) in stores.iter().enumerate() {
@@ -386,7 +386,7 @@ impl Move {
 }
 
 /// Records how a move ended. One whose beginning is in the log, and no end, was killed.
-async fn record_end(home: &Store, target: String, moved: &Result<(u64, Vec<ShardRange>), Failure>) {
+async fn record_end(home: &Store, target: String, moved: &Result<(u64, Vec<ShardRange>)>) {
     match moved {
         Ok((_, left)) if left.is_empty() => audit::record(home, None, "move_shards", target).await,
         Ok(_) => audit::record_failed(home, "move_shards", target, "incomplete").await,
@@ -395,7 +395,7 @@ async fn record_end(home: &Store, target: String, moved: &Result<(u64, Vec<Shard
 }
 
 /// Checks that someone will drive the runs of those who are moved: a process that was started without the cell does not.
-async fn check_workers(stores: &Cells<Store>, to: usize) -> Result<(), Failure> {
+async fn check_workers(stores: &Cells<Store>, to: usize) -> Result<()> {
     let mut claiming = Vec::with_capacity(stores.count());
     for store in stores.iter() {
         let workers = store.api().list_workers().await?;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{Context, Failure, runtime};
+use super::{Context, Result, runtime};
 use crate::chat::{self, ChatError, Options};
 
 /// The text below the options in `--help`.
@@ -21,7 +21,7 @@ pub(crate) struct Chat {
 }
 
 impl Chat {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode> {
         let talked = runtime()?.block_on(Box::pin(chat::run(self.options, context.folder)));
         Ok(talked.unwrap_or_else(ChatError::report))
     }

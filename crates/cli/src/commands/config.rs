@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Context, Failure};
+use super::{Context, Result};
 use crate::config::Entry;
 use crate::output::{print, print_json};
 
@@ -21,7 +21,7 @@ pub(crate) enum Config {
 }
 
 impl Config {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let Self::Show { origin, json } = self;
         let entries = context.loaded.entries();
         if json {

@@ -1,7 +1,6 @@
 //! Conversations that are copied: `houston export` writes one as a document, `houston import` makes an agent of a document, and
 //! `houston fork` copies one up to an entry.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
@@ -17,7 +16,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::agentable::{AgentArg, agent_type, open, write_file};
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::{print, print_either, print_json, print_json_text, print_stderr};
 
 /// Export a conversation as JSON, for `houston import`: thread, history, closed sessions, notes, learnings and
@@ -35,7 +34,7 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         self.agent.with_api(context, async |api, path| {
             let conversation: Conversation = api.get(&format!("{path}/export")).await?;
             let written = if self.json {
@@ -68,7 +67,7 @@ pub(crate) struct Import {
     file: PathBuf,
     /// User of the new agent, `user_…`
     #[arg(long)]
-    user: String,
+    user: UserId,
     /// Title of the new agent [default: that of the document]
     #[arg(long)]
     title: Option<String>,
@@ -78,8 +77,7 @@ pub(crate) struct Import {
 }
 
 impl Import {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
-        let user: UserId = self.user.parse().map_err(|error| Failure::Usage(anyhow!("{error}")))?;
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let max_bytes = context.loaded.settings.server.conversation.max_bytes;
         let conversation = read(&self.file, max_bytes).map_err(Failure::Usage)?;
         agent_type(&context.loaded, &conversation.kind)?;
@@ -87,8 +85,8 @@ impl Import {
             let path = format!("/v1/import/{}s", conversation.kind);
             let title: Option<String> =
                 self.title.as_ref().map(|title| title.chars().take(MAX_TITLE_CHARS).collect());
-            let wanted = json!({"user_id": user, "title": title, "conversation": conversation});
-            let api = api.find(user).await?.ok_or_else(|| anyhow!("there is no {user}"))?;
+            let wanted = json!({"user_id": self.user, "title": title, "conversation": conversation});
+            let api = api.find(self.user).await?.ok_or_else(|| anyhow!("there is no {}", self.user))?;
             let made = api.change(Method::POST, &path, &wanted).await;
             let made: AgentableResponse = made.map_err(|error| refused(&self.file, error))?;
             print_either(self.json, &json!({"id": made.id}), &made.id);
@@ -101,9 +99,8 @@ impl Import {
 fn read(path: &Path, max_bytes: usize) -> anyhow::Result<Conversation> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| anyhow!("{shown} cannot be read: {error}");
-    let mut text = String::new();
     let most = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
-    open(path, most).and_then(|mut file| file.read_to_string(&mut text)).map_err(unreadable)?;
+    let text = open(path, most).and_then(std::io::read_to_string).map_err(unreadable)?;
     anyhow::ensure!(
         text.len() <= max_bytes,
         "{shown} is longer than the {max_bytes} bytes that server.conversation.max_bytes allows"
@@ -155,7 +152,7 @@ pub(crate) struct Fork {
 }
 
 impl Fork {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         self.agent.with_api(context, async |api, path| {
             let wanted = ForkConversation {
                 position: self.position,

@@ -1,5 +1,7 @@
 //! `houston dev`: runs everything on this machine with one command.
 
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use houston_domain::scope::Scope;
 use houston_store::Store;
 use houston_store::api_key::{self, ApiKey};
 
-use super::{Context, Failure, runtime};
+use super::{Context, Failure, Result, runtime};
 use crate::config::Loaded;
 use crate::connect::{self, ServerSupervisor};
 use crate::environment::{DEFAULT_FOLDER, environment};
@@ -46,7 +48,7 @@ struct Demo {
 }
 
 impl Dev {
-    pub(crate) fn run(self, mut context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, mut context: Context) -> Result<()> {
         output::keep_redirected_files_private();
         if let Some(address) = self.address {
             context.loaded.settings.server.address = address;
@@ -70,7 +72,7 @@ impl Dev {
     }
 }
 
-async fn develop(mut context: Context, addresses: &connect::Addresses, own: &str) -> Result<(), Failure> {
+async fn develop(mut context: Context, addresses: &connect::Addresses, own: &str) -> Result<()> {
     let folder = context.folder.clone();
     let (stores, export) = context.reach(addresses, true).await?;
     // After the servers were reached: a command that fails leaves no folder.
@@ -83,12 +85,10 @@ async fn develop(mut context: Context, addresses: &connect::Addresses, own: &str
     let system = System::new(context.loaded, &stores, &addresses.cells)?.with_trials(alone);
     let demo = demo(&system, &folder).await?;
     let key_file = folder.join(KEY_FILE);
-    let signals = lifecycle::on_signals(system.stop.clone())?;
+    lifecycle::stop_on_signals(system.stop.clone())?;
     let metrics = MetricsListener::bind(&system.loaded.settings).await?;
     let running = system.start_workers(&context.registry, &models)?;
     metrics.serve(&system, true, Some(&running.slots));
-    // Before it waits for Postgres, so that a signal stops it then, too.
-    tokio_util::task::TaskTracker::new().spawn(signals);
     running.registered().await;
     let (url, console) = (listeners.url()?, system.console());
     let link = match &console {
@@ -105,7 +105,7 @@ async fn develop(mut context: Context, addresses: &connect::Addresses, own: &str
 }
 
 /// Finds or creates the demo's key, user and agentable.
-async fn demo(system: &System, folder: &Path) -> Result<Demo, Failure> {
+async fn demo(system: &System, folder: &Path) -> Result<Demo> {
     let System { loaded, ids, cells, copies, .. } = system;
     let first = loaded.first_kind().ok_or_else(|| {
         Failure::Usage(anyhow!(
@@ -140,7 +140,7 @@ async fn saved_demo(
     tenant: TenantId,
     folder: &Path,
     kind: &str,
-) -> Result<Option<(UserId, AgentableId)>, Failure> {
+) -> Result<Option<(UserId, AgentableId)>> {
     let written = crate::chat::Demo::read(folder);
     let id = written.and_then(|written| parse_prefixed(kind, &written.goal).ok());
     let Some(id) = id.map(AgentableId) else { return Ok(None) };
@@ -151,7 +151,7 @@ async fn saved_demo(
     }
 }
 
-async fn demo_user(store: &Store, ids: &Ids, tenant: TenantId, loaded: &Loaded) -> Result<UserId, Failure> {
+async fn demo_user(store: &Store, ids: &Ids, tenant: TenantId, loaded: &Loaded) -> Result<UserId> {
     let user = new_user(ids, Shard::of_external_id(tenant, DEMO), DEMO, "Demo");
     let types = loaded.agent_types();
     let own = types.values().filter(|kind| kind.made_with_user);
@@ -161,7 +161,7 @@ async fn demo_user(store: &Store, ids: &Ids, tenant: TenantId, loaded: &Loaded) 
 }
 
 /// Keeps the key in its file if it is valid, else creates a new one. Only the owner can read the file.
-async fn ensure_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), Failure> {
+async fn ensure_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<()> {
     let file = folder.join(KEY_FILE);
     if let Ok(saved) = saved_key(&file) {
         let (hash, prefix) = (api_key::hash(&saved), api_key::prefix(&saved));
@@ -172,20 +172,12 @@ async fn ensure_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), 
     }
     let made = create(store, ids, (DEMO, "houston dev"), KeyLimits::NONE, None).await?;
     std::fs::create_dir_all(folder)?;
-    write_key(&file, &made.key)?;
-    Ok(())
+    let file = std::fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(file);
+    Ok(writeln!(file?, "{}", made.key)?)
 }
 
 fn saved_key(file: &Path) -> std::io::Result<String> {
     Ok(std::fs::read_to_string(file)?.trim().to_owned())
-}
-
-fn write_key(file: &Path, key: &str) -> std::io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut file =
-        std::fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(file)?;
-    writeln!(file, "{key}")
 }
 
 fn welcome(

@@ -19,7 +19,7 @@ use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
 use super::agentable::print_table;
-use super::{Context, Failure, runtime};
+use super::{Context, Failure, Result, runtime};
 use crate::config::ShellProgram;
 use crate::connect;
 use crate::models::{self, Models};
@@ -54,10 +54,10 @@ pub(crate) struct Doctor {
 }
 
 impl Doctor {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode> {
         let context = &context;
         let mut findings = vec![settings(context), running(context)];
-        let addresses = connect::database_and_redis(&context.loaded.settings, &context.folder);
+        let addresses = connect::existing(&context.loaded.settings, &context.folder, true);
         runtime()?.block_on(async {
             match &addresses {
                 Ok(addresses) => {
@@ -120,10 +120,8 @@ fn show(findings: &[Finding], worst: Status) {
     for finding in todo {
         print(&format!("{}: {}", finding.id, finding.todo));
     }
-    print_stderr(&format!(
-        "Houston {} on this machine",
-        if worst == Status::Red { "cannot work" } else { "can work" }
-    ));
+    let can = if worst == Status::Red { "cannot" } else { "can" };
+    print_stderr(&format!("Houston {can} work on this machine"));
 }
 
 /// Ok: with invalid settings this is not reached.
@@ -367,11 +365,9 @@ async fn ask(model: &dyn Model) -> Result<(), ModelError> {
     let entries = [Entry::user(vec![Block::text("Say hello.")])];
     let request = Request { entries: &entries, max_output_tokens: TOKENS, ..Request::default() };
     match tokio::time::timeout(TIMEOUT, call(model, &request)).await {
-        Ok(answer) => match answer {
-            // It answered, if with fewer words than this asked for.
-            Ok(_) | Err(ModelError { code: ModelErrorCode::InvalidResponse, .. }) => Ok(()),
-            Err(error) => Err(error),
-        },
+        // It answered, if with fewer words than this asked for.
+        Ok(Ok(_) | Err(ModelError { code: ModelErrorCode::InvalidResponse, .. })) => Ok(()),
+        Ok(Err(error)) => Err(error),
         Err(_) => {
             let text = format!("no answer within {} s", TIMEOUT.as_secs());
             Err(ModelError::new(ModelErrorCode::Timeout, text))

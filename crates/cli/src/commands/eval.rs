@@ -20,7 +20,7 @@ use serde_json::json;
 use super::agentable::write_file;
 use super::junit::{Case as JunitCase, junit};
 use super::replay::{Agent, PromptFiles, Tools, With, live};
-use super::{Context, Failure, replay, runtime};
+use super::{Context, Failure, Result, replay, runtime};
 use crate::output::{print, print_json, print_stderr};
 
 /// The most cases of a folder.
@@ -83,7 +83,7 @@ struct Case {
 }
 
 /// What became of a case.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 struct Outcome {
     name: String,
     /// What is not met; empty: the case passed.
@@ -103,7 +103,7 @@ impl Outcome {
 }
 
 impl Eval {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode> {
         let prompt = self.prompt.as_deref().map(PromptFiles::read).transpose()?;
         let (prompt, tools) = (prompt.as_ref(), self.tools);
         let with = With { model: &self.model, prompt, agent: None, tools, from: None };
@@ -127,7 +127,7 @@ impl Eval {
         self.show(&outcomes)
     }
 
-    fn show(&self, outcomes: &[Outcome]) -> Result<ExitCode, Failure> {
+    fn show(&self, outcomes: &[Outcome]) -> Result<ExitCode> {
         if let Some(path) = &self.junit {
             let cases: Vec<JunitCase> = outcomes.iter().map(junit_case).collect();
             write_file(path, junit("houston eval", &cases))?;
@@ -144,13 +144,11 @@ impl Eval {
 }
 
 /// The case files of a folder, sorted by name.
-fn case_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+fn case_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let path_text = folder.display();
-    let entries = std::fs::read_dir(folder)
-        .with_context(|| format!("{path_text} cannot be read"))
-        .map_err(Failure::Usage)?;
+    let entries = std::fs::read_dir(folder).with_context(|| format!("{path_text} cannot be read"));
     let mut files = Vec::new();
-    for entry in entries {
+    for entry in entries.map_err(Failure::Usage)? {
         let path = entry?.path();
         if path.to_string_lossy().ends_with(".case.toml") {
             files.push(path);
@@ -172,7 +170,7 @@ async fn outcome(
     path: &Path,
     with: &With<'_>,
     judge: &mut Judge,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome> {
     let path_text = path.display();
     let case: Case = toml::from_str(&replay::read_text(path, MOST_BYTES)?)
         .map_err(|error| Failure::Usage(anyhow!("{path_text}: {error}")))?;
@@ -260,7 +258,7 @@ impl Baseline {
         Self(outcomes.iter().map(before).collect())
     }
 
-    fn read(path: &Path) -> Result<Self, Failure> {
+    fn read(path: &Path) -> Result<Self> {
         let text = replay::read_text(path, MOST_BASELINE_BYTES)?;
         serde_json::from_str(&text)
             .map_err(|error| Failure::Usage(anyhow!("{} is no baseline: {error}", path.display())))
@@ -284,9 +282,7 @@ impl Baseline {
             .map(|name| Outcome {
                 name: name.clone(),
                 unmet: vec!["baseline: the case is missing".to_owned()],
-                excused: false,
-                way: Way::default(),
-                distance: 0,
+                ..Outcome::default()
             })
             .collect();
         outcomes.extend(missing);
@@ -329,7 +325,7 @@ impl Judge {
         trace: &Trace,
         statement: &str,
         answer: &str,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<String>> {
         let model = match &self.model {
             Some(model) => Arc::clone(model),
             None => {
@@ -347,10 +343,7 @@ impl Judge {
             max_output_tokens: MAX_OUTPUT_TOKENS,
             ..Request::default()
         };
-        let reply = tokio::select! {
-            reply = live::ask(&*model, &request) => reply,
-            _ = tokio::signal::ctrl_c() => return Err(anyhow!("interrupted").into()),
-        };
+        let reply = live::unless_interrupted(live::ask(&*model, &request)).await?;
         Ok(match reply.map(|reply| verdict(&reply.content)) {
             Ok(Some(Verdict { met: true, .. })) => None,
             Ok(Some(Verdict { why, .. })) => {

@@ -6,7 +6,7 @@ use houston_domain::id::GrantId;
 use serde_json::json;
 
 use super::agentable::{OfUser, at, one_line, print_rows};
-use super::{Context, Failure};
+use super::{Context, Result};
 use crate::output::print;
 
 /// List the tools that a user allowed for good (`houston approvals approve --remember`), or revoke one.
@@ -22,7 +22,7 @@ pub(crate) enum Grants {
 }
 
 impl Grants {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         match self {
             Self::List(of) => of.list(context, "grants", show),
             Self::Revoke { id } => context.with_api(async |api| {

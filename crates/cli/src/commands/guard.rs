@@ -15,7 +15,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::agentable::{AgentArg, parse, print_table};
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::config::Loaded;
 use crate::output::{print, print_json};
 
@@ -82,7 +82,7 @@ pub(crate) struct OwnerArg {
 }
 
 impl Guard {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         match self {
             Self::Explain { agent, tool, input, json } => explain(context, agent, tool, &input, json),
             Self::Show { owner, json } => {
@@ -133,11 +133,7 @@ struct Guards {
 }
 
 impl OwnerArg {
-    fn with(
-        self,
-        context: Context,
-        work: impl AsyncFnOnce(Guards) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    fn with(self, context: Context, work: impl AsyncFnOnce(Guards) -> Result<()>) -> Result<()> {
         let Self { owner } = self;
         let (id, path, layer) = found(&context.loaded, &owner).map_err(Failure::Usage)?;
         context.with_api(async |api| {
@@ -161,11 +157,11 @@ fn found(loaded: &Loaded, id: &str) -> anyhow::Result<(Uuid, String, LayerKind)>
 }
 
 impl Guards {
-    async fn read(&self) -> Result<GuardSettings, Failure> {
+    async fn read(&self) -> Result<GuardSettings> {
         Ok(self.api.get(&self.path).await?)
     }
 
-    async fn write(&self, guards: &GuardSettings) -> Result<(), Failure> {
+    async fn write(&self, guards: &GuardSettings) -> Result<()> {
         let written: GuardSettings = self.api.change(Method::PUT, &self.path, guards).await?;
         let owner = self.layer;
         match written.is_empty() {
@@ -183,7 +179,7 @@ fn read_file(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| file.display().to_string())
 }
 
-fn print_guards(guards: &GuardSettings, json: bool) -> Result<(), Failure> {
+fn print_guards(guards: &GuardSettings, json: bool) -> Result<()> {
     if json {
         print_json(guards);
         return Ok(());
@@ -193,7 +189,7 @@ fn print_guards(guards: &GuardSettings, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn explain(context: Context, agent: AgentArg, tool: String, input: &str, json: bool) -> Result<(), Failure> {
+fn explain(context: Context, agent: AgentArg, tool: String, input: &str, json: bool) -> Result<()> {
     let input: serde_json::Map<String, Value> = serde_json::from_str(input)
         .context("the arguments must be a JSON object, for example '{\"path\": \"notes.md\"}'")
         .map_err(Failure::Usage)?;

@@ -9,7 +9,7 @@ use clap::Args;
 use houston_domain::health::HealthChange;
 
 use super::agentable::{at, print_table};
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::{print, print_json};
 use crate::system::host;
 
@@ -39,7 +39,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         if self.worker {
             return worker(&context);
         }
@@ -83,7 +83,7 @@ fn ask(address: SocketAddr) -> std::io::Result<String> {
 }
 
 /// Whether a worker of this host is alive in every cell.
-fn worker(context: &Context) -> Result<(), Failure> {
+fn worker(context: &Context) -> Result<()> {
     context.with_databases(async |stores, _| {
         for store in stores.iter() {
             if !store.runs().worker_is_alive_on(&host()).await? {
@@ -96,7 +96,7 @@ fn worker(context: &Context) -> Result<(), Failure> {
 }
 
 /// Prints the latest changes of all cells, the newest first.
-fn history(context: &Context, is_json: bool) -> Result<(), Failure> {
+fn history(context: &Context, is_json: bool) -> Result<()> {
     context.with_databases(async |stores, _| {
         let mut changes = Vec::new();
         for (cell, store) in stores.named() {

@@ -8,7 +8,7 @@ use houston_protocol::session::HistoryEntryResponse;
 use serde_json::json;
 
 use super::agentable::{AgentArg, one_line, print_table};
-use super::{Context, Failure};
+use super::{Context, Result};
 use crate::output::{print_json, print_stderr};
 
 /// Calls of one tool in a row that are reported.
@@ -31,7 +31,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let Self { agent, after, limit, json } = self;
         agent.with_api(context, async |api, path| {
             let RuntimeStateView { state, .. } = api.get(&format!("{path}/state")).await?;
@@ -49,10 +49,8 @@ impl History {
                 let last = entries.last().map_or(after, |placed| placed.position);
                 print_stderr(&format!("more entries exist: use --after {last}"));
             }
-            print_stderr(&format!(
-                "{} entries in the open session, {} in closed ones",
-                session.entries, session.closed_entries
-            ));
+            let (open, closed) = (session.entries, session.closed_entries);
+            print_stderr(&format!("{open} entries in the open session, {closed} in closed ones"));
             let alone = |HistoryEntryResponse { role, content, .. }| Entry { role, content };
             let alone: Vec<Entry> = entries.into_iter().map(alone).collect();
             oddities(&alone).iter().for_each(|line| print_stderr(line));

@@ -15,7 +15,7 @@ use houston_store::{Error, Store};
 use houston_web::ListedHost;
 
 use super::agentable::{one_line, print_table};
-use super::{Context, Failure, audit, runtime};
+use super::{Context, Failure, Result, audit, runtime};
 use crate::connect;
 use crate::keys::{KeyLimits, MadeKey, create};
 use crate::output::{print, print_either, print_json, print_stderr};
@@ -34,7 +34,7 @@ pub(crate) enum Key {
     /// Revoke a key; running servers reject it within seconds
     Revoke {
         /// Id of the key, `key_…`, as `list` prints it
-        id: String,
+        id: ApiKeyId,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -42,9 +42,9 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let settings = &context.loaded.settings;
-        let addresses = connect::database(settings, &context.folder)?;
+        let addresses = connect::existing(settings, &context.folder, false)?;
         runtime()?.block_on(async {
             let stores = connect::stores(settings, &addresses).await?;
             connect::check_schemas(&stores).await?;
@@ -53,7 +53,6 @@ impl Key {
                 Self::Create(create) => create.run(store, &copies).await?,
                 Self::List { json } => list(&store.operator().list_api_keys().await?, json),
                 Self::Revoke { id, json } => {
-                    let id: ApiKeyId = id.parse().map_err(|error| Failure::Usage(anyhow!("{error}")))?;
                     let tenant = store.operator().revoke_api_key(id).await.map_err(|error| match error {
                         Error::NotFound { .. } => Failure::Other(anyhow!("there is no active key {id}")),
                         error => error.into(),
@@ -159,7 +158,7 @@ fn duration(text: &str) -> Result<TimeDelta, String> {
 }
 
 impl Create {
-    async fn run(self, store: &Store, copies: &Copies) -> Result<(), Failure> {
+    async fn run(self, store: &Store, copies: &Copies) -> Result<()> {
         let issuer = self.issuer()?;
         let limits = KeyLimits::new(&self.scopes, self.user, self.expires_in, issuer.is_some())?;
         let ids = Ids::new(Arc::new(SystemClock));
@@ -190,7 +189,7 @@ impl Create {
         Ok(())
     }
 
-    fn issuer(&self) -> Result<Option<Issuer>, Failure> {
+    fn issuer(&self) -> Result<Option<Issuer>> {
         let (Some(issuer), Some(jwks_url), Some(audience)) = (&self.issuer, &self.jwks_url, &self.audience)
         else {
             return Ok(None);

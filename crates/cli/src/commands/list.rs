@@ -10,7 +10,7 @@ use houston_store::directory::{Filter, Listed};
 use serde_json::{Value, json};
 
 use super::agentable::{one_line, table};
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::config::{Loaded, like};
 use crate::output::{print, print_json, print_stderr};
 
@@ -25,7 +25,7 @@ pub(crate) struct List {
     what: Option<String>,
     /// Only those of this user, `user_…`
     #[arg(long)]
-    user: Option<String>,
+    user: Option<UserId>,
     /// Only those of this tenant, by its name
     #[arg(long)]
     tenant: Option<String>,
@@ -73,24 +73,21 @@ impl What {
     }
 
     /// The rows of all cells, newest first; agents and teams are the same in each.
-    async fn rows(&self, stores: &Cells<Store>, filter: Filter<'_>) -> Result<Vec<Listed>, Failure> {
+    async fn rows(&self, stores: &Cells<Store>, filter: Filter<'_>) -> Result<Vec<Listed>> {
         let mut rows = Vec::new();
         let of_tenants = matches!(self, Self::Agents | Self::Teams);
         for store in stores.iter().take(if of_tenants { 1 } else { usize::MAX }) {
-            rows.extend(self.rows_of(store, filter).await?);
+            let operator = store.operator();
+            rows.extend(match self {
+                Self::Users => operator.list_users(filter).await?,
+                Self::Agentables(kinds) => operator.list_agentables(kinds, filter).await?,
+                Self::Runs => operator.list_runs(filter).await?,
+                Self::Agents => operator.list_agents(filter).await?,
+                Self::Teams => operator.list_teams(filter).await?,
+            });
         }
         rows.sort_by_key(|row| std::cmp::Reverse(row.id));
         Ok(rows)
-    }
-
-    async fn rows_of(&self, store: &Store, filter: Filter<'_>) -> Result<Vec<Listed>, Failure> {
-        Ok(match self {
-            Self::Users => store.operator().list_users(filter).await?,
-            Self::Agentables(kinds) => store.operator().list_agentables(kinds, filter).await?,
-            Self::Runs => store.operator().list_runs(filter).await?,
-            Self::Agents => store.operator().list_agents(filter).await?,
-            Self::Teams => store.operator().list_teams(filter).await?,
-        })
     }
 
     fn id(&self, row: &Listed) -> String {
@@ -110,17 +107,6 @@ impl What {
             Self::Runs => format!("{}_{}", row.kind, of.simple()),
             _ => UserId(of).to_string(),
         })
-    }
-
-    /// The headings: id, status, owner or kind, tenant, time, name. A column with an empty heading is left out.
-    fn heads(&self) -> [&'static str; 6] {
-        match self {
-            Self::Users => ["ID", "EXTERNAL ID", "", "TENANT", "CREATED", "NAME"],
-            Self::Agentables(_) => ["ID", "STATUS", "USER", "TENANT", "CREATED", "TITLE"],
-            Self::Runs => ["ID", "STATUS", "OF", "TENANT", "CREATED", "TITLE"],
-            Self::Agents => ["ID", "STATUS", "KIND", "TENANT", "CREATED", "NAME"],
-            Self::Teams => ["ID", "", "KIND", "TENANT", "CREATED", "NAME"],
-        }
     }
 
     fn json(&self, row: &Listed) -> Value {
@@ -150,18 +136,16 @@ impl What {
 }
 
 impl List {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let what = What::read(self.what.as_deref(), &context.loaded).map_err(Failure::Usage)?;
-        let user = self.user.as_deref().map(str::parse::<UserId>).transpose();
-        let user = user.map_err(|error| Failure::Usage(anyhow!("--user: {error}")))?;
-        if user.is_some() && matches!(what, What::Agents | What::Teams) {
+        if self.user.is_some() && matches!(what, What::Agents | What::Teams) {
             return Err(Failure::Usage(anyhow!(
                 "agents and teams belong to a tenant, not to a user: use --tenant"
             )));
         }
         context.with_stores(async |_, stores| {
             let limit = i64::from(self.limit);
-            let filter = Filter { tenant: self.tenant.as_deref(), user, limit: limit + 1 };
+            let filter = Filter { tenant: self.tenant.as_deref(), user: self.user, limit: limit + 1 };
             let mut rows = what.rows(&stores, filter).await?;
             let more = rows.len() > usize::from(self.limit);
             rows.truncate(self.limit.into());
@@ -182,7 +166,14 @@ impl List {
 }
 
 fn show(what: &What, rows: &[Listed]) {
-    let heads = what.heads();
+    // A column with an empty heading is left out.
+    let heads = match what {
+        What::Users => ["ID", "EXTERNAL ID", "", "TENANT", "CREATED", "NAME"],
+        What::Agentables(_) => ["ID", "STATUS", "USER", "TENANT", "CREATED", "TITLE"],
+        What::Runs => ["ID", "STATUS", "OF", "TENANT", "CREATED", "TITLE"],
+        What::Agents => ["ID", "STATUS", "KIND", "TENANT", "CREATED", "NAME"],
+        What::Teams => ["ID", "", "KIND", "TENANT", "CREATED", "NAME"],
+    };
     let cells = |row: &Listed| -> [String; 6] {
         let of = what.of(row).unwrap_or_else(|| row.kind.clone());
         let status = row.status.clone().unwrap_or_else(|| "-".to_owned());

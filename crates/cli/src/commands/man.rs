@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
-use super::{Arguments, Context, Failure};
+use super::{Arguments, Context, Result};
 use crate::output::print;
 
 /// Write the man pages of all commands to a folder.
@@ -20,7 +20,7 @@ pub(crate) struct Man {
 const MAN_HELP: &str = "houston man ~/.local/share/man/man1 && man houston-dev";
 
 impl Man {
-    pub(crate) fn run(self, _: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, _: Context) -> Result<()> {
         std::fs::create_dir_all(&self.pages)?;
         clap_mangen::generate_to(Arguments::command(), &self.pages)?;
         print(&self.pages.join("houston.1").display().to_string());
@@ -42,7 +42,7 @@ zsh:   houston completions zsh > \"${fpath[1]}/_houston\"
 fish:  houston completions fish > ~/.config/fish/completions/houston.fish";
 
 impl Completions {
-    pub(crate) fn run(self, _: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, _: Context) -> Result<()> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Arguments::command(), "houston", &mut script);
         print(String::from_utf8_lossy(&script).trim_end());

@@ -16,7 +16,7 @@ use houston_mcp::{Catalogue, Listed, McpSettings, Pins, ServerSettings, trust};
 use serde::Serialize;
 
 use super::agentable::{print_table, yes_or_no};
-use super::{Context, Failure, runtime};
+use super::{Context, Failure, Result, runtime};
 use crate::config::user_path;
 use crate::environment::environment;
 use crate::output::{print, print_json, print_stderr};
@@ -59,7 +59,7 @@ pub(crate) enum Mcp {
 }
 
 impl Mcp {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode> {
         match self {
             Self::Own(action) => action.run(context)?,
             Self::Add(command) => command.run(&context)?,
@@ -73,7 +73,7 @@ impl Mcp {
 }
 
 /// The folder whose files are written: the last that is read, or that of the user.
-fn folder(context: &Context) -> Result<PathBuf, Failure> {
+fn folder(context: &Context) -> Result<PathBuf> {
     let last = context.loaded.folders().last().cloned();
     let folder = last.or_else(|| user_path(environment));
     let folder =
@@ -83,7 +83,7 @@ fn folder(context: &Context) -> Result<PathBuf, Failure> {
 }
 
 /// Starts a server and reads its tools.
-fn look(context: &Context, settings: &McpSettings, name: &str) -> Result<Look, Failure> {
+fn look(context: &Context, settings: &McpSettings, name: &str) -> Result<Look> {
     let mut settings = settings.clone();
     settings.limits.start_s = settings.limits.start_s.max(FIRST_START_S);
     let pool = context.loaded.pool(&settings, &context.folder);
@@ -101,7 +101,7 @@ fn look(context: &Context, settings: &McpSettings, name: &str) -> Result<Look, F
     })
 }
 
-fn catalogue(json: bool) -> Result<(), Failure> {
+fn catalogue(json: bool) -> Result<()> {
     let catalogue = Catalogue::built_in().context("jobs/catalogue.toml cannot be read")?;
     if json {
         print_json(&catalogue);
@@ -165,7 +165,7 @@ struct Finding {
     printed: Vec<String>,
 }
 
-fn doctor(context: &Context, only: Option<&str>, json: bool) -> Result<ExitCode, Failure> {
+fn doctor(context: &Context, only: Option<&str>, json: bool) -> Result<ExitCode> {
     let settings = &context.loaded.settings.mcp;
     let enabled = settings.servers.iter().filter(|(_, server)| server.enabled).map(|(name, _)| name.as_str());
     let names: Vec<&str> = only.map_or_else(|| enabled.collect(), |name| vec![name]);
@@ -220,7 +220,7 @@ fn finding(context: &Context, name: &str, look: Look) -> Finding {
     }
 }
 
-fn approve(context: &Context, settings: &McpSettings, name: &str, only: &[String]) -> Result<(), Failure> {
+fn approve(context: &Context, settings: &McpSettings, name: &str, only: &[String]) -> Result<()> {
     print_stderr(&format!("starting {name}; the first start may install it"));
     let Look { tools, printed } = look(context, settings, name)?;
     let tools = match tools {
@@ -254,17 +254,16 @@ fn no_tool<'t>(server: &str, unknown: &str, tools: impl Iterator<Item = &'t str>
 }
 
 /// Writes the pins of a server beside those that the file has of others. A file that cannot be read is kept beside it.
-fn write_pins(path: &Path, server: &str, mut approved: Pins) -> Result<(), Failure> {
+fn write_pins(path: &Path, server: &str, mut approved: Pins) -> Result<()> {
     let mut pins = match std::fs::read_to_string(path).map(|text| Pins::parse(&text)) {
         Ok(Ok(pins)) => pins,
         Ok(Err(error)) => {
             // A hidden file is not taken for a misspelt one.
             let moved = path.with_file_name(format!(".{}.broken", pins::FILE));
             std::fs::rename(path, &moved).with_context(|| format!("cannot rename {}", path.display()))?;
+            let (path, moved) = (path.display(), moved.display());
             print_stderr(&format!(
-                "{} could not be read ({error}): it is now {}; approve the other servers again, too",
-                path.display(),
-                moved.display()
+                "{path} could not be read ({error}): it is now {moved}; approve the other servers again, too"
             ));
             Pins::default()
         }

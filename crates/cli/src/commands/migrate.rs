@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Context, Failure, runtime};
+use super::{Context, Result, runtime};
 use crate::connect;
 use crate::output::{print_either, print_stderr};
 
@@ -18,10 +18,10 @@ pub(crate) struct Migrate {
 }
 
 impl Migrate {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let settings = &context.loaded.settings;
         let addresses = match settings.cells().iter().all(|cell| cell.database_url.is_some()) {
-            true => connect::database(settings, &context.folder)?,
+            true => connect::existing(settings, &context.folder, false)?,
             false => connect::find(settings, &context.folder, self.embedded)?,
         };
         runtime()?.block_on(async {

@@ -50,7 +50,7 @@ use clap::{Parser, Subcommand};
 
 use crate::context::Context;
 use crate::environment::DEFAULT_FOLDER;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::runtime::runtime;
 use crate::telemetry::Verbosity;
 
@@ -98,7 +98,7 @@ macro_rules! commands {
         }
 
         impl Command {
-            pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+            pub(crate) fn run(self, context: Context) -> Result<ExitCode> {
                 match self {
                     $(Self::$name(command) => command.run(context).map(|done| done.report()),)*
                 }

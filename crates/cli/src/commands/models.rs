@@ -11,7 +11,7 @@ use houston_llm::doctor::{Finding, MOST_REQUESTS, Report, examine, most_usage};
 use serde_json::{Value, json};
 
 use super::agentable::print_table;
-use super::{Context, Failure, runtime};
+use super::{Context, Failure, Result, runtime};
 use crate::environment::environment;
 use crate::models::{Reached, reach};
 use crate::output::{print, print_json, print_stderr};
@@ -35,7 +35,7 @@ pub(crate) enum Models {
 }
 
 impl Models {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode> {
         let Self::Doctor { model, yes, json } = self;
         runtime()?.block_on(async {
             let reached = reach(&context.loaded, model.as_deref());
@@ -60,7 +60,7 @@ impl Models {
     }
 }
 
-fn may_go_on(name: &str, provider: &str, model: &str) -> Result<bool, Failure> {
+fn may_go_on(name: &str, provider: &str, model: &str) -> Result<bool> {
     let price = Price::find(provider, model);
     let cost = price.and_then(|price| price.cost(&most_usage(), SystemClock.now()));
     let cost = cost.map_or("its price is not known".to_owned(), |cost| {

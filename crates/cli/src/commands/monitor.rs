@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::agentable::{at, print_table};
-use super::{Context, Failure, audit, runtime};
+use super::{Context, Failure, Result, audit, runtime};
 use crate::config::{Kind, Loaded};
 use crate::connect;
 use crate::output::{print_json, print_stderr};
@@ -40,9 +40,9 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode> {
         let settings = &context.loaded.settings;
-        let addresses = connect::database_and_redis(settings, &context.folder)?;
+        let addresses = connect::existing(settings, &context.folder, true)?;
         runtime()?.block_on(async {
             // No waiting for Postgres: that it is unreachable is what a monitor must report.
             let stores = connect::reach_all(settings, &addresses).await?;
@@ -86,7 +86,7 @@ async fn check(
     store: Store,
     redis_url: Option<&str>,
     passes: u32,
-) -> Result<(Vec<Check>, Vec<Check>), Failure> {
+) -> Result<(Vec<Check>, Vec<Check>)> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let redis = redis_url
         .map(|url| Redis::open(url, DEFAULT_PREFIX, Arc::clone(&clock)))

@@ -6,7 +6,7 @@ use houston_api::Local;
 use houston_domain::id::UserId;
 
 use super::agentable::{USERS, one_line};
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 
 /// The owner of what a command is about.
 #[derive(Debug, Args)]
@@ -24,8 +24,8 @@ impl OwnerArg {
     pub(crate) fn with_api(
         self,
         context: Context,
-        work: impl AsyncFnOnce(Local, &str) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        work: impl AsyncFnOnce(Local, &str) -> Result<()>,
+    ) -> Result<()> {
         let Self { user, tenant } = self;
         context.with_api(async |api| match user {
             Some(user) => work(api.of(user, USERS).await?, &format!("/v1/users/{user}")).await,

@@ -12,7 +12,7 @@ use houston_protocol::plan::CreatePlan;
 use serde_json::{Map, Value, json};
 
 use super::agentable::open;
-use super::{Context, Failure, runtime};
+use super::{Context, Failure, Result, runtime};
 use crate::chat::{self, ChatError, ServerArg};
 use crate::output::{print, print_json};
 
@@ -47,7 +47,7 @@ pub(crate) enum Plan {
 }
 
 impl Plan {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode> {
         let at = |server| (server, context.folder.as_path());
         let done = match self {
             Self::Check(check) => return check.run(&context),
@@ -79,7 +79,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    fn run(self, context: &Context) -> Result<ExitCode> {
         let Self { file, tools, json } = self;
         let text = read(&file).map_err(Failure::Usage)?;
         let names: Vec<String> = context.registry.names().into_iter().chain(tools).collect();

@@ -5,8 +5,8 @@ use houston_engine::prompt::preview::{Preview, SectionPreview, SettingPreview};
 use houston_protocol::run::RunResponse;
 use serde_json::Value;
 
-use super::agentable::{AgentArg, Shown, table};
-use super::{Context, Failure};
+use super::agentable::{AgentArg, table};
+use super::{Context, Result};
 use crate::output::{print, print_json, print_stderr};
 
 /// Print what a model would be sent if a run began now, byte for byte: the system prompt, then what is sent after the
@@ -25,11 +25,12 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let Self { agent, tools, json } = self;
         agent.with_api(context, async |api, path| {
             // The settings of this shell may differ from the server's: also report the model of the last run.
-            let last_model = match api.get::<Shown>(path).await?.run_id {
+            let agent: Value = api.get(path).await?;
+            let last_model = match agent["run_id"].as_str() {
                 Some(run) => api.get::<RunResponse>(&format!("/v1/runs/{run}")).await?.model,
                 None => None,
             };

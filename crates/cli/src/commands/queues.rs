@@ -10,7 +10,7 @@ use houston_protocol::queue::{QueueResponse, QueuesResponse};
 use serde_json::json;
 
 use super::agentable::print_table;
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::{print_either, print_json, print_stderr};
 
 /// How often the runs of a lane that drains are counted.
@@ -64,7 +64,7 @@ async fn set_paused(api: &Local, lane: &str, is_paused: bool) -> Result<QueueRes
     api.post(&format!("/v1/queues/{lane}/{action}")).await
 }
 
-async fn switch(api: &Local, lane: &str, is_paused: bool, json: bool) -> Result<ExitCode, Failure> {
+async fn switch(api: &Local, lane: &str, is_paused: bool, json: bool) -> Result<ExitCode> {
     set_paused(api, lane, is_paused).await?;
     let text = format!("{lane}: {}", if is_paused { "paused" } else { "goes on" });
     print_either(json, &json!({"lane": lane, "paused": is_paused}), &text);
@@ -77,7 +77,7 @@ fn at_work(lane: &QueueResponse) -> i64 {
 }
 
 /// Waits until no run of a paused lane is at work.
-async fn drained(api: &Local, lane: &str) -> Result<(), Failure> {
+async fn drained(api: &Local, lane: &str) -> Result<()> {
     let mut last = None;
     loop {
         let found = read(api, lane).await?;
@@ -96,22 +96,12 @@ async fn drained(api: &Local, lane: &str) -> Result<(), Failure> {
 }
 
 /// `look`: within this time, each worker looks whether the lane is paused.
-async fn drain(
-    api: &Local,
-    lane: &str,
-    look: Duration,
-    timeout: Option<u64>,
-    json: bool,
-) -> Result<ExitCode, Failure> {
+async fn drain(api: &Local, lane: &str, look: Duration, limit: Option<u64>, json: bool) -> Result<ExitCode> {
     set_paused(api, lane, true).await?;
     // A worker that does not know yet that the lane is paused may claim one more run. It looks twice: once it may renew its lease instead.
     tokio::time::sleep(look * 2 + Duration::from_secs(1)).await;
-    let waits = drained(api, lane);
-    let ended = match timeout {
-        None => Some(waits.await),
-        Some(seconds) => tokio::time::timeout(Duration::from_secs(seconds), waits).await.ok(),
-    };
-    let is_over = ended.transpose()?.is_some();
+    let most = limit.map_or(Duration::MAX, Duration::from_secs);
+    let is_over = tokio::time::timeout(most, drained(api, lane)).await.ok().transpose()?.is_some();
     let found = read(api, lane).await?;
     let (lane, orphaned) = (&found.lane, found.orphaned);
     let running = if is_over { 0 } else { at_work(&found) };
@@ -132,7 +122,7 @@ async fn drain(
 }
 
 impl Queues {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode> {
         let Self { action, json: as_json } = self;
         let look = Duration::from_millis(context.loaded.settings.orchestrator.lease.look_ms);
         context.with_api(async |api| {
@@ -147,7 +137,7 @@ impl Queues {
     }
 }
 
-async fn list(api: &Local, as_json: bool) -> Result<ExitCode, Failure> {
+async fn list(api: &Local, as_json: bool) -> Result<ExitCode> {
     let QueuesResponse { data: lanes } = api.get("/v1/queues").await?;
     if as_json {
         let data = lanes.iter().map(|lane| {

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use super::agentable::{agent_type, one_line, table, write_file};
 use super::junit::{Case, junit};
-use super::{Context, Failure, runtime, trace};
+use super::{Context, Failure, Result, runtime, trace};
 use crate::output::{print, print_json};
 
 pub(super) use self::live::Tools;
@@ -85,7 +85,7 @@ impl With<'_> {
 }
 
 impl Replay {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode> {
         let id: Option<AgentId> = self.agent.as_deref().and_then(|agent| agent.parse().ok());
         let prompt = self.prompt.as_deref().map(PromptFiles::read).transpose()?;
         // `Ok`: the trace of a file; `Err`: the run whose trace is asked for.
@@ -120,7 +120,7 @@ impl Replay {
         trace: &Trace,
         prompt: Option<&PromptFiles>,
         agent: Option<&Agent>,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<ExitCode> {
         let with = With { model: &self.model, prompt, agent, tools: self.tools, from: self.from };
         let is_plan = trace.header.driver.as_deref() == Some(plan::DRIVER);
         if let Some(driver) = trace.header.driver.as_deref().filter(|_| !is_plan || !with.is_recorded()) {
@@ -138,7 +138,7 @@ impl Replay {
     }
 
     /// Replays with a model, and compares.
-    async fn asked(&self, context: &Context, trace: &Trace, with: &With<'_>) -> Result<ExitCode, Failure> {
+    async fn asked(&self, context: &Context, trace: &Trace, with: &With<'_>) -> Result<ExitCode> {
         let mut comparisons = Vec::new();
         for _ in 0..self.repeat {
             let (recorded, way) = live::way(context, trace, with).await?;
@@ -165,7 +165,7 @@ impl Replay {
     }
 
     /// Replays with the recorded answers.
-    fn recorded(&self, trace: &Trace) -> Result<ExitCode, Failure> {
+    fn recorded(&self, trace: &Trace) -> Result<ExitCode> {
         let mut times = Vec::new();
         let mut result = Ok(houston_domain::trace::replay::Replayed::default());
         for _ in 0..self.repeat {
@@ -207,12 +207,12 @@ pub(in crate::commands) struct Agent {
 
 impl Agent {
     /// The default agent of a kind, as its file says.
-    pub(in crate::commands) fn of_kind(context: &Context, kind: &str) -> Result<Self, Failure> {
+    pub(in crate::commands) fn of_kind(context: &Context, kind: &str) -> Result<Self> {
         Ok(Self { agent_type: agent_type(&context.loaded, kind)?.clone(), settings: None })
     }
 
     /// An agent of the tenant whose run it is, within what its kind allows.
-    async fn of_tenant(context: &Context, api: &Local, run: RunId, id: AgentId) -> Result<Self, Failure> {
+    async fn of_tenant(context: &Context, api: &Local, run: RunId, id: AgentId) -> Result<Self> {
         let path = format!("/v1/agents/{id}");
         let found: Value = match api.get(&path).await {
             Err(error) if error.is(ProblemCode::NotFound) => {
@@ -243,7 +243,7 @@ pub(in crate::commands) enum PromptFiles {
 
 impl PromptFiles {
     /// Reads a folder with `role.md` and `guidelines.md`, of which one may be missing, or a file.
-    pub(in crate::commands) fn read(path: &Path) -> Result<Self, Failure> {
+    pub(in crate::commands) fn read(path: &Path) -> Result<Self> {
         if !path.is_dir() {
             return Ok(Self::Whole(read_text(path, MOST_BYTES)?));
         }
@@ -275,13 +275,13 @@ impl PromptFiles {
 }
 
 /// Reads the trace of a file, which may be a pipe.
-pub(in crate::commands) fn read_trace(path: &Path) -> Result<Trace, Failure> {
+pub(in crate::commands) fn read_trace(path: &Path) -> Result<Trace> {
     let text = read_text(path, MAX_BYTES)?;
     Trace::parse(&text).map_err(|error| Failure::Other(anyhow!("{}: {error}", path.display())))
 }
 
 /// Reads at most so many bytes of text.
-pub(in crate::commands) fn read_text(path: &Path, most: usize) -> Result<String, Failure> {
+pub(in crate::commands) fn read_text(path: &Path, most: usize) -> Result<String> {
     let name = path.display();
     let unreadable = || format!("{name} cannot be read");
     let file = File::open(path).with_context(unreadable).map_err(Failure::Usage)?;
@@ -365,11 +365,8 @@ pub(crate) fn lines(comparison: &Comparison) -> Vec<String> {
 
 fn of_call(aligned: &Aligned) -> Vec<String> {
     let line = |sign: char, call: &Called| {
-        format!(
-            "{sign} {} {}",
-            one_line(&call.name, MOST_VALUE),
-            one_line(&call.input.to_string(), MOST_VALUE)
-        )
+        let input = one_line(&call.input.to_string(), MOST_VALUE);
+        format!("{sign} {} {input}", one_line(&call.name, MOST_VALUE))
     };
     match aligned {
         Aligned::Same { call } => vec![line(' ', call)],

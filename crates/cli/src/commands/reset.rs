@@ -8,7 +8,7 @@ use houston_protocol::problem::ProblemCode;
 use reqwest::Method;
 
 use super::agentable::AgentArg;
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::print_either;
 
 /// Reset a conversation: the model forgets it. The thread stays, and the history moves to a closed session. Refused
@@ -26,7 +26,7 @@ pub(crate) struct Reset {
 }
 
 impl Reset {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         self.agent.with_api(context, async |api, path| {
             let wanted = ResetConversation { knowledge: self.knowledge };
             let done: ResetConversationResponse =

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 use houston_store::api_key::ApiKey;
 
-use super::{Context, Failure, runtime};
+use super::{Context, Result, runtime};
 use crate::explain::Explainer;
 use crate::metrics_listener::MetricsListener;
 use crate::output::print_stderr;
@@ -26,7 +26,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    pub(crate) fn run(self, mut context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, mut context: Context) -> Result<()> {
         if let Some(address) = self.address {
             context.loaded.settings.server.address = address;
         }
@@ -38,9 +38,7 @@ impl Serve {
             }
             let keys = stores.home().operator().list_api_keys().await?;
             if !keys.iter().any(ApiKey::is_valid) {
-                return Err(Failure::Other(anyhow!(
-                    "there is no valid API key: create one with `houston key create`"
-                )));
+                return Err(anyhow!("there is no valid API key: create one with `houston key create`").into());
             }
             let explainer = Arc::new(Explainer::new(context.loaded.clone(), context.registry));
             let system = System::new(context.loaded, &stores, &addresses.cells)?;
@@ -52,8 +50,7 @@ impl Serve {
             if let (Some(_), Some(_)) = (&console, &listeners.console) {
                 print_stderr(&format!("the console is on {}", listeners.console_url()?));
             }
-            let signals = lifecycle::on_signals(system.stop.clone())?;
-            tokio_util::task::TaskTracker::new().spawn(signals);
+            lifecycle::stop_on_signals(system.stop.clone())?;
             lifecycle::report_to_systemd(&system.stop);
             system.serve(listeners, console, &explainer).await;
             tokio::join!(system.close_quickly(), export.stop());

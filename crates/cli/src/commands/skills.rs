@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::agentable::{at, one_line, print_table, segment, yes_or_no};
 use super::owner::OwnerArg;
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::{print, print_json, print_stderr};
 use crate::skill_source::{self, SkillSource};
 
@@ -53,7 +53,7 @@ pub(crate) enum Skills {
 }
 
 impl Skills {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         match self {
             Self::Import { path, owner } => {
                 let skills = skill_source::read(&path).map_err(Failure::Usage)?;
@@ -95,7 +95,7 @@ impl Skills {
 }
 
 /// A skill with what its text says.
-fn checked(source: SkillSource) -> Result<(SkillSource, SkillDocument), Failure> {
+fn checked(source: SkillSource) -> Result<(SkillSource, SkillDocument)> {
     let of = source.folder.clone().unwrap_or_else(|| "SKILL.md".to_owned());
     let wrong = |error: &dyn std::fmt::Display| Failure::Usage(anyhow!("{of}: {error}"));
     let document =
@@ -105,7 +105,7 @@ fn checked(source: SkillSource) -> Result<(SkillSource, SkillDocument), Failure>
 }
 
 /// Creates the skill at this path, or replaces it.
-async fn import(api: &Local, path: &str, source: SkillSource) -> Result<(), Failure> {
+async fn import(api: &Local, path: &str, source: SkillSource) -> Result<()> {
     let wanted = SkillRequest { text: source.text, files: source.files, enabled: None };
     let skill: SkillResponse = api.change(Method::PUT, path, &wanted).await?;
     let state = if skill.enabled { "" } else { ", not enabled (default_enabled)" };

@@ -7,7 +7,7 @@ use houston_domain::snippet::SnippetEntry;
 use serde_json::json;
 
 use super::agentable::{OfUser, USERS, one_line, print_rows, segment};
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::print;
 
 /// List the code that agents keep for a user and the tools made of it, or delete it.
@@ -25,7 +25,7 @@ pub(crate) enum Snippets {
 }
 
 impl Snippets {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         match self {
             Self::List(of) => of.list(context, "snippets", show),
             Self::Delete { user, name } => context.with_api(async |api| {

@@ -1,10 +1,10 @@
 //! `houston state`: the state of an agent, and a diagnosis.
 
 use clap::Args;
-use houston_domain::runtime_state::{RuntimeState, RuntimeStateView};
+use houston_domain::runtime_state::RuntimeStateView;
 
-use super::agentable::{AgentArg, Shown, yes_or_no};
-use super::{Context, Failure};
+use super::agentable::{AgentArg, heading, yes_or_no};
+use super::{Context, Result};
 use crate::output::{print, print_json};
 
 /// Show the state of an agent: its lock, its run, its last error, and a diagnosis.
@@ -18,44 +18,30 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         self.agent.with_api(context, async |api, path| {
             let view: RuntimeStateView = api.get(&format!("{path}/state")).await?;
             if self.json {
                 print_json(&view);
                 return Ok(());
             }
-            let shown: Shown = api.get(path).await?;
-            let status = view.status.clone().unwrap_or_else(|| "none".to_owned());
-            print(&format!("{}  {}", shown.id, shown.title()));
+            print(&heading(&api.get(path).await?));
             for line in &view.diagnosis {
                 print(&format!("  {line}"));
             }
             print("");
-            for Line { name, value, meaning } in lines(&view.state, &status) {
-                match meaning {
-                    "" => print(&format!("{name:<16}  {value}")),
-                    meaning => print(&format!("{name:<16}  {value:<24}  ({meaning})")),
-                }
-            }
-            if let Some(origin) = &view.forked_from {
-                print(&format!("{:<16}  {origin}", "forked from"));
-            }
+            lines(&view).iter().for_each(|line| print(line));
             Ok(())
         })
     }
 }
 
-/// A line of the output.
-struct Line {
-    name: &'static str,
-    value: String,
-    /// Of Houston's own terms; empty for others.
-    meaning: &'static str,
-}
-
-fn lines(state: &RuntimeState, status: &str) -> Vec<Line> {
-    let line = |name, value, meaning| Line { name, value, meaning };
+fn lines(RuntimeStateView { state, status, forked_from, .. }: &RuntimeStateView) -> Vec<String> {
+    // Houston's own terms are explained.
+    let line = |name: &str, value: String, meaning: &str| match meaning {
+        "" => format!("{name:<16}  {value}"),
+        meaning => format!("{name:<16}  {value:<24}  ({meaning})"),
+    };
     let none = || "none".to_owned();
     let holder = state.holder.as_ref().map_or_else(none, |holder| {
         let name = holder.name.as_deref().unwrap_or("gone");
@@ -70,11 +56,12 @@ fn lines(state: &RuntimeState, status: &str) -> Vec<Line> {
     let error =
         error.map_or_else(none, |error| format!("{} in {}: {}", error.code, error.run, error.message));
     let next = state.next_attempt_at.map_or_else(none, |next| next.to_rfc3339());
-    let session = state.session;
+    let (entries, closed) = (state.session.entries, state.session.closed_entries);
+    let session = format!("{entries} entries, {closed} in closed ones");
     let last_event =
         state.last_event_at.map_or_else(none, |at| format!("{} at {}", state.last_seq, at.to_rfc3339()));
-    vec![
-        line("status", status.to_owned(), ""),
+    let mut lines = vec![
+        line("status", status.clone().unwrap_or_else(none), ""),
         line("run", run, ""),
         line("run open", yes_or_no(state.run.is_some_and(|run| run.open)), "whether an answer is expected"),
         line("lock held by", holder, "the worker that drives the run; a dead one loses the lock to another"),
@@ -85,12 +72,10 @@ fn lines(state: &RuntimeState, status: &str) -> Vec<Line> {
         line("next attempt", next, ""),
         line("deaths", state.deaths.to_string(), "workers that died during the run since its last step"),
         line("last error", error, ""),
-        line(
-            "session",
-            format!("{} entries, {} in closed ones", session.entries, session.closed_entries),
-            "a model is sent the entries of the open session",
-        ),
+        line("session", session, "a model is sent the entries of the open session"),
         line("last event", last_event, "its position in the stream"),
         line("workers alive", yes_or_no(state.workers_alive), ""),
-    ]
+    ];
+    lines.extend(forked_from.as_ref().map(|origin| line("forked from", origin.to_string(), "")));
+    lines
 }

@@ -1,10 +1,11 @@
 //! `houston stats`: statistics of a conversation.
 
 use clap::Args;
-use houston_domain::statistics::Statistics;
+use houston_domain::model::Usage;
+use houston_domain::statistics::{Messages, Statistics};
 
-use super::agentable::{AgentArg, Shown};
-use super::{Context, Failure};
+use super::agentable::{AgentArg, heading};
+use super::{Context, Result};
 use crate::output::{print, print_json};
 
 /// Show statistics of a conversation; of a long one, for its latest runs and messages.
@@ -18,15 +19,14 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         self.agent.with_api(context, async |api, path| {
             let stats: Statistics = api.get(&format!("{path}/stats")).await?;
             if self.json {
                 print_json(&stats);
                 return Ok(());
             }
-            let shown: Shown = api.get(path).await?;
-            print(&format!("{}  {}", shown.id, shown.title()));
+            print(&heading(&api.get(path).await?));
             for (name, value) in lines(&stats) {
                 print(&format!("{name:<16}  {value}"));
             }
@@ -52,29 +52,18 @@ fn lines(stats: &Statistics) -> Vec<(&'static str, String)> {
     let took = runs.duration_ms.map_or("none ended".to_owned(), |took| {
         format!("{} ms (median), {} ms (p95), {} ms (longest)", took.p50, took.p95, took.max)
     });
-    let usage = runs.usage;
+    let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = runs.usage;
+    let Messages { user, agent, error, more, .. } = messages;
     vec![
         (
             "messages",
-            format!(
-                "{} from the user, {} from the agent, {} errors{}",
-                messages.user,
-                messages.agent,
-                messages.error,
-                latest(messages.more)
-            ),
+            format!("{user} from the user, {agent} from the agent, {error} errors{}", latest(*more)),
         ),
         ("tools", listed(tools.collect())),
         ("entries", format!("{}, {} of them in the open session", stats.entries, stats.session_entries)),
         ("runs", format!("{}{}", listed(by_status), latest(runs.more))),
         ("durations", took),
-        (
-            "tokens",
-            format!(
-                "{} in ({} from caches), {} out",
-                usage.input_tokens, usage.cache_read_tokens, usage.output_tokens
-            ),
-        ),
+        ("tokens", format!("{input_tokens} in ({cache_read_tokens} from caches), {output_tokens} out")),
         ("cost", format!("{cost}{unpriced}")),
         ("notes", stats.notes.to_string()),
         ("learnings", stats.learnings.to_string()),

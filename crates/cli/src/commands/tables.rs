@@ -13,7 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::agentable::{OfUser, one_line, open, print_rows, write_file};
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::{print, print_data, print_stderr};
 
 /// List the custom tables of a user, export and import their records as CSV, or add fields.
@@ -54,7 +54,7 @@ fn field(json: &str) -> Result<Field, String> {
 }
 
 impl Tables {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         match self {
             Self::List(of) => of.list(context, "tables", show),
             Self::Export { table, output } => context.with_api(async |api| {
@@ -112,10 +112,9 @@ fn name(file: &Path) -> String {
 }
 
 fn read(file: &Path, max_bytes: u64) -> anyhow::Result<Vec<u8>> {
-    let unreadable = || format!("{} cannot be read", name(file));
     let mut csv = Vec::new();
     let source = open(file, max_bytes.saturating_add(1)).and_then(|mut file| file.read_to_end(&mut csv));
-    source.with_context(unreadable)?;
+    source.with_context(|| format!("{} cannot be read", name(file)))?;
     let is_short = u64::try_from(csv.len()).is_ok_and(|length| length <= max_bytes);
     anyhow::ensure!(
         is_short,

@@ -5,7 +5,7 @@ use houston_engine::prompt::preview::ToolStatus;
 use serde::{Deserialize, Serialize};
 
 use super::agentable::{AgentArg, print_table};
-use super::{Context, Failure};
+use super::{Context, Result};
 use crate::output::{print_json, print_stderr};
 
 /// List the tools, whether an agent may call each, and why.
@@ -25,7 +25,7 @@ struct Listed {
 }
 
 impl Tools {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let packs = self.agent.agent_type(&context.loaded)?.packs.join(", ");
         let packs = if packs.is_empty() { packs } else { format!("; packs of its kind: {packs}") };
         self.agent.with_api(context, async |api, path| {

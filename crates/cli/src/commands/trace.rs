@@ -8,7 +8,7 @@ use houston_api::Local;
 use houston_domain::id::RunId;
 
 use super::agentable::{Api, write_file};
-use super::{Context, Failure};
+use super::{Context, Result};
 use crate::output::{print_json_text, print_stderr};
 
 /// Write the trace of a run: what it was given, what it did, what was answered, as lines of JSON for `houston replay`.
@@ -23,7 +23,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let Self { run, output } = self;
         context.with_api(async |api| {
             let text = read(&of_run(&api, run).await?, run).await?;
@@ -40,12 +40,12 @@ impl Trace {
 }
 
 /// For the tenant whose run it is.
-pub(super) async fn of_run(api: &Api, run: RunId) -> Result<Local, Failure> {
+pub(super) async fn of_run(api: &Api, run: RunId) -> Result<Local> {
     api.of_named(run, &run.to_string()).await
 }
 
 /// The trace of a run.
-pub(super) async fn read(api: &Local, run: RunId) -> Result<String, Failure> {
+pub(super) async fn read(api: &Local, run: RunId) -> Result<String> {
     let trace = api.bytes(&format!("/v1/runs/{run}/trace")).await?;
     Ok(String::from_utf8(trace.into()).context("the trace is not UTF-8")?)
 }

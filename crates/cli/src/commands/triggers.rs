@@ -1,6 +1,5 @@
 //! `houston triggers`: what starts without a message: lists triggers of a user, adds, pauses and deletes them.
 
-use std::io::Read as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
@@ -14,7 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::agentable::{OfUser, USERS, at, one_line, open, print_rows};
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::print;
 
 /// Maximum size of a file with a trigger, in bytes.
@@ -57,17 +56,13 @@ pub(crate) struct TriggerArg {
 
 impl TriggerArg {
     /// Runs `work` with the API of the trigger's tenant, and the path of the trigger.
-    fn with_api(
-        self,
-        context: Context,
-        work: impl AsyncFnOnce(Local, &str) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    fn with_api(self, context: Context, work: impl AsyncFnOnce(Local, &str) -> Result<()>) -> Result<()> {
         let Self { id } = self;
         context.with_api(async |api| work(api.of(id, TRIGGERS).await?, &format!("/v1/triggers/{id}")).await)
     }
 
     /// Switches it on or off.
-    fn switch(self, context: Context, enabled: bool) -> Result<(), Failure> {
+    fn switch(self, context: Context, enabled: bool) -> Result<()> {
         let id = self.id;
         self.with_api(context, async |api, path| {
             let change = UpdateTrigger { enabled: Some(enabled), ..UpdateTrigger::default() };
@@ -79,7 +74,7 @@ impl TriggerArg {
 }
 
 impl Triggers {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         match self {
             Self::List(of) => of.with_api(context, async |api, path, json| {
                 show(&api.get::<TriggerList>(&format!("{path}/triggers")).await?.data, json);
@@ -113,10 +108,9 @@ impl Triggers {
 /// What lists triggers.
 const TRIGGERS: &str = "`houston triggers list USER` prints the triggers of a user";
 
-fn read(file: &std::path::Path) -> Result<CreateTrigger, Failure> {
-    let mut text = String::new();
-    let read = open(file, MAX_FILE_BYTES).and_then(|mut file| file.read_to_string(&mut text));
-    read.with_context(|| format!("{} cannot be read", file.display())).map_err(Failure::Usage)?;
+fn read(file: &std::path::Path) -> Result<CreateTrigger> {
+    let text = open(file, MAX_FILE_BYTES).and_then(std::io::read_to_string);
+    let text = text.with_context(|| format!("{} cannot be read", file.display())).map_err(Failure::Usage)?;
     let example = r#"{"name": "Every morning", "when": {"type": "cron", "cron": "30 7 * * 1-5", "zone": "Europe/Berlin"}, "then": {"type": "tell", "agentable_id": "goal_…", "instructions": "Look for new offers."}}"#;
     let parsed = serde_json::from_str(&text);
     parsed.map_err(|error| Failure::Usage(anyhow!("{error}; a trigger is as {example}")))

@@ -7,7 +7,7 @@ use houston_domain::message::Message;
 use houston_protocol::why::{WhyReason, WhyResponse};
 
 use super::agentable::{at, missing, one_line, parse};
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::{print, print_json};
 
 /// Explain why an agent, a run or a message does not go on, and what to do about it.
@@ -21,7 +21,7 @@ pub(crate) struct Why {
 }
 
 impl Why {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let (run, message) = (self.id.parse::<RunId>(), self.id.parse::<MessageId>());
         let is_agent = run.is_err() && message.is_err();
         let (id, mut path) = match (run, &message) {

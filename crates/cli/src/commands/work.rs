@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 use houston_domain::id::AgentableId;
 
-use super::{Context, Failure, runtime};
+use super::{Context, Result, runtime};
 use crate::metrics_listener::MetricsListener;
 use crate::output::print_stderr;
 use crate::system::System;
@@ -25,7 +25,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(crate) fn run(self, mut context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, mut context: Context) -> Result<ExitCode> {
         let addresses = connect::find(&context.loaded.settings, &context.folder, self.embedded)?;
         runtime()?.block_on(async {
             let (stores, export) = context.reach(&addresses, !addresses.embedded.is_empty()).await?;
@@ -36,8 +36,7 @@ impl Work {
             let models = models::build(&context.loaded).await?;
             if let Some(only) = self.only {
                 let system = System::new(context.loaded, &stores, &addresses.cells)?;
-                let signals = lifecycle::on_signals(system.stop.clone())?;
-                tokio_util::task::TaskTracker::new().spawn(signals);
+                lifecycle::stop_on_signals(system.stop.clone())?;
                 let code = trial::drive(&system, &context.registry, &models, AgentableId(only)).await;
                 tokio::join!(system.close_quickly(), export.stop());
                 return code;
@@ -47,13 +46,11 @@ impl Work {
             }
             let alone = trial::in_children(&context, &addresses, has_own);
             let system = System::new(context.loaded, &stores, &addresses.cells)?.with_trials(alone);
-            let signals = lifecycle::on_signals(system.stop.clone())?;
+            lifecycle::stop_on_signals(system.stop.clone())?;
             houston_faults::fault!("C4")?;
             let metrics = MetricsListener::bind(&system.loaded.settings).await?;
             let running = system.start_workers(&context.registry, &models)?;
             metrics.serve(&system, false, Some(&running.slots));
-            // Before it waits for Postgres, so that a signal stops it then, too.
-            tokio_util::task::TaskTracker::new().spawn(signals);
             running.registered().await;
             print_stderr("working");
             lifecycle::report_to_systemd(&system.stop);

@@ -7,7 +7,7 @@ use houston_protocol::worker::{WorkerResponse, WorkersResponse};
 use serde_json::{Value, json};
 
 use super::agentable::print_table;
-use super::{Context, Failure};
+use super::{Context, Failure, Result};
 use crate::output::{print_either, print_json, print_stderr};
 
 /// List the workers with what each does, or ask one to drain.
@@ -31,7 +31,7 @@ enum Action {
 }
 
 impl Workers {
-    pub(crate) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<()> {
         let Self { action, json } = self;
         context.with_api(async |api| {
             let api = api.of_installation();
@@ -48,7 +48,7 @@ impl Workers {
     }
 }
 
-fn list(workers: &[WorkerResponse], is_json: bool) -> Result<(), Failure> {
+fn list(workers: &[WorkerResponse], is_json: bool) -> Result<()> {
     if is_json {
         print_json(&json!({"data": workers.iter().map(as_json).collect::<Value>()}));
         return Ok(());

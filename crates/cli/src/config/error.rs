@@ -16,6 +16,9 @@ const SECRET: [&str; 2] = ["providers", "cells"];
 #[error("{0}")]
 pub(crate) struct ConfigError(String);
 
+/// The result of reading settings.
+pub(crate) type Result<T, E = ConfigError> = std::result::Result<T, E>;
+
 impl ConfigError {
     pub(super) fn new(text: impl ToString) -> Self {
         Self(text.to_string())

@@ -9,7 +9,7 @@ use super::error::like;
 use super::outside::ENDPOINTS;
 use super::skills::FOLDER as SKILLS;
 use super::templates::FOLDER as PLANS;
-use super::{ConfigError, FILES};
+use super::{ConfigError, FILES, Result};
 
 /// The folder of agent types.
 pub(super) const AGENTS: &str = "agents";
@@ -32,16 +32,14 @@ pub(crate) fn user_path(environment: impl Fn(&str) -> Option<String>) -> Option<
 ///
 /// # Errors
 /// [`ConfigError`] when the folder cannot be read, or has a file or folder that looks like settings but is never read.
-pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
+pub(super) fn check(folder: &Path) -> Result<()> {
     let files: Vec<String> = FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
-    let allowed: Vec<&str> = files
-        .iter()
-        .map(String::as_str)
-        .chain([AGENTS, ENDPOINTS, SKILLS, PLANS, houston_mcp::pins::FILE])
-        .collect();
+    let folders = [AGENTS, ENDPOINTS, SKILLS, PLANS];
+    let others = folders.into_iter().chain([houston_mcp::pins::FILE]);
+    let allowed: Vec<&str> = files.iter().map(String::as_str).chain(others).collect();
     for (path, name) in entries(folder)? {
-        let is_allowed = allowed.contains(&name.as_str())
-            && path.is_dir() == [AGENTS, ENDPOINTS, SKILLS, PLANS].contains(&name.as_str());
+        let is_allowed =
+            allowed.contains(&name.as_str()) && path.is_dir() == folders.contains(&name.as_str());
         let like = if is_note(&name) { String::new() } else { like(&name, &allowed) };
         let is_toml = |(_, name): &(PathBuf, String)| name.ends_with(".toml");
         let holds_toml = || entries(&path).is_ok_and(|within| within.iter().any(is_toml));
@@ -57,7 +55,7 @@ pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
 }
 
 /// Checks that a folder, if it exists, has notes and files with these endings only.
-fn only(folder: &Path, endings: &[&str], allowed: &str) -> Result<(), ConfigError> {
+fn only(folder: &Path, endings: &[&str], allowed: &str) -> Result<()> {
     if !folder.is_dir() {
         return Ok(());
     }
@@ -83,7 +81,7 @@ pub(super) fn files<'f>(
     folders: impl IntoIterator<Item = &'f Path>,
     within: &str,
     endings: &[&str],
-) -> Result<Vec<File>, ConfigError> {
+) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for folder in folders.into_iter().map(|folder| folder.join(within)).filter(|folder| folder.is_dir()) {
         for (path, name) in entries(&folder)? {
@@ -98,7 +96,7 @@ pub(super) fn files<'f>(
 }
 
 /// Paths and names of the entries, sorted, without hidden ones.
-fn entries(folder: &Path) -> Result<Vec<(PathBuf, String)>, ConfigError> {
+fn entries(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
     let fail = |source| ConfigError::folder(folder, source);
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(fail)? {

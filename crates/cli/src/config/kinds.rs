@@ -24,7 +24,7 @@ use super::error::{like, unknown};
 use super::folder::{self, AGENTS};
 use super::layers::Layers;
 use super::mcp::Servers;
-use super::{ConfigError, Loaded, ModelSelection, USE_CASES};
+use super::{ConfigError, Loaded, ModelSelection, Result, USE_CASES};
 
 /// The built-in agent types: kind and TOML.
 pub(super) const BUILT_IN: &[(&str, &str)] = &[
@@ -55,6 +55,22 @@ impl Loaded {
         let kinds = self.kinds.values().map(|kind| &kind.agent_type);
         Reach::new(kinds.map(|kind| (kind.kind.as_str(), kind.reaches.as_slice())))
     }
+
+    /// The names that agents may use. `read_files` reads the agent types again at each call.
+    pub(crate) fn agent_sources(&self) -> AgentSources {
+        let (folders, tools, servers) = (self.folders.clone(), self.tools.clone(), self.mcp.servers.clone());
+        let packs = self.settings.packs.clone();
+        let read = move || load(&folders, &tools, &servers, &packs).map(agent_types);
+        AgentSources {
+            tools: self.tools.clone(),
+            use_cases: USE_CASES.map(str::to_owned).to_vec(),
+            providers: PROVIDERS.iter().map(provider).collect(),
+            nearest_model: capabilities::nearest,
+            limits: self.settings.orchestrator.limits,
+            overseer: self.settings.overseer,
+            read_files: Arc::new(move || read().map_err(|error| error.to_string())),
+        }
+    }
 }
 
 /// Loads all agent types, by kind. Files of a later folder replace those of earlier ones.
@@ -66,7 +82,7 @@ pub(super) fn load(
     tools: &[String],
     servers: &Servers,
     packs: &Packs,
-) -> Result<BTreeMap<String, Kind>, ConfigError> {
+) -> Result<BTreeMap<String, Kind>> {
     let patterns = servers.patterns();
     let tools: &[&str] = &tools.iter().chain(&patterns).map(String::as_str).collect::<Vec<_>>();
     let built_in = BUILT_IN.iter().map(|(kind, text)| folder::File {
@@ -91,7 +107,7 @@ pub(super) fn load(
 
 /// Checks references between kinds: `creates` may list only kinds that agents create, and a kind with the tool
 /// `create_task` must list some; `reaches` may list only conversational kinds, and the tools for them need it.
-fn check_created(files: &BTreeMap<String, File>) -> Result<(), ConfigError> {
+fn check_created(files: &BTreeMap<String, File>) -> Result<()> {
     let names = |is_meant: fn(&AgentType) -> bool| -> Vec<&str> {
         let types = files.values().map(|file| &file.agent_type).filter(|kind| is_meant(kind));
         types.map(|kind| kind.kind.as_str()).collect()
@@ -131,14 +147,14 @@ struct File {
 }
 
 impl File {
-    fn parse(folder::File { path, text, .. }: folder::File) -> Result<Self, ConfigError> {
+    fn parse(folder::File { path, text, .. }: folder::File) -> Result<Self> {
         let agent_type = toml::from_str(&text).map_err(|error| unreadable(&path, &text, &error))?;
         let names = toml::from_str(&text).map_err(|error| unreadable(&path, &text, &error))?;
         Ok(Self { path, text, agent_type, names })
     }
 
     /// Reads a file, and checks what no other kind decides.
-    fn read(file: folder::File, tools: &[&str], packs: &Packs) -> Result<Self, ConfigError> {
+    fn read(file: folder::File, tools: &[&str], packs: &Packs) -> Result<Self> {
         let stem = file.stem.clone();
         let file = Self::parse(file)?;
         let Self { agent_type, names, text, .. } = &file;
@@ -172,7 +188,7 @@ impl File {
         names: &[Spanned<String>],
         allowed: &[&str],
         wrong: impl Fn(&str) -> String,
-    ) -> Result<(), ConfigError> {
+    ) -> Result<()> {
         let Some(name) = names.iter().find(|name| !allowed.contains(&name.get_ref().as_str())) else {
             return Ok(());
         };
@@ -182,13 +198,13 @@ impl File {
     }
 
     /// Refuses a tool that needs more than the file says. One that a pack has brought is refused where the packs are.
-    fn refuse_tool(&self, tool: &str, reason: String) -> Result<(), ConfigError> {
+    fn refuse_tool(&self, tool: &str, reason: String) -> Result<()> {
         let in_tools = self.names.tools.iter().find(|name| name.get_ref() == tool);
         let at = in_tools.or(self.names.packs.first()).map_or(0, |name| name.span().start);
         Err(self.refuse(at, reason))
     }
 
-    fn check_created(&self, allowed: &[&str], plans: &[&str]) -> Result<(), ConfigError> {
+    fn check_created(&self, allowed: &[&str], plans: &[&str]) -> Result<()> {
         let Self { agent_type, names, .. } = self;
         self.check_names(&names.creates, allowed, |given| {
             format!("tasks of kind `{given}` cannot be created; allowed kinds are")
@@ -208,7 +224,7 @@ impl File {
     }
 
     /// The tools for plans, and plans for each message, need a kind of plans. `plans`: the kinds there are.
-    fn check_planning(&self, plans: &[&str]) -> Result<(), ConfigError> {
+    fn check_planning(&self, plans: &[&str]) -> Result<()> {
         let AgentType { creates, tools, plans: planning, .. } = &self.agent_type;
         let creates_plans = creates.iter().any(|kind| plans.contains(&kind.as_str()));
         let tool = tools.iter().find(|tool| needs(tool) == Some(Needs::Plans));
@@ -227,7 +243,7 @@ impl File {
         Ok(())
     }
 
-    fn check_reached(&self, allowed: &[&str]) -> Result<(), ConfigError> {
+    fn check_reached(&self, allowed: &[&str]) -> Result<()> {
         self.check_names(&self.names.reaches, allowed, |given| {
             format!("`{given}` is no kind with conversations; kinds that have them are")
         })?;
@@ -243,7 +259,7 @@ impl File {
         }
     }
 
-    fn check_use_case(&self, use_case: &Spanned<String>) -> Result<(), ConfigError> {
+    fn check_use_case(&self, use_case: &Spanned<String>) -> Result<()> {
         let given = use_case.get_ref();
         if USE_CASES.contains(&given.as_str()) || ModelSelection::One(given.clone()).check().is_ok() {
             return Ok(());
@@ -285,24 +301,6 @@ fn refusal(path: &Path, text: &str, at: usize, reason: String) -> ConfigError {
     ConfigError::file(path, format!("line {line}, column {column}: {reason}"))
 }
 
-impl Loaded {
-    /// The names that agents may use. `read_files` reads the agent types again at each call.
-    pub(crate) fn agent_sources(&self) -> AgentSources {
-        let (folders, tools, servers) = (self.folders.clone(), self.tools.clone(), self.mcp.servers.clone());
-        let packs = self.settings.packs.clone();
-        let read = move || load(&folders, &tools, &servers, &packs).map(agent_types);
-        AgentSources {
-            tools: self.tools.clone(),
-            use_cases: USE_CASES.map(str::to_owned).to_vec(),
-            providers: PROVIDERS.iter().map(provider).collect(),
-            nearest_model: capabilities::nearest,
-            limits: self.settings.orchestrator.limits,
-            overseer: self.settings.overseer,
-            read_files: Arc::new(move || read().map_err(|error| error.to_string())),
-        }
-    }
-}
-
 /// The agent types, without their origins.
 pub(super) fn agent_types(kinds: BTreeMap<String, Kind>) -> BTreeMap<String, AgentType> {
     kinds.into_iter().map(|(name, kind)| (name, kind.agent_type)).collect()
@@ -335,12 +333,7 @@ pub(crate) struct Packs(BTreeMap<String, Pack>);
 impl Packs {
     /// # Errors
     /// [`ConfigError`] when a pack lists a tool or server that does not exist, or nothing.
-    pub(super) fn check(
-        &self,
-        tools: &[String],
-        servers: &Servers,
-        layers: &Layers,
-    ) -> Result<(), ConfigError> {
+    pub(super) fn check(&self, tools: &[String], servers: &Servers, layers: &Layers) -> Result<()> {
         let patterns = servers.patterns();
         let allowed: Vec<&str> = tools.iter().chain(&patterns).map(String::as_str).collect();
         for (name, pack) in &self.0 {

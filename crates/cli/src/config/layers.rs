@@ -20,8 +20,8 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-use super::ConfigError;
 use super::error::Error;
+use super::{ConfigError, Result};
 
 const PREFIX: &str = "HOUSTON_";
 
@@ -140,7 +140,7 @@ pub(super) struct Layers(Node);
 
 impl Layers {
     /// The files of `jobs/`.
-    pub(super) fn built_in() -> Result<Self, ConfigError> {
+    pub(super) fn built_in() -> Result<Self> {
         let mut layers = Self(node(Value::Table(BTreeMap::new())));
         for (name, text) in FILES {
             layers.add(name, text, format!("jobs/{name}.toml"))?;
@@ -152,7 +152,7 @@ impl Layers {
     ///
     /// # Errors
     /// [`ConfigError`] when a file cannot be read or is not TOML.
-    pub(super) fn add_folder(&mut self, folder: &Path) -> Result<(), ConfigError> {
+    pub(super) fn add_folder(&mut self, folder: &Path) -> Result<()> {
         for (name, _) in FILES {
             let path = folder.join(format!("{name}.toml"));
             let origin = path.display().to_string();
@@ -165,7 +165,7 @@ impl Layers {
         Ok(())
     }
 
-    fn add(&mut self, name: &str, text: &str, path: String) -> Result<(), ConfigError> {
+    fn add(&mut self, name: &str, text: &str, path: String) -> Result<()> {
         let origin = Origin::File(path.into());
         let section: toml::Table = text.parse().map_err(|error| Error::of_file(&error, origin.clone()))?;
         let file = toml::Table::from_iter([(name.to_owned(), toml::Value::Table(section))]);
@@ -188,7 +188,7 @@ impl Layers {
 
     /// # Errors
     /// [`ConfigError`] for a key that does not exist or is missing, and for a value of the wrong type.
-    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T> {
         Ok(T::deserialize(&self.0)?)
     }
 

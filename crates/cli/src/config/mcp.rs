@@ -1,6 +1,6 @@
 //! The tools of MCP servers as far as settings need them: their names, and the agent types that may call them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use houston_domain::agentable::AgentType;
@@ -10,7 +10,7 @@ use houston_mcp::{McpSettings, Pins, Pool, Surroundings, pins};
 
 use super::kinds::Kind;
 use super::layers::Layers;
-use super::{ConfigError, Loaded};
+use super::{ConfigError, Loaded, Result};
 use crate::environment::environment;
 
 /// Before the name of a server, in `tools` of an agent type: all its tools.
@@ -40,7 +40,7 @@ impl Mcp {
     ///
     /// # Errors
     /// [`ConfigError`] for the first such file.
-    pub(crate) fn check_pins(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check_pins(&self) -> Result<()> {
         let Some((path, reason)) = &self.broken else { return Ok(()) };
         let todo = "restore the file, or write it anew with `houston mcp approve <server>` for each server";
         let (key, origin) = ("approved tools of MCP servers", path.display().to_string());
@@ -50,9 +50,7 @@ impl Mcp {
 
 /// The names of the tools of each server, and the kinds that may call them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Servers {
-    servers: BTreeMap<String, Offered>,
-}
+pub(super) struct Servers(BTreeMap<String, Offered>);
 
 #[derive(Debug, Clone)]
 struct Offered {
@@ -67,17 +65,17 @@ impl Servers {
             let tools = names.get(name).cloned().unwrap_or_default();
             (name.clone(), Offered { tools, kinds: server.kinds.clone() })
         };
-        Self { servers: settings.servers.iter().map(offered).collect() }
+        Self(settings.servers.iter().map(offered).collect())
     }
 
     /// The names of all their tools.
     pub(super) fn tools(&self) -> impl Iterator<Item = &String> {
-        self.servers.values().flat_map(|offered| &offered.tools)
+        self.0.values().flat_map(|offered| &offered.tools)
     }
 
     /// What agent types may list in place of the names of tools: `mcp:<server>`.
     pub(super) fn patterns(&self) -> Vec<String> {
-        self.servers.keys().map(|name| format!("{PREFIX}{name}")).collect()
+        self.0.keys().map(|name| format!("{PREFIX}{name}")).collect()
     }
 
     /// Puts the names of tools in place of `mcp:<server>`, and adds the tools of the servers that name this kind. They come
@@ -85,38 +83,24 @@ impl Servers {
     pub(super) fn add_to(&self, agent_type: &mut AgentType) {
         agent_type.direct = self.expanded(&agent_type.direct);
         let mut tools = self.expanded(&agent_type.tools);
-        let named = self.servers.values().filter(|offered| offered.kinds.contains(&agent_type.kind));
+        let named = self.0.values().filter(|offered| offered.kinds.contains(&agent_type.kind));
         tools.extend(named.flat_map(|offered| offered.tools.iter().cloned()));
-        let mut seen = Vec::with_capacity(tools.len());
-        for name in tools {
-            if !seen.contains(&name) {
-                seen.push(name);
-            }
-        }
-        agent_type.tools = seen;
+        let mut seen = HashSet::new();
+        tools.retain(|name| seen.insert(name.clone()));
+        agent_type.tools = tools;
     }
 
     /// The names, with those of its tools in place of `mcp:<server>`.
     fn expanded(&self, names: &[String]) -> Vec<String> {
-        let mut tools: Vec<String> = Vec::with_capacity(names.len());
-        let meant = |name: &String| self.servers.get(name.strip_prefix(PREFIX)?);
-        for name in names {
-            match meant(name) {
-                Some(offered) => tools.extend(offered.tools.iter().cloned()),
-                None => tools.push(name.clone()),
-            }
-        }
-        tools
+        let meant = |name: &String| self.0.get(name.strip_prefix(PREFIX)?);
+        let tools = |name: &String| meant(name).map_or_else(|| vec![name.clone()], |of| of.tools.clone());
+        names.iter().flat_map(tools).collect()
     }
 
     /// # Errors
     /// [`ConfigError`] when a server names a kind that does not exist.
-    pub(super) fn check_kinds(
-        &self,
-        kinds: &BTreeMap<String, Kind>,
-        layers: &Layers,
-    ) -> Result<(), ConfigError> {
-        for (name, offered) in &self.servers {
+    pub(super) fn check_kinds(&self, kinds: &BTreeMap<String, Kind>, layers: &Layers) -> Result<()> {
+        for (name, offered) in &self.0 {
             if let Some(wrong) = offered.kinds.iter().find(|kind| !kinds.contains_key(*kind)) {
                 let existing = kinds.keys().cloned().collect::<Vec<_>>().join(", ");
                 let reason = format!("there is no agent type `{wrong}`; there are: {existing}");

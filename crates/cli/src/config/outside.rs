@@ -12,8 +12,8 @@ use houston_web::{Limits, ListedHost};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
-use super::ConfigError;
 use super::folder::{self, File};
+use super::{ConfigError, Result};
 use crate::environment::environment;
 
 /// The folder of endpoints.
@@ -53,15 +53,17 @@ pub(crate) struct SandboxSettings {
     /// Children at once.
     #[serde(deserialize_with = "positive")]
     pub(crate) children: usize,
+    /// How long code may run unless the call says otherwise.
     #[serde(deserialize_with = "within::<1, { houston_sandbox::MAX_TIME.as_secs() }, _, _>")]
-    time_s: u64,
+    pub(crate) time_s: u64,
     /// How many tools code may call in one call.
     #[serde(deserialize_with = "within::<1, 1000, _, _>")]
     pub(crate) calls: usize,
     /// What runs commands of the system.
     pub(crate) shell: ShellProgram,
+    /// How long a command of the system may run.
     #[serde(deserialize_with = "within::<1, 300, _, _>")]
-    shell_time_s: u64,
+    pub(crate) shell_time_s: u64,
     /// How many snippets of a user may be tools: what a model can choose from.
     #[serde(deserialize_with = "within::<0, 50, _, _>")]
     pub(crate) snippet_tools: u32,
@@ -75,18 +77,6 @@ pub(crate) enum ShellProgram {
     None,
     /// `bwrap`.
     Bubblewrap,
-}
-
-impl SandboxSettings {
-    /// How long a command of the system may run.
-    pub(crate) fn shell_time(self) -> Duration {
-        Duration::from_secs(self.shell_time_s)
-    }
-
-    /// How long code may run unless the call says otherwise.
-    pub(crate) fn time(self) -> Duration {
-        Duration::from_secs(self.time_s)
-    }
 }
 
 impl WebSettings {
@@ -134,9 +124,7 @@ impl WebSettings {
 ///
 /// # Errors
 /// [`ConfigError`] for the first definition that is wrong, or a file that cannot be read.
-pub(crate) fn endpoints<'f>(
-    folders: impl IntoIterator<Item = &'f Path>,
-) -> Result<Vec<Endpoint>, ConfigError> {
+pub(crate) fn endpoints<'f>(folders: impl IntoIterator<Item = &'f Path>) -> Result<Vec<Endpoint>> {
     let files = folder::files(folders, ENDPOINTS, &[".toml", ".json"])?;
     let files = files.into_iter().map(|file| (file.path.file_name().map(OsStr::to_owned), file));
     let mut endpoints = Vec::new();

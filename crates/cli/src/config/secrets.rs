@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use houston_domain::id::Ids;
 use houston_domain::sealed::{KEY_BYTES, SecretKeys};
 
-use super::ConfigError;
+use super::{ConfigError, Result};
 use crate::environment::environment;
 
 const VARIABLE: &str = "HOUSTON_SECRETS_KEY";
@@ -19,7 +19,7 @@ const FILE: &str = "secrets-key";
 ///
 /// # Errors
 /// [`ConfigError`] when one is no key.
-pub(super) fn from_environment() -> Result<Option<SecretKeys>, ConfigError> {
+pub(super) fn from_environment() -> Result<Option<SecretKeys>> {
     let keys = environment(VARIABLE).map(|text| SecretKeys::parse(&text)).transpose();
     keys.map_err(|error| ConfigError::setting(VARIABLE, "environment", error))
 }

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use houston_domain::skill::BundledSkill;
 use serde::{Deserialize, Serialize};
 
-use super::ConfigError;
-use super::error;
 use super::layers::Layers;
+use super::{ConfigError, Result, error};
 use crate::skill_source::{self, SkillSource};
 
 /// The folder of skills.
@@ -34,11 +33,7 @@ impl SkillSettings {
     ///
     /// # Errors
     /// [`ConfigError`] when a folder has a skill that cannot be read, or `bundled` names one that does not exist.
-    pub(super) fn load(
-        &self,
-        folders: &[PathBuf],
-        layers: &Layers,
-    ) -> Result<Vec<BundledSkill>, ConfigError> {
+    pub(super) fn load(&self, folders: &[PathBuf], layers: &Layers) -> Result<Vec<BundledSkill>> {
         let mut skills: BTreeMap<String, BundledSkill> = BTreeMap::new();
         let mut add = |SkillSource { folder, text, files, .. }: SkillSource, path: &Path| {
             let folder = folder.unwrap_or_default();

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use houston_domain::plan::{Template, Templates};
 
-use super::ConfigError;
 use super::folder::{File, files};
+use super::{ConfigError, Result};
 
 /// The folder of templates.
 pub(super) const FOLDER: &str = "plans";
@@ -20,7 +20,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// [`ConfigError`] with the file and JSON pointers, or when a file cannot be read.
-pub(super) fn load(folders: &[PathBuf], tools: &[String]) -> Result<Templates, ConfigError> {
+pub(super) fn load(folders: &[PathBuf], tools: &[String]) -> Result<Templates> {
     let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
     let mut templates = Vec::new();
     for (name, text) in BUILT_IN {
@@ -32,7 +32,7 @@ pub(super) fn load(folders: &[PathBuf], tools: &[String]) -> Result<Templates, C
     Ok(Templates::new(templates))
 }
 
-fn read(path: &Path, name: &str, text: &str, tools: &[&str]) -> Result<Template, ConfigError> {
+fn read(path: &Path, name: &str, text: &str, tools: &[&str]) -> Result<Template> {
     Template::parse(text, name, tools).map_err(|problems| {
         ConfigError::file(path, problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     })

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::{ConfigError, flattened};
+use super::{ConfigError, Result, flattened};
 
 /// A hundred years.
 const DAYS: u64 = 36_500;
@@ -15,7 +15,7 @@ const UNITS: [(&str, u64); 4] =
 ///
 /// # Errors
 /// [`ConfigError`] for the first that is too long.
-pub(super) fn check(settings: &impl Serialize, origin: impl Fn(&str) -> String) -> Result<(), ConfigError> {
+pub(super) fn check(settings: &impl Serialize, origin: impl Fn(&str) -> String) -> Result<()> {
     for (key, value) in flattened("", settings) {
         let Some((_, most)) = UNITS.into_iter().find(|(unit, _)| key.ends_with(unit)) else { continue };
         // Whatever is no whole number is no time.

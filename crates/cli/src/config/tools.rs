@@ -2,7 +2,7 @@
 
 use houston_domain::fallback::Fallbacks;
 
-use super::ConfigError;
+use super::Result;
 use super::error::like;
 use super::layers::Layers;
 
@@ -10,8 +10,8 @@ use super::layers::Layers;
 /// those while Houston runs. `tools`: the names of all tools of the installation.
 ///
 /// # Errors
-/// [`ConfigError`] for the first that does not, or that cannot work.
-pub(super) fn check(fallbacks: &Fallbacks, tools: &[String], layers: &Layers) -> Result<(), ConfigError> {
+/// [`super::ConfigError`] for the first that does not, or that cannot work.
+pub(super) fn check(fallbacks: &Fallbacks, tools: &[String], layers: &Layers) -> Result<()> {
     let names: Vec<&str> = tools.iter().map(String::as_str).collect();
     let missing = |name: &str| {
         let like = like(name, &names);

@@ -30,13 +30,9 @@ impl Person {
 
 /// What the provider says of a person.
 #[derive(Debug, Clone)]
-pub(super) struct Claims(Map<String, Value>);
+pub(super) struct Claims(pub(super) Map<String, Value>);
 
 impl Claims {
-    pub(super) fn of(claims: Map<String, Value>) -> Self {
-        Self(claims)
-    }
-
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).and_then(Value::as_str)
     }

@@ -56,10 +56,10 @@ struct Tokens {
     access_token: String,
 }
 
-/// The provider, and its document once it was read.
+/// The provider, its document once it was read, and who makes keys.
 #[derive(Debug)]
 pub(crate) struct Provider {
-    outside: Arc<dyn Outside>,
+    pub(crate) outside: Arc<dyn Outside>,
     secret: Option<SecretString>,
     settings: Oidc,
     /// Where the provider sends the browser back to. The provider knows it, and takes no other.
@@ -68,7 +68,7 @@ pub(crate) struct Provider {
 }
 
 impl Provider {
-    pub(super) fn new(outside: Arc<dyn Outside>, secret: Option<SecretString>, config: &Config) -> Self {
+    pub(crate) fn new(outside: Arc<dyn Outside>, secret: Option<SecretString>, config: &Config) -> Self {
         let settings = config.oidc.clone();
         let redirect = format!("{}{}/sign-in-with/back", settings.public_url, config.path);
         Self { outside, secret, settings, redirect, read: Mutex::default() }
@@ -215,7 +215,7 @@ fn claims(
     let is_shared = audiences.len() > 1;
     let key =
         keys.find(token.key()).ok_or_else(|| Problem::Refused("its key is not the provider's".to_owned()))?;
-    let claims = Claims::of(token.verify(key).map_err(|error| refused(&error))?.into_claims());
+    let claims = Claims(token.verify(key).map_err(|error| refused(&error))?.into_claims());
     if claims.text("nonce") != Some(nonce) {
         return Err(Problem::Refused("the token is of another sign-in".to_owned()));
     }

@@ -1,7 +1,7 @@
 //! Sign-ins with a provider that answers from memory. A real one: `crates/cli/tests/clients`.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Body;
@@ -64,7 +64,7 @@ impl Scripted {
 }
 
 impl Outside for Scripted {
-    fn ask(&self, question: Question) -> Awaited<Reply> {
+    fn ask(&self, question: Question) -> Awaited<'_, Reply> {
         let form = question.form.as_ref().map(|form| form.expose_secret().to_owned());
         let body = match question.url.strip_prefix(ISSUER).unwrap() {
             "/.well-known/openid-configuration" => Self::document(),
@@ -86,12 +86,12 @@ impl Outside for Scripted {
         Box::pin(async move { Ok(Reply { status: 200, body: body.to_string().into_bytes() }) })
     }
 
-    fn make_key(&self, wanted: WantedKey) -> Awaited<SecretString> {
+    fn make_key(&self, wanted: WantedKey) -> Awaited<'_, SecretString> {
         self.made.lock().unwrap().push(wanted);
         Box::pin(async { Ok("hou_made".into()) })
     }
 
-    fn end_key(&self, key: SecretString) -> Awaited<()> {
+    fn end_key(&self, key: SecretString) -> Awaited<'_, ()> {
         self.ended.lock().unwrap().push(key.expose_secret().to_owned());
         Box::pin(async { Err("Postgres is away".to_owned()) })
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::failure::{Answer, html};
 use crate::query::{Place, Query};
-use crate::shell::{Section, Shell};
+use crate::shell::{Shell, THREADS};
 use crate::show::{self, When, plural, segment, with_query};
 use crate::threads;
 use crate::viewer::Viewer;
@@ -77,7 +77,7 @@ pub(crate) async fn show(
     let thread_href = viewer.path(&format!("/threads/{}/{}", segment(&kind), segment(&id)));
     let here = format!("{thread_href}/history");
     Ok(html(&History {
-        shell: viewer.shell(Section::Threads, "As the model reads it"),
+        shell: viewer.shell(THREADS, "As the model reads it"),
         prompt,
         entries: page.data.into_iter().map(|of| entry(&viewer, of, now)).collect(),
         next: page.next_cursor.map(|next| with_query(&here, &[("cursor", &next)])).unwrap_or_default(),

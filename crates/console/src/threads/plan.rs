@@ -8,8 +8,8 @@ use houston_protocol::why::WhyReason;
 use serde_json::Value;
 
 use super::kind_of;
-use crate::api::Refused;
-use crate::shell::{Section, Shell};
+use crate::api::Result;
+use crate::shell::{Shell, THREADS};
 use crate::show::{self, Fact, Status, fact, segment};
 use crate::viewer::Viewer;
 use crate::why;
@@ -32,7 +32,7 @@ pub(super) struct Plan {
 }
 
 /// The page of a plan.
-pub(super) async fn page(viewer: &Viewer, id: &str) -> Result<Plan, Refused> {
+pub(super) async fn page(viewer: &Viewer, id: &str) -> Result<Plan> {
     let path = format!("/v1/plans/{}", segment(id));
     let (of, reasons) = join(viewer.api.get::<PlanResponse>(&path), why::reasons(viewer, &path)).await;
     let of = of?;
@@ -40,7 +40,7 @@ pub(super) async fn page(viewer: &Viewer, id: &str) -> Result<Plan, Refused> {
     let title = if title.trim().is_empty() { "Without a title".to_owned() } else { title };
     let is_open = of.ended_at.is_none();
     Ok(Plan {
-        shell: viewer.shell(Section::Threads, title).live_if(is_open),
+        shell: viewer.shell(THREADS, title).live_if(is_open),
         facts: facts(&of),
         // One that has ended takes no messages: there is nothing to do.
         reasons: if is_open { reasons } else { Vec::new() },

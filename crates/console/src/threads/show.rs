@@ -4,25 +4,26 @@ use askama::Template;
 use axum::Form;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
+use chrono::SecondsFormat;
 use futures_util::future::join4;
 use houston_domain::message::{Message, MessageType, Source};
+use houston_domain::runtime_state::RuntimeStateView;
 use houston_domain::scope::Scope;
 use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::page::Page;
 use houston_protocol::run::RunResponse;
 use houston_protocol::why::WhyReason;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::plan;
-use crate::api::Refused;
+use crate::api::Result;
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
-use crate::shell::{Section, Shell};
+use crate::shell::{Shell, THREADS};
 use crate::show::{self, Fact, fact, plural, segment, with_query};
 use crate::viewer::Viewer;
-use crate::why;
-use crate::{runs, threads};
+use crate::{runs, threads, why};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -66,9 +67,8 @@ fn look(of: &Message) -> (&'static str, &'static str) {
 
 /// What became of it.
 fn state(of: &Message) -> String {
-    let of_tool = of.metadata["status"].as_str().filter(|_| look(of).0 == "tool").map(str::to_owned);
-    let of_user = of.status.and_then(|status| serde_json::to_value(status).ok());
-    of_tool.or(of_user.as_ref().and_then(Value::as_str).map(str::to_owned)).unwrap_or_default()
+    let of_tool = of.metadata["status"].as_str().filter(|_| look(of).0 == "tool");
+    of_tool.or(of.status.map(|status| status.as_str())).unwrap_or_default().to_owned()
 }
 
 /// `GET {prefix}/threads/{kind}/{id}`.
@@ -87,7 +87,7 @@ pub(crate) async fn show(
     }
 }
 
-async fn page(viewer: &Viewer, kind: &str, id: &str, cursors: &Cursors) -> Result<Thread, Refused> {
+async fn page(viewer: &Viewer, kind: &str, id: &str, cursors: &Cursors) -> Result<Thread> {
     let path = format!("/v1/{}/{}", plural(kind), segment(id));
     let query = [("limit", "20"), ("cursor", cursors.runs.as_str())];
     let runs = with_query(&format!("{path}/runs"), &query);
@@ -111,7 +111,7 @@ async fn page(viewer: &Viewer, kind: &str, id: &str, cursors: &Cursors) -> Resul
     let mut messages = messages.map(|page| page.data).unwrap_or_default();
     messages.reverse();
     Ok(Thread {
-        shell: viewer.shell(Section::Threads, super::title(&of)).live_if(is_newest),
+        shell: viewer.shell(THREADS, super::title(&of)).live_if(is_newest),
         kind: kind.to_owned(),
         facts: facts(&of),
         reasons,
@@ -144,18 +144,15 @@ async fn doing(viewer: &Viewer, path: &str) -> Vec<Fact> {
     if !viewer.may(Scope::Operate) {
         return Vec::new();
     }
-    let Ok(state) = viewer.api.get::<Value>(&format!("{path}/state")).await else { return Vec::new() };
-    let text = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        Value::Null => String::new(),
-        other => other.to_string(),
-    };
+    let found = viewer.api.get(&format!("{path}/state")).await;
+    let Ok(RuntimeStateView { state, .. }) = found else { return Vec::new() };
+    let next = state.next_attempt_at.map(|at| at.to_rfc3339_opts(SecondsFormat::AutoSi, true));
     vec![
-        fact("Held by", text(&state["holder"]["name"])),
-        fact("Unread messages", text(&state["unread"])),
-        fact("Next attempt", text(&state["next_attempt_at"])),
-        fact("Failed attempts", text(&state["failed_attempts"])),
-        fact("Claims of the lock", text(&state["epoch"])),
+        fact("Held by", state.holder.and_then(|holder| holder.name).unwrap_or_default()),
+        fact("Unread messages", state.unread.to_string()),
+        fact("Next attempt", next.unwrap_or_default()),
+        fact("Failed attempts", state.failed_attempts.to_string()),
+        fact("Claims of the lock", state.epoch.to_string()),
     ]
 }
 
@@ -174,7 +171,7 @@ pub(crate) async fn say(
 ) -> Answer {
     let path = format!("/v1/{}/{}/messages", plural(&kind), segment(&id));
     match viewer.api.post_once(&path, &json!({"content": content}), &key).await {
-        Ok(()) => {
+        Ok(_) => {
             let to = viewer.path(&format!("/threads/{}/{}", segment(&kind), segment(&id)));
             Ok(Redirect::to(&to).into_response())
         }

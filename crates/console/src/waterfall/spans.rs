@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::event::Event;
 use houston_domain::history::Block;
-use houston_domain::model::{StopReason, Usage};
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::ToolResponse;
 use houston_domain::trace::Line;
@@ -105,13 +104,40 @@ impl Reading {
         match line {
             Line::Event { at, event, .. } => self.event(*at, event),
             Line::Answer { at, content, stop, usage, model } => {
-                self.answer(*at, content, *stop, usage, model.as_deref());
+                self.iterate();
+                let start = self.asked.unwrap_or(*at).min(*at);
+                let index = self.begin(2, "model", model.as_deref().unwrap_or("Model call"), start);
+                let stop = serde_json::to_value(stop).ok();
+                let span = &mut self.spans[index];
+                (span.end, span.texts_at) = (Some(*at), Some(*at));
+                span.facts = vec![
+                    fact("Input", show::count(usage.input_tokens)),
+                    fact("From cache", show::count(usage.cache_read_tokens)),
+                    fact("Output", show::count(usage.output_tokens)),
+                    fact("Reasoning", show::count(usage.reasoning_tokens)),
+                    fact("Cost", show::dollars(usage.cost)),
+                    fact("Stopped", stop.as_ref().and_then(Value::as_str).unwrap_or_default()),
+                ];
+                span.texts = content.iter().filter_map(text_of).collect();
+                self.answers += 1;
+                span.answer = Some(self.answers);
+                self.asked = Some(*at);
             }
             Line::Tool { at, call_id, name, input, response, ms } => {
                 let called = self.called.remove(call_id).map(|(_, at)| at);
                 let took = ms.map(|ms| *at - TimeDelta::milliseconds(i64::try_from(ms).unwrap_or(i64::MAX)));
                 let start = took.or(called).or(self.asked).unwrap_or(*at).min(*at);
-                self.tool((start, *at), call_id, name, input, response);
+                self.iterate();
+                let index = self.begin(2, "tool", name, start);
+                let span = &mut self.spans[index];
+                (span.end, span.texts_at) = (Some(*at), Some(*at));
+                span.facts.push(fact("Call", call_id.as_str()));
+                if let ToolResponse::Failure { code, .. } = response {
+                    (span.kind, span.bad) = ("error", true);
+                    span.facts.push(fact("Failed", code.as_str()));
+                }
+                let input = serde_json::to_string_pretty(input).unwrap_or_default();
+                span.texts = vec![fact("Arguments", input), fact("Result", response.text())];
             }
             Line::Results { at, .. } => self.asked = Some(*at),
             Line::Compressed { at, summary, remaining } => {
@@ -209,58 +235,6 @@ impl Reading {
         }
     }
 
-    fn answer(
-        &mut self,
-        at: DateTime<Utc>,
-        content: &[Block],
-        stop: StopReason,
-        usage: &Usage,
-        model: Option<&str>,
-    ) {
-        self.iterate();
-        let start = self.asked.unwrap_or(at).min(at);
-        let index = self.begin(2, "model", model.unwrap_or("Model call"), start);
-        let stop = serde_json::to_value(stop).ok();
-        let span = &mut self.spans[index];
-        span.end = Some(at);
-        span.facts = vec![
-            fact("Input", show::count(usage.input_tokens)),
-            fact("From cache", show::count(usage.cache_read_tokens)),
-            fact("Output", show::count(usage.output_tokens)),
-            fact("Reasoning", show::count(usage.reasoning_tokens)),
-            fact("Cost", show::dollars(usage.cost)),
-            fact("Stopped", stop.as_ref().and_then(Value::as_str).unwrap_or_default()),
-        ];
-        span.texts = content.iter().filter_map(text_of).collect();
-        span.texts_at = Some(at);
-        self.answers += 1;
-        span.answer = Some(self.answers);
-        self.asked = Some(at);
-    }
-
-    fn tool(
-        &mut self,
-        (start, at): (DateTime<Utc>, DateTime<Utc>),
-        call: &str,
-        name: &str,
-        input: &Value,
-        response: &ToolResponse,
-    ) {
-        self.iterate();
-        let index = self.begin(2, "tool", name, start);
-        let span = &mut self.spans[index];
-        span.end = Some(at);
-        span.facts.push(fact("Call", call));
-        if let ToolResponse::Failure { code, .. } = response {
-            (span.kind, span.bad) = ("error", true);
-            let code = serde_json::to_value(code).ok();
-            span.facts.push(fact("Failed", code.as_ref().and_then(Value::as_str).unwrap_or_default()));
-        }
-        let input = serde_json::to_string_pretty(input).unwrap_or_default();
-        span.texts_at = Some(at);
-        span.texts = vec![fact("Arguments", input), fact("Result", response.text())];
-    }
-
     /// What an open run does now: its tools run, or a model is asked, of which nothing is stored before its answer.
     fn expect_answer(&mut self) {
         if self.attempt.is_none() {
@@ -277,14 +251,8 @@ impl Reading {
         }
     }
 
-    fn begin(
-        &mut self,
-        depth: u8,
-        kind: &'static str,
-        name: impl Into<String>,
-        start: DateTime<Utc>,
-    ) -> usize {
-        self.spans.push(Span { depth, kind, name: name.into(), start, ..Span::default() });
+    fn begin(&mut self, depth: u8, kind: &'static str, name: impl Into<String>, at: DateTime<Utc>) -> usize {
+        self.spans.push(Span { depth, kind, name: name.into(), start: at, ..Span::default() });
         self.spans.len() - 1
     }
 

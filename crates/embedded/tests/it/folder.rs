@@ -52,9 +52,9 @@ fn socket_folder_that_others_can_open_is_refused() {
         Servers::start(&config(&folder), &mut |_| {}).unwrap_err()
     });
     fs::remove_dir(&sockets).unwrap();
-    assert!(matches!(open, Error::SocketFolder { mode: 0o777, .. }), "{open}");
+    assert!(open.to_string().contains("mode 777); remove it"), "{open}");
     if let Some(foreign) = foreign {
-        assert!(matches!(foreign, Error::SocketFolder { uid: 12_345, .. }), "{foreign}");
+        assert!(foreign.to_string().contains("(owner uid 12345, "), "{foreign}");
     }
 }
 
@@ -65,7 +65,7 @@ fn cluster_of_another_major_version_is_not_changed() {
     fs::create_dir_all(&data).unwrap();
     fs::write(data.join("PG_VERSION"), "12\n").unwrap();
     let error = Servers::start(&config(folder.path()), &mut |_| {}).unwrap_err();
-    assert!(matches!(error, Error::OtherMajor { made_by: 12, .. }), "{error}");
+    assert!(error.to_string().contains("was created by PostgreSQL 12"), "{error}");
     assert_eq!(fs::read_dir(&data).unwrap().count(), 1);
 }
 

@@ -109,21 +109,11 @@ pub trait ServerRows: Send + Sync {
     fn withhold(&self, server: ServerKey, changed: BTreeMap<String, String>) -> BoxFuture<'static, ()>;
 
     /// An account; `None`: there was no login.
-    fn account(&self, of: AccountKey) -> BoxFuture<'static, Result<Option<StoredAccount>, String>>;
+    fn account(&self, of: AccountKey) -> BoxFuture<'_, Result<Option<StoredAccount>, String>>;
 
     /// Takes the right to renew this version of an account, under a number; `false`: another process has it, or has used it.
-    fn take_renewal(
-        &self,
-        of: AccountKey,
-        version: i64,
-        number: i64,
-    ) -> BoxFuture<'static, Result<bool, String>>;
+    fn take_renewal(&self, of: AccountKey, version: i64, number: i64) -> BoxFuture<'_, Result<bool, String>>;
 
     /// Ends the renewal with this number.
-    fn end_renewal(
-        &self,
-        of: AccountKey,
-        number: i64,
-        end: Renewal,
-    ) -> BoxFuture<'static, Result<(), String>>;
+    fn end_renewal(&self, of: AccountKey, number: i64, end: Renewal) -> BoxFuture<'_, Result<(), String>>;
 }

@@ -113,20 +113,14 @@ async fn server(context: &Context, store: &Store) -> Vec<Finding> {
         findings.push(if skew.num_seconds() < most.unwrap_or(i64::MAX) {
             ok("clock", detail)
         } else {
-            warn(
-                "clock",
-                detail,
-                "set the clocks of this machine and of Postgres's (NTP); times in lists are wrong until then",
-            )
+            let todo =
+                "set the clocks of this machine and of Postgres's (NTP); times in lists are wrong until then";
+            warn("clock", detail, todo)
         });
     }
     if let Ok(connections) = store.runs().connections().await {
-        let pool = context.loaded.settings.orchestrator.worker.database_connections;
-        findings.push(of_connections(
-            connections.taken,
-            connections.most,
-            i64::from(pool) + OTHER_CONNECTIONS,
-        ));
+        let pool = i64::from(context.loaded.settings.orchestrator.worker.database_connections);
+        findings.push(of_connections(connections.taken, connections.most, pool + OTHER_CONNECTIONS));
     }
     findings
 }
@@ -185,38 +179,32 @@ fn of_connections(taken: i64, most: i64, each: i64) -> Finding {
 /// What the tables say; the schema is the right one.
 async fn tables(context: &Context, store: &Store) -> Vec<Finding> {
     const LOG: &str = "read the log of Postgres";
-    let mut findings = vec![match store.row_security().await {
-        Err(error) => red("row_security", error.to_string(), LOG),
-        Ok(found) => match found.todo() {
-            None => ok("row_security", found.to_string()),
-            Some(todo) => warn("row_security", found.to_string(), todo),
-        },
-    }];
-    findings.push(match store.operator().list_api_keys().await {
-        Err(error) => red("api_keys", error.to_string(), LOG),
-        Ok(keys) => match keys.iter().filter(|key| key.is_valid()).count() {
-            0 => warn("api_keys", "there is no active key", "create one: houston key create"),
-            count => ok("api_keys", format!("{count} active")),
-        },
+    let failed = |id| move |error: Error| red(id, error.to_string(), LOG);
+    let security = store.row_security().await.map(|found| match found.todo() {
+        None => ok("row_security", found.to_string()),
+        Some(todo) => warn("row_security", found.to_string(), todo),
     });
+    let keys = store.operator().list_api_keys().await;
+    let keys = keys.map(|keys| match keys.iter().filter(|key| key.is_valid()).count() {
+        0 => warn("api_keys", "there is no active key", "create one: houston key create"),
+        count => ok("api_keys", format!("{count} active")),
+    });
+    let mut findings =
+        vec![security.unwrap_or_else(failed("row_security")), keys.unwrap_or_else(failed("api_keys"))];
     match store.operator().left_for_operators().await {
-        Err(error) => findings.push(red("webhooks", error.to_string(), LOG)),
+        Err(error) => findings.push(failed("webhooks")(error)),
         Ok(left) => {
             findings.push(doctor::secrets(context, left.has_secrets));
             findings.push(webhooks(&left));
         }
     }
-    findings.extend(checks(store).await);
+    findings.extend(
+        [paused(store).await, waiting(store).await].map(|found| found.unwrap_or_else(failed("work"))),
+    );
     findings
 }
 
-/// Lanes that are paused, workers, and work that waits.
-async fn checks(store: &Store) -> Vec<Finding> {
-    let (lanes, work) = (paused(store).await, waiting(store).await);
-    let failed = |error: houston_store::Error| red("work", error.to_string(), "read the log of Postgres");
-    vec![lanes.unwrap_or_else(failed), work.unwrap_or_else(failed)]
-}
-
+/// Lanes that are paused.
 async fn paused(store: &Store) -> Result<Finding> {
     let lanes = store.api().paused_lanes().await?;
     Ok(match lanes.as_slice() {
@@ -230,6 +218,7 @@ async fn paused(store: &Store) -> Result<Finding> {
     })
 }
 
+/// Workers, and work that waits.
 async fn waiting(store: &Store) -> Result<Finding> {
     let work = store.api().work().await?;
     let workers = store.api().list_workers().await?;

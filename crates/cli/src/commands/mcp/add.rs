@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use houston_mcp::{Catalogue, ServerSettings};
 
-use super::{Context, Failure, approve, folder};
+use super::{Context, Failure, Result, approve, folder};
 use crate::commands::mcp;
 use crate::config::like;
 use crate::output::print_stderr;
@@ -52,7 +52,7 @@ struct NewServer {
 }
 
 impl Add {
-    pub(super) fn run(self, context: &Context) -> Result<(), Failure> {
+    pub(super) fn run(self, context: &Context) -> Result<()> {
         let mut settings = context.loaded.settings.mcp.clone();
         let kinds = kinds(context, &self.kinds).map_err(Failure::Usage)?;
         let NewServer { name, settings: mut server, needs } = self.server().map_err(Failure::Usage)?;
@@ -158,7 +158,7 @@ fn program(name: &str, command: Vec<String>) -> anyhow::Result<(ServerSettings, 
 }
 
 /// Writes a server at the end of a file, which keeps its comments.
-fn append(path: &Path, name: &str, server: &ServerSettings) -> Result<(), Failure> {
+fn append(path: &Path, name: &str, server: &ServerSettings) -> Result<()> {
     let table = BTreeMap::from([("servers", BTreeMap::from([(name, server)]))]);
     let added = toml::to_string(&table).context("the settings cannot be written")?;
     let before = match std::fs::read_to_string(path) {

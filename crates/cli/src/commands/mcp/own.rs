@@ -12,7 +12,7 @@ use houston_protocol::mcp_server::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Context, Failure, no_tool};
+use super::{Context, Failure, Result, no_tool};
 use crate::commands::agentable::{one_line, print_rows, print_table, segment, yes_or_no};
 use crate::commands::owner::OwnerArg;
 use crate::output::{print_json, print_stderr};
@@ -49,7 +49,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    pub(super) fn run(self, context: Context) -> Result<(), Failure> {
+    pub(super) fn run(self, context: Context) -> Result<()> {
         match self {
             Self::List { owner, json } => owner.with_api(context, async |api, path| {
                 let servers: McpServerList = api.get(&format!("{path}/mcp-servers")).await?;
@@ -82,7 +82,7 @@ fn not_found(name: &str, error: LocalError) -> Failure {
     })
 }
 
-async fn approve(api: &Local, path: &str, name: &str, only: &[String]) -> Result<(), Failure> {
+async fn approve(api: &Local, path: &str, name: &str, only: &[String]) -> Result<()> {
     let server = server(path, name);
     let listed = api.get::<McpToolList>(&format!("{server}/tools")).await;
     let listed = listed.map_err(|error| not_found(name, error))?.data;

@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use super::{Agent, PromptFiles, With};
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::models;
 
 /// The most model calls of a replay, whatever limits a trace has.
@@ -41,7 +41,7 @@ pub(in crate::commands) async fn way(
     context: &Context,
     trace: &Trace,
     with: &With<'_>,
-) -> Result<(Way, Way), Failure> {
+) -> Result<(Way, Way)> {
     let own;
     let agent = match with.agent {
         Some(agent) => agent,
@@ -76,7 +76,7 @@ pub(in crate::commands) async fn model(
     context: &Context,
     agent: &Agent,
     name: &str,
-) -> Result<Arc<dyn Model>, Failure> {
+) -> Result<Arc<dyn Model>> {
     let models = models::build(&context.loaded).await?;
     if name != "recorded" {
         return Ok((models.make)(name.to_owned()).await);
@@ -106,7 +106,7 @@ async fn drive(
     sent: Request<'_>,
     answers: &mut Answers<'_>,
     mut messages: VecDeque<Vec<String>>,
-) -> Result<Way, Failure> {
+) -> Result<Way> {
     let mut way = Way::default();
     loop {
         match run.next(SystemClock.now()) {
@@ -134,7 +134,8 @@ async fn drive(
     }
 }
 
-async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+/// Does this, unless a person presses Ctrl-C.
+pub(in crate::commands) async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<T> {
     tokio::select! {
         done = work => Ok(done),
         _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted").into()),
@@ -199,7 +200,7 @@ impl<'c> Answers<'c> {
         agent: &Agent,
         run: RunId,
         mode: Tools,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let kind = &agent.agent_type;
         let mut guards = vec![Arc::clone(&context.loaded.guards)];
         let of_agent = agent.settings.as_ref().and_then(|settings| settings.guards.as_ref());
@@ -231,7 +232,7 @@ impl<'c> Answers<'c> {
     ///
     /// # Errors
     /// When the record does not answer it, and nothing else may.
-    pub(super) async fn answer(&mut self, call: &ToolCall) -> Result<ToolResponse, Failure> {
+    pub(super) async fn answer(&mut self, call: &ToolCall) -> Result<ToolResponse> {
         let response = match (self.recorded(call), self.mode) {
             (Some(response), _) => response,
             (None, Tools::Skip) => unavailable(""),
