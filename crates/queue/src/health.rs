@@ -5,6 +5,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::connection::Redis;
 use crate::error::Failure;
@@ -129,7 +130,7 @@ impl ConnectionMonitor {
     }
 
     /// Records a failure. Returns the pause before the next attempt.
-    pub(crate) fn failed(&mut self, failure: &Failure) -> Duration {
+    fn failed(&mut self, failure: &Failure) -> Duration {
         if !std::mem::replace(&mut self.outage_seen, true) {
             let (purpose, address) = (self.purpose, self.redis.address());
             if self.redis.record_outage(true) {
@@ -142,6 +143,12 @@ impl ConnectionMonitor {
             self.state.send_replace(RedisState::Down { since: self.redis.clock().now() });
         }
         self.backoff.next().unwrap_or(MAX_PAUSE)
+    }
+
+    /// Records a failure, and waits before the next attempt or until `stop`.
+    pub(crate) async fn rest(&mut self, failure: &Failure, stop: &CancellationToken) {
+        let pause = self.failed(failure);
+        stop.run_until_cancelled(tokio::time::sleep(pause)).await;
     }
 }
 
