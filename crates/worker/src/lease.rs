@@ -37,9 +37,6 @@ fn boot_millis() -> u64 {
 /// The current worker id of this process with its lease; `None` between two leases.
 pub(crate) type Current = watch::Receiver<Option<Holder>>;
 
-/// Pauses these lanes, and lets all others go on.
-pub(crate) type PauseLanes = Arc<dyn Fn(&[Lane]) + Send + Sync>;
-
 /// What the lease thread needs.
 pub(crate) struct LeaseKeeper {
     pub(crate) worker: Arc<Worker>,
@@ -49,8 +46,8 @@ pub(crate) struct LeaseKeeper {
     pub(crate) drain: CancellationToken,
     /// Cancelled when every run has ended or was cut off: the lease is given back.
     pub(crate) done: CancellationToken,
-    /// Called with the lanes that are paused.
-    pub(crate) pause_lanes: PauseLanes,
+    /// Called with the lanes that are paused: all others go on.
+    pub(crate) pause_lanes: Arc<dyn Fn(&[Lane]) + Send + Sync>,
     /// Notified when the worker that this one watches seems to be dead.
     pub(crate) neighbour_gone: Arc<Notify>,
     /// See [`Holder::send_hint`].
@@ -89,7 +86,11 @@ impl LeaseKeeper {
             let incarnation = Incarnation::new(&self, &lease, former.is_empty());
             let mut drops_runs = true;
             match incarnation.hold(current, &mut former).await {
-                LeaseEnd::Done(connection) => resign(connection).await,
+                LeaseEnd::Done(connection) => {
+                    if let Err(error) = connection.deregister().await {
+                        tracing::warn!(%error, "could not give the lease back; it expires by itself");
+                    }
+                }
                 LeaseEnd::Lost => {
                     former.push(incarnation.holder.worker);
                     self.worker.metrics.worker.leases_lost.inc();
@@ -113,12 +114,6 @@ enum LeaseEnd {
     Lost,
     /// The process was done before it had a lease.
     Never,
-}
-
-async fn resign(connection: LeaseConnection) {
-    if let Err(error) = connection.deregister().await {
-        tracing::warn!(%error, "could not give the lease back; it expires by itself");
-    }
 }
 
 /// Releases the locks that this process held under earlier worker ids. Failures are retried at the next call.
@@ -162,12 +157,9 @@ impl<'k> Incarnation<'k> {
         Self { keeper, holder, renewed, measured, reconnected }
     }
 
-    fn ttl(&self) -> Duration {
-        Duration::from_secs(self.keeper.worker.lease.ttl_s)
-    }
-
     async fn connect(&self) -> houston_store::Result<LeaseConnection> {
-        LeaseConnection::open(&self.keeper.worker.database_url, self.holder.worker, self.ttl()).await
+        let Worker { database_url, lease, .. } = &*self.keeper.worker;
+        LeaseConnection::open(database_url, self.holder.worker, Duration::from_secs(lease.ttl_s)).await
     }
 
     /// Registers the worker, releases the locks of its `former` ids, and renews the lease until it is lost or no longer needed.
@@ -195,17 +187,16 @@ impl<'k> Incarnation<'k> {
             if renewed.elapsed() < renew && connection.is_locked() && self.is_alive(&mut connection).await {
                 continue;
             }
-            match self.renew(&mut connection).await {
-                Some(true) => renewed = Instant::now(),
-                Some(false) => {
-                    tracing::error!(worker = %self.holder.worker, "the worker was taken for dead; continuing under a new id");
-                    return LeaseEnd::Lost;
+            let why = match self.renew(&mut connection).await {
+                Some(true) => {
+                    renewed = Instant::now();
+                    continue;
                 }
-                None => {
-                    tracing::error!(worker = %self.holder.worker, "the lease expired; continuing under a new id");
-                    return LeaseEnd::Lost;
-                }
-            }
+                Some(false) => "the worker was taken for dead",
+                None => "the lease expired",
+            };
+            tracing::error!(worker = %self.holder.worker, "{why}; continuing under a new id");
+            return LeaseEnd::Lost;
         }
     }
 
