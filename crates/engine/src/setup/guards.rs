@@ -35,7 +35,7 @@ pub(crate) struct LowerGuards {
 
 impl LowerGuards {
     pub(crate) fn new() -> Self {
-        Self { compiled: Cache::weighing(MAX_CACHED_BYTES, |stored| stored.settings.len()) }
+        Self { compiled: Cache::of(MAX_CACHED_BYTES) }
     }
 
     /// The setup with these layers below its own. Without layers it is the same setup.
@@ -64,7 +64,7 @@ impl LowerGuards {
         let text = stored.clone();
         let compiled = spawn_blocking(move || compile(&text).or_else(|error| closed(&text, &error))).await;
         let layer = Arc::new(compiled.ok()?.ok()?);
-        self.compiled.put(stored.clone(), Arc::clone(&layer));
+        self.compiled.put(stored.clone(), Arc::clone(&layer), stored.settings.len());
         Some(layer)
     }
 }

@@ -16,12 +16,12 @@ use crate::config::Config;
 use crate::driver::{Driver, Drivers};
 use crate::hook::RunHook;
 use crate::setup::agents::MakeModel;
-use crate::setup::cache::Cache;
+use crate::setup::cache::{Cache, MAX_CACHED};
 use crate::setup::client::{with_client, with_output};
 use crate::setup::guards::LowerGuards;
-use crate::setup::own_tools::{OwnTools, OwnToolsParts, Tools, extended};
+use crate::setup::own_tools::{OwnTools, OwnToolsParts, Tools};
 use crate::setup::rules::RuleRunner;
-use crate::setup::{Drive, Setup, SetupError, for_run, set_up, with_snippets};
+use crate::setup::{Drive, Setup, SetupError, for_run, with_snippets};
 
 /// The setups of a process, for its engine and for previews of prompts.
 pub struct Setups {
@@ -57,26 +57,26 @@ impl Setups {
         make_model: MakeModel,
         guards: Arc<Layer>,
     ) -> Result<Self, SetupError> {
-        let mut kinds = BTreeMap::new();
-        for agent_type in agent_types {
-            let setup = set_up(agent_type, &config, &tools, &models, &guards)?;
-            kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
-        }
-        add_created(&mut kinds);
-        Ok(Self {
-            kinds,
+        let mut setups = Self {
+            kinds: BTreeMap::new(),
             tools,
             models,
             make_model,
-            by_name: Cache::new(),
-            set_up: Cache::new(),
+            by_name: Cache::of(MAX_CACHED),
+            set_up: Cache::of(MAX_CACHED),
             rules: RuleRunner::default(),
             lower_guards: LowerGuards::new(),
             guards,
             own_tools: OwnTools::new(OwnToolsParts::default()),
             config,
             hooks: Vec::new(),
-        })
+        };
+        for agent_type in agent_types {
+            let setup = setups.set_up(agent_type)?;
+            setups.kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
+        }
+        add_created(&mut setups.kinds);
+        Ok(setups)
     }
 
     /// The same with what the tools of tenants' own need.
@@ -144,7 +144,7 @@ impl Setups {
         context: &RunContext,
         sources: &[(&SourceSummary, Tools)],
     ) -> Arc<Setup> {
-        let setup = extended(setup, sources, &self.tools, &self.config);
+        let setup = self.extended(setup, sources);
         let setup = for_run(&setup, &context.setting);
         let setup = self.lower_guards.add(setup, &context.guards).await;
         let setup = with_snippets(setup, &context.snippet_tools);
@@ -174,8 +174,8 @@ pub(crate) fn driver_of(
 ) -> Result<Option<Arc<dyn Driver>>, SetupError> {
     // Plans are driven by the engine itself.
     let Some(name) = agent_type.driver.as_ref().filter(|_| !agent_type.is_plan()) else { return Ok(None) };
-    drivers.get(name).map(Some).ok_or_else(|| {
-        let known = drivers.names();
+    drivers.get(name).cloned().map(Some).ok_or_else(|| {
+        let known = drivers.keys().cloned().collect::<Vec<_>>().join(", ");
         SetupError::new(agent_type, format!("there is no driver `{name}`; there are: {known}"))
     })
 }
