@@ -12,7 +12,7 @@ pub enum Interrupted {
     /// read again.
     #[error("the run has changed since it was read")]
     Landed,
-    /// Something else has changed the plan since its run read it; nothing was committed. The run reads it again.
+    /// The run must read its plan again, as when something else has changed it since: what was decided is void.
     #[error("the plan has changed since it was read")]
     PlanChanged,
     /// Postgres refused a statement, and waiting does not help.

@@ -158,13 +158,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
     async fn summarise(&self, at: usize) -> Result<Option<(String, Option<Answered>)>, Interrupted> {
         let config = self.journal.services.config.context.compression;
         let (replaced, mark) = (&self.run.history()[..at], &self.journal.mark);
-        let question = Question {
-            instructions: INSTRUCTIONS,
-            text: of(replaced, config.read_chars, mark),
-            max_output_tokens: config.summary_tokens,
-            within: Duration::from_secs(config.timeout_s),
-            ..Question::default()
-        };
+        let text = of(replaced, config.read_chars, mark);
+        let within = Duration::from_secs(config.timeout_s);
+        let question = Question::new(INSTRUCTIONS, text, config.summary_tokens, within);
         let asking = pin!(ask(&self.journal, question));
         let Ok(answered) = self.journal.signals.until_stopped(asking).await? else { return Ok(None) };
         let answered = answered?;

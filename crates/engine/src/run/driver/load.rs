@@ -101,14 +101,13 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
 
     /// Makes void what providers have answered about the ids that calls have named since the last time.
     pub(super) async fn void_written(&mut self) -> Result<(), Interrupted> {
+        if self.tools.written.is_empty() {
+            return Ok(());
+        }
         let written = std::mem::take(&mut self.tools.written);
-        if written.is_empty() { Ok(()) } else { Box::pin(self.void_context(&written)).await }
-    }
-
-    async fn void_context(&self, ids: &[String]) -> Result<(), Interrupted> {
-        let Owner { tenant, user, .. } = self.journal.owner;
         let Some(cache) = self.journal.context_cache() else { return Ok(()) };
-        self.journal.retrying(|_| cache.void(tenant, user, ids)).await
+        let Owner { tenant, user, .. } = self.journal.owner;
+        Box::pin(self.journal.retrying(|_| cache.void(tenant, user, &written))).await
     }
 
     /// Requests a title for the agentable if it has none and its user has written enough messages.

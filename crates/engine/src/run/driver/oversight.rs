@@ -156,7 +156,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     pub(super) async fn budget_reached(&mut self, over: &OverBudget) -> Flow {
         let asks = self.journal.services.config.budget.when_reached == WhenReached::Ask;
         if !asks || *over == OverBudget::Unpriced {
-            return self.stop_for_budget(over).await.map(ControlFlow::Break);
+            return self.stop_for_budget(over).await;
         }
         let (agentable, run) = (self.journal.agentable(), self.journal.run());
         let questions = self.journal.retrying(|storage| storage.budget_questions(agentable)).await?;
@@ -177,7 +177,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             _ => self.budget_question(over).map(|question| Next::Ask(Box::new(question))),
         };
         match next {
-            None => self.stop_for_budget(over).await.map(ControlFlow::Break),
+            None => self.stop_for_budget(over).await,
             Some(next) => Ok(self.go_on(next, open).await?.unwrap_or(ControlFlow::Continue(()))),
         }
     }
@@ -216,7 +216,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let (asked, waits_for) = match next {
             Next::Stop(code, text) => {
                 tracing::info!(run = %self.journal.run(), code, text, "the overseer ends the run");
-                return self.stop_with(code, text).await.map(|outcome| Some(ControlFlow::Break(outcome)));
+                return self.stop_with(code, text).await.map(Some);
             }
             Next::Proceed if open.is_empty() => return Ok(None),
             Next::Proceed => (Vec::new(), None),

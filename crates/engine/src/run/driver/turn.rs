@@ -29,9 +29,7 @@ use crate::run::journal::{add_message, ending_status, show_error};
 use crate::run::model_turn::ModelOutcome;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
-use crate::run::tool_runner::{
-    Held, OpenCalls, Prepared, Responses, ToolsOutcome, WrittenRecords, commit_with,
-};
+use crate::run::tool_runner::{Held, Prepared, Responses, ToolsOutcome, WrittenRecords, commit_with};
 use crate::setup::Drive;
 use crate::setup::guards::noted;
 
@@ -87,13 +85,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
             ModelOutcome::Failed { error, streamed } => {
                 Box::pin(self.model_failed(error, streamed, tokens)).await
             }
-            ModelOutcome::Submitted(call) => Box::pin(self.wait_for_submitted(*call, tokens)).await,
-            ModelOutcome::Gone => self.ask_without_submitting(),
+            ModelOutcome::Submitted(Some(call)) => Box::pin(self.wait_for_submitted(*call, tokens)).await,
+            ModelOutcome::Submitted(None) => self.ask_without_submitting(),
             ModelOutcome::Stopped(Stop::Cancelled) => Box::pin(self.cancelled()).await,
-            ModelOutcome::Stopped(Stop::Drained) => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
+            ModelOutcome::Stopped(Stop::Drained) => Box::pin(self.hand_over()).await,
             ModelOutcome::Stopped(Stop::OutOfTime) => {
                 Box::pin(self.withdraw_submitted()).await;
-                Box::pin(self.end(RunStatus::MaxDuration)).await.map(ControlFlow::Break)
+                Box::pin(self.end(RunStatus::MaxDuration)).await
             }
         }
     }
@@ -113,7 +111,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Box::pin(self.model.read_files(&self.journal)).await?;
         }
         if let Some((code, text)) = self.has_too_many_calls() {
-            return Box::pin(self.stop_with(code, text)).await.map(ControlFlow::Break).map(Err);
+            return Box::pin(self.stop_with(code, text)).await.map(Err);
         }
         // What the model has read now, it may repeat in the report of its task.
         self.journal.owner.untrusted = self.tools.taint.untrusted;
@@ -124,7 +122,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Ok(Err(ControlFlow::Continue(())));
         }
         if let Some((code, text)) = self.is_too_large(tokens) {
-            return Box::pin(self.stop_with(code, text)).await.map(ControlFlow::Break).map(Err);
+            return Box::pin(self.stop_with(code, text)).await.map(Err);
         }
         if self.journal.services.config.budget.is_set()
             && let Some(over) = Box::pin(self.exceeded_budget(tokens)).await?
@@ -163,14 +161,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
                     self.run.on_mismatch(frame.clone().signed(&self.journal.mark));
                     self.commit_turn(turn, usage, streamed, Some(frame)).await
                 }
-                Judged::Wrong(reason) => {
-                    let ended = Box::pin(self.end_mismatched(turn, reason)).await?;
-                    Ok(Turn::Closed(ControlFlow::Break(ended)))
-                }
+                Judged::Wrong(reason) => Box::pin(self.end_mismatched(turn, reason)).await.map(Turn::Closed),
             },
             Err(empty) => {
                 let error = ModelError::new(ModelErrorCode::InvalidResponse, empty.to_string());
-                Ok(Turn::Closed(ControlFlow::Break(Box::pin(self.fail(&error)).await?)))
+                Box::pin(self.fail(&error)).await.map(Turn::Closed)
             }
         }
     }
@@ -195,7 +190,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if !streamed && let Some((files, why)) = self.model.leave_out(&error, self.run.history()) {
             return Box::pin(self.go_on_without(files, why)).await;
         }
-        self.fail(&error).await.map(ControlFlow::Break)
+        self.fail(&error).await
     }
 
     /// Remembers that a provider refused files, and tells the user that the run goes on without them.
@@ -316,25 +311,19 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Executes calls whose intents are committed. What follows is boxed, so that a run that waits for its tools does not hold
     /// the memory for it.
-    pub(super) async fn execute(&mut self, Prepared { responses, external, held }: Prepared) -> Flow {
-        match self.tools.execute(&mut self.journal, external, responses, self.run.history()).await? {
-            ToolsOutcome::Returned { step, held: of_code, .. } if held.is_open() || of_code.is_open() => {
-                Box::pin(self.await_answers(*step, held.and(of_code), None)).await
+    pub(super) async fn execute(&mut self, prepared: Prepared) -> Flow {
+        match self.tools.execute(&mut self.journal, prepared, self.run.history()).await? {
+            ToolsOutcome::Returned { step, held, .. } if held.is_open() => {
+                Box::pin(self.await_answers(*step, held, None)).await
             }
             ToolsOutcome::Returned { step, responses, .. } => {
                 let flow = Box::pin(self.close_turn(*step, responses, None)).await?;
                 houston_faults::fault!("C12")?;
                 Ok(flow)
             }
-            ToolsOutcome::HandOver => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
-            ToolsOutcome::Stopped { stop, responses, cells, held: of_code } => {
-                let open = OpenCalls::stopped(responses, cells, held.and(of_code));
-                let ended = match stop {
-                    Stop::Cancelled => Box::pin(self.cancel_with(open)).await,
-                    _ => Box::pin(self.end_with(RunStatus::MaxDuration, open)).await,
-                };
-                ended.map(ControlFlow::Break)
-            }
+            ToolsOutcome::HandOver => Box::pin(self.hand_over()).await,
+            ToolsOutcome::Stopped(Stop::Cancelled, open) => Box::pin(self.cancel_with(open)).await,
+            ToolsOutcome::Stopped(_, open) => Box::pin(self.end_with(RunStatus::MaxDuration, open)).await,
         }
     }
 

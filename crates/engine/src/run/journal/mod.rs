@@ -19,7 +19,7 @@ use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::plan::PlanChanges;
-use houston_domain::question::{NewQuestion, QuestionChanges, QuestionKind};
+use houston_domain::question::{NewQuestion, QuestionKind};
 use houston_domain::run::RunStatus;
 use houston_domain::step::{Ending, ModelCall, NewMessage, RunTransition, Step};
 use houston_llm::{Description, Ledger, Switch};
@@ -38,6 +38,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::driver::Decision;
 use crate::error::Interrupted;
 use crate::holder::Holder;
 use crate::run::services::Services;
@@ -91,22 +92,13 @@ pub(crate) struct Journal<'e, S> {
     pub(crate) shift: Option<Box<Event>>,
     /// That the message seems to need several operations, until a step has said so.
     pub(crate) analysed: Option<Box<Event>>,
-    /// What the run's driver wants to be committed with the next step.
-    pub(crate) driven: Option<Box<DrivenParts>>,
+    /// What the run's driver wants to be committed with the next step, and the metadata of its messages.
+    pub(crate) driven: Option<Box<(Decision, Value)>>,
     /// What the next step changes in the plan whose run this is.
     pub(crate) plan: Option<Box<PlanChanges>>,
     /// The span of the agent in this attempt, and that of its iteration.
     pub(crate) span: Span,
     pub(crate) iteration: Span,
-}
-
-/// What a driver adds to the step that follows its decision.
-#[derive(Debug, Default)]
-pub(crate) struct DrivenParts {
-    /// Messages of the agent, and their metadata.
-    pub(crate) messages: Vec<(String, Value)>,
-    pub(crate) questions: QuestionChanges,
-    pub(crate) state: Option<Value>,
 }
 
 /// Rows that are committed with a step.
@@ -496,14 +488,14 @@ impl<S: RunStorage> Journal<'_, S> {
         self.book(step);
         step.plan = self.plan.take();
         if let Some(driven) = self.driven.take() {
-            let DrivenParts { messages, questions, state } = *driven;
-            for (content, metadata) in messages {
-                add_message(step, self.new_id(), content, metadata);
+            let (Decision { messages, questions, superseded, state, .. }, label) = *driven;
+            for content in messages {
+                add_message(step, self.new_id(), content, label.clone());
             }
-            if !questions.is_empty() {
+            if !questions.is_empty() || !superseded.is_empty() {
                 let of_step = step.questions.get_or_insert_default();
-                of_step.asked.splice(..0, questions.asked);
-                of_step.superseded.extend(questions.superseded);
+                of_step.asked.splice(..0, questions);
+                of_step.superseded.extend(superseded);
             }
             step.state = state.map(Box::new);
         }
@@ -575,36 +567,25 @@ impl<S: RunStorage> Journal<'_, S> {
         Event::StepFinished { iteration: self.open_iteration, next_message_id: self.new_id() }
     }
 
-    /// The event that ends the run with `status`. `code` and `message` say why, if it failed.
-    pub(crate) fn run_finished(
-        &self,
-        status: RunStatus,
-        code: Option<String>,
-        message: Option<String>,
-    ) -> Event {
-        Event::RunFinished {
+    /// The end of the run with `status`, and its event. A code and a message say `why`, if it failed.
+    pub(crate) fn run_finished(&self, status: RunStatus, why: Option<(&str, String)>) -> (Event, Ending) {
+        let (error_code, error_message) = why.map(|(code, message)| (code.to_owned(), message)).unzip();
+        let notice = || status.notice().filter(|_| !status.answers()).map(str::to_owned);
+        let event = Event::RunFinished {
             status,
             iteration: Some(self.open_iteration),
             usage: self.total_usage(),
-            message: message
-                .or_else(|| (!status.answers()).then(|| status.notice().map(str::to_owned)).flatten()),
-            code,
+            message: error_message.clone().or_else(notice),
+            code: error_code.clone(),
             result: self.result.clone().filter(|_| status.answers()),
-        }
+        };
+        (event, Ending { status, error_code, error_message })
     }
 
-    /// The end of a run that nothing continues. `code` and `message` say why, if it failed.
-    pub(crate) fn terminated(
-        &self,
-        status: RunStatus,
-        code: Option<String>,
-        message: Option<String>,
-    ) -> RunTransition {
-        let event = self.run_finished(status, code.clone(), message.clone());
-        RunTransition::Terminate {
-            event,
-            ending: Ending { status, error_code: code, error_message: message },
-        }
+    /// The end of a run that nothing continues. A code and a message say `why`, if it failed.
+    pub(crate) fn terminated(&self, status: RunStatus, why: Option<(&str, String)>) -> RunTransition {
+        let (event, ending) = self.run_finished(status, why);
+        RunTransition::Terminate { event, ending }
     }
 }
 

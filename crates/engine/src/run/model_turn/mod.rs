@@ -98,10 +98,8 @@ pub(crate) enum ModelOutcome {
     Answered { answer: Box<Answer>, usage: Usage, streamed: Streamed },
     /// The call failed. Streams may have `streamed` a part of an answer, which is taken back.
     Failed { error: ModelError, streamed: bool },
-    /// The provider answers later.
-    Submitted(Box<SubmittedCall>),
-    /// What was submitted gets no answer.
-    Gone,
+    /// The provider answers later; `None`: what was submitted gets no answer.
+    Submitted(Option<Box<SubmittedCall>>),
     /// The call was abandoned, and nothing of it is kept.
     Stopped(Stop),
 }
@@ -323,10 +321,6 @@ impl ModelTurn {
             Ok(Ok(Read::Submitted(call))) => {
                 observe(journal, &span, Observed::ModelCallStopped { model: &self.answering });
                 ModelOutcome::Submitted(call)
-            }
-            Ok(Ok(Read::Gone)) => {
-                observe(journal, &span, Observed::ModelCallStopped { model: &self.answering });
-                ModelOutcome::Gone
             }
             Ok(Ok(Read::Answer(answer))) => {
                 self.frame.has_fetched = self.frame.submission.take().is_some();

@@ -55,7 +55,7 @@ impl ToolRunner {
         if let (Some(failed), Some(falling)) =
             (failed, codes.script(&of).and_then(|script| script.falling.as_mut()))
         {
-            falling.failed(cut(journal, failed));
+            falling.failed = Some(cut(journal, failed));
         }
         let calls: Vec<(usize, ToolCall)> = calls.into_iter().map(|call| named(&of, call)).collect();
         if calls.iter().any(|(number, call)| self.recorded.has_other(&of, *number, &call.id)) {
@@ -162,7 +162,7 @@ pub(super) struct Codes<'h> {
     pub(super) history: &'h [Entry],
     scripts: Vec<Script>,
     pub(super) rounds: Vec<Round>,
-    /// Calls of code that wait for a person, and calls of the turn and of its code that have paused.
+    /// Calls of the turn and of its code that wait for a person, or have paused.
     pub(super) held: Held,
     channel: Option<Channel>,
 }
@@ -211,9 +211,9 @@ pub(super) enum Progress {
 }
 
 impl<'h> Codes<'h> {
-    /// Of the calls that are to be executed, those that run code.
-    pub(super) fn of(history: &'h [Entry]) -> Self {
-        Self { history, ..Self::default() }
+    /// No call yet; `held` are those of the turn that wait already.
+    pub(super) fn of(history: &'h [Entry], held: Held) -> Self {
+        Self { history, held, ..Self::default() }
     }
 
     /// Adds a call that is to be executed. Returns where it sends its calls, if it runs code or has a fallback.
@@ -300,7 +300,7 @@ impl<'h> Codes<'h> {
             if let Some(script) = self.scripts.iter_mut().find(|script| script.of == round.of) {
                 script.untrusted |= untrusted::is_marked(response.text());
                 if let (Some(falling), [tool, ..]) = (&mut script.falling, round.tools.as_slice()) {
-                    falling.answered(tool, response);
+                    falling.answered = Some((tool.clone(), response.clone()));
                 }
             }
             return;

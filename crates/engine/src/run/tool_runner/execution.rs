@@ -22,9 +22,9 @@ use tracing::{Instrument as _, Span};
 use super::cells::{add_response, cell_of};
 use super::code::{Codes, time_of};
 use super::fallback::FallbackCall;
-use super::path::not_for_plans;
+use super::path::{Prepared, not_for_plans};
 use super::pausing::Pausing;
-use super::{Cells, Held, Responses, ToolRunner, cut};
+use super::{Cells, Held, OpenCalls, Responses, ToolRunner, cut};
 use crate::error::Interrupted;
 use crate::observer::Observed;
 use crate::run::journal::Journal;
@@ -38,8 +38,8 @@ pub(crate) enum ToolsOutcome {
     Returned { step: Box<Step>, responses: Responses, held: Held },
     /// The process stops, and the calls that are still open may be repeated by another worker.
     HandOver,
-    /// The calls were stopped. The responses that arrived are committed; `cells` are those of all calls.
-    Stopped { stop: Stop, responses: Responses, cells: Cells, held: Held },
+    /// The calls were stopped. The responses that arrived are committed.
+    Stopped(Stop, OpenCalls),
 }
 
 /// A call without a response yet.
@@ -66,14 +66,13 @@ impl ToolRunner {
     pub(crate) async fn execute<S: RunStorage>(
         &mut self,
         journal: &mut Journal<'_, S>,
-        external: Vec<ExternalCall>,
-        responses: Responses,
+        Prepared { responses, external, held }: Prepared,
         history: &[Entry],
     ) -> Result<ToolsOutcome, Interrupted> {
         if journal.signals.is_lost() {
             return Err(Interrupted::Lost);
         }
-        let (running, codes) = (FuturesUnordered::new(), Box::new(Codes::of(history)));
+        let (running, codes) = (FuturesUnordered::new(), Box::new(Codes::of(history, held)));
         let mut calls = Executing { running, open: Vec::new(), cells: Cells::new(), responses, codes };
         for call in external {
             Box::pin(self.start(journal, self.with_fallback(journal, call), &mut calls)).await?;
@@ -93,7 +92,7 @@ impl ToolRunner {
                 Err(stop) => {
                     Box::pin(self.stop(journal, &mut calls)).await?;
                     let Executing { responses, cells, codes, .. } = calls;
-                    return Ok(ToolsOutcome::Stopped { stop, responses, cells, held: codes.held });
+                    return Ok(ToolsOutcome::Stopped(stop, OpenCalls::stopped(responses, cells, codes.held)));
                 }
             };
             let mut step = Box::new(journal.next_step());

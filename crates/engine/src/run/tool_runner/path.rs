@@ -21,9 +21,8 @@ use super::cells::{add_cells, add_response, cell_of, name_of};
 use super::execution::{ExternalCall, Work, noted, observe};
 use super::guard::{Intents, Judged, Judgement};
 use super::held::{Decided, Held, HeldCall, cell_asked};
-use super::pausing::Resuming;
 use super::record::{PendingRecord, WrittenRecords, begin_spans};
-use super::{Cells, Responses, ToolRunner, add_tool_result, cut};
+use super::{Cells, Responses, ToolRunner, add_tool_result, cut, pausing};
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
@@ -276,17 +275,17 @@ impl ToolRunner {
                 let note = note.filter(|_| !matches!(origin, Origin::Step));
                 return plans.external.push(self.repeat(journal, call, cell, note, intent));
             }
-            Made::Paused(cell, paused, question) => match Resuming::of(&paused, question.as_deref()) {
-                Resuming::Waits => return plans.waiting.add_paused(call.id, paused, cell),
-                Resuming::GoesOn => {
-                    let paused = Paused { state: paused.state, answer: None };
-                    return plans.external.push(self.going_on(journal, call, Some(cell), paused, intent));
-                }
-                Resuming::Decided(decided) => {
-                    plans.begun.push(call.id.clone());
-                    (Some(cell), decided)
-                }
-            },
+            Made::Paused(cell, paused, _) if paused.question.is_none() => {
+                let paused = Paused { state: paused.state, answer: None };
+                return plans.external.push(self.going_on(journal, call, Some(cell), paused, intent));
+            }
+            Made::Paused(cell, paused, question) => {
+                let Some(decided) = pausing::decided(&paused, question.as_deref()) else {
+                    return plans.waiting.add_paused(call.id, paused, cell);
+                };
+                plans.begun.push(call.id.clone());
+                (Some(cell), decided)
+            }
             Made::Asked(question) if question.state == QuestionState::Open => {
                 let cell = cell_asked(&question);
                 return cell

@@ -69,7 +69,7 @@ impl OpenCalls {
     }
 
     /// Calls that were stopped, with those that waited.
-    pub(crate) fn stopped(responses: Responses, cells: Cells, waiting: Held) -> Self {
+    pub(super) fn stopped(responses: Responses, cells: Cells, waiting: Held) -> Self {
         let mut open = Self { responses, cells, ..Self::default() };
         for WaitingCall { call, cell, paused, .. } in waiting.calls {
             match paused {

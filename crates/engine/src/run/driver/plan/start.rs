@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::Here;
 use super::ending::{Finished, Returned};
 use super::graph::Graph;
-use crate::background::side_model::{Answered, Cut, NoAnswer, Question as Asked, SideModel};
+use crate::background::side_model::{Answered, NoAnswer, Question as Asked, SideModel};
 use crate::error::Interrupted;
 use crate::run::driver::RunDriver;
 use crate::run::storage::RunStorage;
@@ -81,7 +81,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// worker began and has not finished.
     pub(super) async fn take_over(&mut self, graph: &mut Graph, here: Here) -> Result<(), Interrupted> {
         let overdue = graph.overdue_executors(self.journal.now());
-        for (path, outcome) in graph.take_outcomes() {
+        for (path, outcome) in std::mem::take(&mut graph.outcomes) {
             let is_overdue = overdue.iter().any(|(of, _)| *of == path);
             self.record_outcome(graph, &path, outcome, is_overdue);
         }
@@ -204,7 +204,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                     expires_at: graph.states.get(path).and_then(|state| state.due),
                     ..self.question(path, question)
                 };
-                graph.ask(path, question.id);
+                graph.questions.insert(path.to_owned(), question.id);
                 graph.begun.questions.push((path.to_owned(), question));
             }
             // A container executes nothing, and was refused above.
@@ -226,7 +226,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             if let Some(state) = graph.states.get_mut(path) {
                 (state.status, state.due) = (Status::Asking, question.expires_at);
             }
-            graph.ask(path, question.id);
+            graph.questions.insert(path.to_owned(), question.id);
             graph.begun.questions.push((path.to_owned(), question));
         }
         for (_, response) in answered {
@@ -315,13 +315,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 let (spent, now) = (self.journal.spent(&budget).await?, self.journal.now());
                 let (model, ledger) = (SideModel::new(self.setup.model.clone()), self.journal.ledger.clone());
                 Ok(async move {
+                    let most = max_output_tokens.unwrap_or(OUTPUT_TOKENS);
                     let asked = Asked {
-                        instructions: ROLE,
-                        text: prompt,
-                        max_output_tokens: max_output_tokens.unwrap_or(OUTPUT_TOKENS),
-                        within: Duration::from_secs(600),
                         schema: schema.as_ref(),
-                        image: None,
+                        ..Asked::new(ROLE, prompt, most, Duration::from_secs(600))
                     };
                     let answered = model.ask(asked, (&budget, &spent), now, &ledger).await;
                     Finished { path, attempt, returned: Returned::Llm(answer(answered, schema.is_some())) }
@@ -348,7 +345,7 @@ fn asked_about(question: &Question) -> Option<ToolCall> {
 fn answer(answered: Result<Answered, NoAnswer>, is_json: bool) -> Result<Value, Failure> {
     let failure = |code: &str, message: &str| Err(Failure::new(code, message));
     match answered {
-        Ok(Answered { cut: Cut(true), .. }) if is_json => {
+        Ok(Answered { is_cut: true, .. }) if is_json => {
             failure("VALIDATION_ERROR", "the answer was longer than max_output_tokens allows")
         }
         Ok(Answered { text, .. }) if is_json => {
