@@ -51,14 +51,6 @@ impl RedisHealth {
     pub fn is_up(&self) -> bool {
         matches!(self.state(), RedisState::Up { .. })
     }
-
-    /// Waits for the next change and returns the new state. Waits for ever if the connection's task has ended.
-    pub async fn changed(&mut self) -> RedisState {
-        if self.0.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        *self.0.borrow_and_update()
-    }
 }
 
 /// Whether hints go through Redis, which they do if they can be written and read. A Redis that is full, read-only or cannot

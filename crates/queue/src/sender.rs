@@ -63,6 +63,12 @@ impl HintSender {
     }
 }
 
+impl std::fmt::Debug for HintSender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HintSender").field("health", &self.health).finish_non_exhaustive()
+    }
+}
+
 /// The task that writes the queued hints to Redis.
 struct Writer {
     redis: Redis,
