@@ -74,9 +74,11 @@ impl Worker {
         let (worker, done, wakes) = (Arc::new(self), CancellationToken::new(), Wakes::default());
         let backend = HintBackend::start(worker.redis.clone(), worker.slots.clone(), tracker);
         let intake = backend.intake.clone();
+        let [slots, background_slots] =
+            [worker.slots.total(), worker.slots.background()].map(|slots| i32::try_from(slots).ok());
         let keeper = LeaseKeeper {
             worker: Arc::clone(&worker),
-            description: worker.described(),
+            description: WorkerDescription { slots, background_slots, ..worker.description.clone() },
             drain: stop.clone(),
             done: done.clone(),
             pause_lanes: Arc::new(move |lanes| intake.pause_lanes(lanes)),
@@ -103,13 +105,6 @@ impl Worker {
         let ends = Ends { stop, kill, done };
         let ended = tracker.spawn(worker.consume(backend, current.clone(), ends, sent, tracker.clone()));
         Ok(Running { ended, health, current })
-    }
-
-    /// What it says of itself in its row.
-    fn described(&self) -> WorkerDescription {
-        let [slots, background_slots] =
-            [self.slots.total(), self.slots.background()].map(|slots| i32::try_from(slots).ok());
-        WorkerDescription { slots, background_slots, ..self.description.clone() }
     }
 
     fn monitor(&self) -> Monitor {

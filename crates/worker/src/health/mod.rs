@@ -242,10 +242,7 @@ impl Kinds {
 
     /// The lane for hints of an agentable of this kind.
     pub(crate) fn lane(&self, kind: &str) -> Lane {
-        match self.urgencies.get(kind) {
-            Some(Urgency::Background) => Lane::Background,
-            _ => Lane::Interactive,
-        }
+        self.urgencies.get(kind).copied().unwrap_or_default().into()
     }
 }
 
