@@ -13,7 +13,7 @@ use tracing::Instrument;
 
 use crate::config::Config;
 use crate::engine::Engine;
-use crate::error::Interrupted;
+use crate::error::{Interrupted, Result};
 use crate::holder::Holder;
 use crate::meter::Meter;
 use crate::run::driver::{DriveOutcome, drive_claimed};
@@ -170,7 +170,7 @@ impl Engine {
         &self,
         (agentable, token): (AgentableId, RunToken),
         holder: &Holder,
-        driven: Result<Result<DriveOutcome, Interrupted>, Panic>,
+        driven: Result<Result<DriveOutcome>, Panic>,
     ) -> Result<DriveOutcome, houston_store::Error> {
         match driven {
             Ok(Ok(outcome)) => Ok(outcome),

@@ -2,6 +2,9 @@
 
 use houston_store::Error as StoreError;
 
+/// What a part of a drive makes, or why the drive ends early.
+pub type Result<T, E = Interrupted> = std::result::Result<T, E>;
+
 /// Why this worker stops driving a run that has not ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Interrupted {

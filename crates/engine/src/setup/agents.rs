@@ -43,7 +43,7 @@ impl Setups {
     pub(crate) async fn of_agent(&self, kind: &Arc<Setup>, agent: &ServingAgent) -> Arc<Setup> {
         let setup = self.without_guards(kind, agent).await;
         let guards = agent.settings.guards.as_ref().map(of_agent);
-        self.lower_guards.add(setup, guards.as_slice()).await
+        self.with_guards(setup, guards.as_slice()).await
     }
 
     /// The same without the agent's guards: what is compiled of them is kept within bounds elsewhere.

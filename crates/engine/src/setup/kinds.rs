@@ -8,6 +8,7 @@ use houston_domain::guard::Layer;
 use houston_domain::id::AgentId;
 use houston_domain::tool_source::SourceSummary;
 use houston_llm::Model;
+use houston_store::guards::StoredGuards;
 use houston_store::run_context::RunContext;
 use houston_store::serving::Serving;
 use houston_tools::Registry;
@@ -18,7 +19,7 @@ use crate::hook::RunHook;
 use crate::setup::agents::MakeModel;
 use crate::setup::cache::{Cache, MAX_CACHED};
 use crate::setup::client::{with_client, with_output};
-use crate::setup::guards::LowerGuards;
+use crate::setup::guards::MAX_CACHED_BYTES;
 use crate::setup::own_tools::{OwnTools, OwnToolsParts, Tools};
 use crate::setup::rules::RuleRunner;
 use crate::setup::{Drive, Setup, SetupError, for_run, with_snippets};
@@ -34,7 +35,8 @@ pub struct Setups {
     /// Of agents, each with the agent's version that it was built from.
     pub(super) set_up: Cache<AgentId, (i64, Arc<Setup>)>,
     pub(crate) rules: RuleRunner,
-    pub(super) lower_guards: LowerGuards,
+    /// Compiled layers of agents, tenants, users and agentables, by their settings.
+    pub(super) lower_guards: Cache<StoredGuards, Arc<Layer>>,
     /// The guards of the installation.
     pub(super) guards: Arc<Layer>,
     pub(crate) own_tools: OwnTools,
@@ -65,7 +67,7 @@ impl Setups {
             by_name: Cache::of(MAX_CACHED),
             set_up: Cache::of(MAX_CACHED),
             rules: RuleRunner::default(),
-            lower_guards: LowerGuards::new(),
+            lower_guards: Cache::of(MAX_CACHED_BYTES),
             guards,
             own_tools: OwnTools::new(OwnToolsParts::default()),
             config,
@@ -146,7 +148,7 @@ impl Setups {
     ) -> Arc<Setup> {
         let setup = self.extended(setup, sources);
         let setup = for_run(&setup, &context.setting);
-        let setup = self.lower_guards.add(setup, &context.guards).await;
+        let setup = self.with_guards(setup, &context.guards).await;
         let setup = with_snippets(setup, &context.snippet_tools);
         let setup = with_client(setup, context.client.as_deref());
         with_output(setup, context)

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::driver::{Decision, DrivenRun, Driver, Then};
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::live::Streamed;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
@@ -44,7 +44,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &self,
         driver: &dyn Driver,
         agent: &Next,
-    ) -> Result<Result<(Decision, Vec<QuestionId>), Stop>, Interrupted> {
+    ) -> Result<Result<(Decision, Vec<QuestionId>), Stop>> {
         let (agentable, run) = (self.journal.agentable(), self.journal.run());
         let (state, mut questions) = self.journal.retrying(|storage| storage.driven(agentable, run)).await?;
         // Approvals of tool calls, pauses and budget questions are Houston's, not the driver's.

@@ -22,8 +22,7 @@ use houston_store::run_context::RunContext;
 use serde_json::json;
 
 use super::{DriveOutcome, Flow, RunDriver, ended};
-use crate::config::ContextConfig;
-use crate::error::Interrupted;
+use crate::error::{Interrupted, Result};
 use crate::run::journal::{Journal, add_message, show_error};
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{OpenCalls, add_tool_result};
@@ -33,7 +32,7 @@ const UNKNOWN_KIND: &str = "UNKNOWN_KIND";
 
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Reads messages that arrived while no worker drove the run.
-    pub(super) async fn read_messages(&mut self) -> Result<(), Interrupted> {
+    pub(super) async fn read_messages(&mut self) -> Result<()> {
         let read = RunTransition::Continue { read: true, event: None };
         let step = self.journal.step(read);
         self.commit(step).await?;
@@ -99,7 +98,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// The open calls of the run. Responses of calls that another worker started are kept.
-    async fn open_calls(&self) -> Result<OpenCalls, Interrupted> {
+    async fn open_calls(&self) -> Result<OpenCalls> {
         open_calls(&self.journal, &self.run).await
     }
 
@@ -131,7 +130,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Before a run ends that may have killed its workers: the runs that died with it are not to blame, or it will
     /// never be known.
-    pub(super) async fn acquit_others(&self) -> Result<(), Interrupted> {
+    pub(super) async fn acquit_others(&self) -> Result<()> {
         if self.claimed.deaths > 0 {
             let agentable = self.journal.agentable();
             self.journal.of_postgres(|store| store.acquit_others(agentable)).await?;
@@ -179,10 +178,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 }
 
-async fn open_calls<S: RunStorage>(
-    journal: &Journal<'_, S>,
-    run: &AgentRun,
-) -> Result<OpenCalls, Interrupted> {
+async fn open_calls<S: RunStorage>(journal: &Journal<'_, S>, run: &AgentRun) -> Result<OpenCalls> {
     match run.next(journal.now()) {
         Next::CallTools(calls) => OpenCalls::read(journal, &calls).await,
         _ => Ok(OpenCalls::default()),
@@ -290,7 +286,7 @@ pub(super) async fn refuse_unknown_kind<S: RunStorage>(
     mut journal: Journal<'_, S>,
     kind: &str,
     context: Option<Box<RunContext>>,
-) -> Result<DriveOutcome, Interrupted> {
+) -> Result<DriveOutcome> {
     tracing::error!(kind, "no agent type of this name: add jobs/agents/<kind>.toml");
     let text = format!("There is no agent type `{kind}`: its file is missing in jobs/agents.");
     let status = RunStatus::Failed;
@@ -312,15 +308,9 @@ pub(super) async fn refuse_unknown_kind<S: RunStorage>(
 async fn history_of_unknown_kind<S: RunStorage>(
     journal: &Journal<'_, S>,
     context: Option<Box<RunContext>>,
-) -> Result<AgentRun, Interrupted> {
-    let config = &journal.services.config;
-    let ContextConfig { notes, prompt, .. } = &config.context;
-    let (agentable, run) = (journal.agentable(), journal.run());
-    let context = match context {
-        Some(context) => *context,
-        None => journal.retrying(|storage| storage.run_context(agentable, run, *notes, prompt)).await?,
-    };
-    let limits = config.limits;
+) -> Result<AgentRun> {
+    let context = journal.run_context(context).await?;
+    let limits = journal.services.config.limits;
     let policy = RunPolicy { conversational: true, expects_reply: true, reply: Reply::Text, limits };
     Ok(AgentRun::resume(policy, context.history, context.run_entries, journal.now()))
 }

@@ -32,7 +32,7 @@ use self::compression::Sizes;
 use self::oversight::Oversight;
 use self::routing::AnsweringAgent;
 use crate::config::Config;
-use crate::error::Interrupted;
+use crate::error::{Interrupted, Result};
 use crate::holder::Holder;
 use crate::live::Registration;
 use crate::observer::Observed;
@@ -79,7 +79,7 @@ pub enum DriveOutcome {
 const AGENT_UNAVAILABLE: &str = "AGENT_UNAVAILABLE";
 
 /// Whether the drive goes on, or how it ended.
-type Flow = Result<ControlFlow<DriveOutcome>, Interrupted>;
+type Flow = Result<ControlFlow<DriveOutcome>>;
 
 /// The drive ends, and so does the run.
 fn ended(status: RunStatus) -> Flow {
@@ -124,7 +124,7 @@ pub(crate) fn drive_claimed<'d, S: RunStorage>(
     holder: &'d Holder,
     claimed: ClaimedRun,
     span: Span,
-) -> impl Future<Output = Result<DriveOutcome, Interrupted>> + 'd {
+) -> impl Future<Output = Result<DriveOutcome>> + 'd {
     let start = Box::pin(start(storage, services, holder, claimed, span));
     async move {
         let mut driver = match start.await? {
@@ -162,7 +162,7 @@ async fn start<'e, S: RunStorage>(
     holder: &'e Holder,
     mut claimed: ClaimedRun,
     span: Span,
-) -> Result<Result<RunDriver<'e, S>, DriveOutcome>, Interrupted> {
+) -> Result<Result<RunDriver<'e, S>, DriveOutcome>> {
     houston_faults::fault!("C6")?;
     let registration = services.live.register(claimed.fence.agentable, claimed.run, services.bus.clone());
     let cancel = registration.live.cancel.clone();
@@ -182,7 +182,7 @@ async fn start<'e, S: RunStorage>(
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Executes steps until the run ends, waits for a retry, or is released. `first` is false when
     /// it is called again after a reload.
-    async fn drive_until_end(&mut self, first: bool) -> Result<DriveOutcome, Interrupted> {
+    async fn drive_until_end(&mut self, first: bool) -> Result<DriveOutcome> {
         if first && let ControlFlow::Break(outcome) = Box::pin(self.begin()).await? {
             return Ok(outcome);
         }
@@ -307,7 +307,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Commits a step and passes the messages it read to the state machine.
-    async fn commit(&mut self, step: Step) -> Result<CommittedStep, Interrupted> {
+    async fn commit(&mut self, step: Step) -> Result<CommittedStep> {
         let done = self.journal.commit(step).await?;
         self.read(&done);
         Ok(done)

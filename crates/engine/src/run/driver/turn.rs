@@ -22,14 +22,16 @@ use uuid::Uuid;
 
 use super::typed::Judged;
 use super::{DriveOutcome, Flow, RunDriver};
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::live::Streamed;
 use crate::prompt::analysis::forced_tool;
 use crate::run::journal::{add_message, ending_status, show_error};
 use crate::run::model_turn::ModelOutcome;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
-use crate::run::tool_runner::{Held, Prepared, Responses, ToolsOutcome, WrittenRecords, commit_with};
+use crate::run::tool_runner::{
+    Held, Prepared, Responses, StepRows, ToolsOutcome, WrittenRecords, commit_with,
+};
 use crate::setup::Drive;
 use crate::setup::guards::noted;
 
@@ -98,7 +100,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// What precedes a model call: oversight, the files and the size of the request, and what may be spent. Returns the estimated
     /// tokens of the request; inside `Err`: what becomes of the run instead.
-    async fn before_call(&mut self) -> Result<Result<u64, ControlFlow<DriveOutcome>>, Interrupted> {
+    async fn before_call(&mut self) -> Result<Result<u64, ControlFlow<DriveOutcome>>> {
         if self.needs_oversight()
             && let Some(flow) = Box::pin(self.oversee()).await?
         {
@@ -147,7 +149,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         mut answer: Answer,
         usage: Usage,
         streamed: Streamed,
-    ) -> Result<Turn, Interrupted> {
+    ) -> Result<Turn> {
         self.sizes.was_refused = false;
         let stop = answer.stop;
         self.keep_one_call(&mut answer);
@@ -211,7 +213,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         usage: Usage,
         streamed: Streamed,
         mend: Option<MessageBlock>,
-    ) -> Result<Turn, Interrupted> {
+    ) -> Result<Turn> {
         let Streamed { reasoning, message: streamed, withdrawn_at } = streamed;
         let mut step = self.journal.next_step();
         step.frames.extend(mend);
@@ -256,8 +258,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         step: Step,
         prepared: Prepared,
-        records: Option<WrittenRecords<S::Transaction>>,
-    ) -> Result<Turn, Interrupted> {
+        records: StepRows<S>,
+    ) -> Result<Turn> {
         if !prepared.external.is_empty() {
             Box::pin(commit_with(&mut self.journal, step, records)).await?;
             houston_faults::fault!("C9")?;
@@ -297,12 +299,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Releases the run while calls wait for a person, or goes on with what has arrived.
-    async fn await_answers(
-        &mut self,
-        mut step: Step,
-        held: Held,
-        records: Option<WrittenRecords<S::Transaction>>,
-    ) -> Flow {
+    async fn await_answers(&mut self, mut step: Step, held: Held, records: StepRows<S>) -> Flow {
         let until = held.until;
         step.transition = self.journal.waiting(until, held.questions(), Some(held.unread));
         let done = Box::pin(commit_with(&mut self.journal, step, records)).await?;
@@ -329,12 +326,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Adds the tool results to the history once all responses have arrived, and commits the step, which lets the run continue
     /// or ends it.
-    async fn close_turn(
-        &mut self,
-        mut step: Step,
-        responses: Responses,
-        records: Option<WrittenRecords<S::Transaction>>,
-    ) -> Flow {
+    async fn close_turn(&mut self, mut step: Step, responses: Responses, records: StepRows<S>) -> Flow {
         if let Some(results) = self.run.on_tools(responses) {
             step.entries.push(results);
         }
@@ -380,10 +372,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return self.ask_without_submitting();
         }
         let unread = self.journal.retrying(|storage| storage.unread(agentable)).await?.count;
-        let held = Held::until(submission.look_at(now), unread);
+        let until = Some(submission.look_at(now));
         self.model.frame.submission = Some(submission);
-        let step = self.journal.next_step();
-        self.await_answers(step, held, None).await
+        let mut step = self.journal.next_step();
+        step.transition = self.journal.waiting(until, Vec::new(), Some(unread));
+        let done = self.journal.commit(step).await?;
+        Ok(self.waits(&done, until))
     }
 
     /// The provider will not answer what was submitted: the call is made as usual.

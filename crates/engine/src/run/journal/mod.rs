@@ -19,7 +19,7 @@ use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::plan::PlanChanges;
-use houston_domain::question::{NewQuestion, QuestionKind};
+use houston_domain::question::{NewQuestion, Question, QuestionKind};
 use houston_domain::run::RunStatus;
 use houston_domain::step::{Ending, ModelCall, NewMessage, RunTransition, Step};
 use houston_llm::{Description, Ledger, Switch};
@@ -30,6 +30,7 @@ use houston_store::claim::{ClaimedRun, Fence};
 use houston_store::context_cache::ContextCache;
 use houston_store::cost::Cost;
 use houston_store::record::Owner;
+use houston_store::run_context::RunContext;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::sweep::Due;
 use houston_store::workspace_file::CommandFiles;
@@ -38,8 +39,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::config::ContextConfig;
 use crate::driver::Decision;
-use crate::error::Interrupted;
+use crate::error::{Interrupted, Result};
 use crate::holder::Holder;
 use crate::run::services::Services;
 use crate::run::signals::Signals;
@@ -104,10 +106,7 @@ pub(crate) struct Journal<'e, S> {
 /// Rows that are committed with a step.
 pub(crate) trait Rows<S: RunStorage>: Sync {
     /// Writes the rows into a new transaction. `None` if they no longer match the step.
-    fn write(
-        &self,
-        journal: &Journal<'_, S>,
-    ) -> impl Future<Output = Result<Option<S::Transaction>, Interrupted>> + Send;
+    fn write(&self, journal: &Journal<'_, S>) -> impl Future<Output = Result<Option<S::Transaction>>> + Send;
 }
 
 impl<'e, S: RunStorage> Journal<'e, S> {
@@ -267,7 +266,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     pub(crate) fn retrying<'j, T, F>(
         &'j self,
         ask: impl Fn(&'e S) -> F + Send + Sync + 'j,
-    ) -> impl Future<Output = Result<T, Interrupted>> + Send
+    ) -> impl Future<Output = Result<T>> + Send
     where
         T: Send,
         F: Future<Output = houston_store::Result<T>> + Send,
@@ -288,7 +287,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     pub(crate) fn of_postgres<'j, T, F>(
         &'j self,
         ask: impl Fn(&'e RunStore) -> F + Send + Sync + 'j,
-    ) -> impl Future<Output = Result<T, Interrupted>> + Send
+    ) -> impl Future<Output = Result<T>> + Send
     where
         T: Default + Send,
         F: Future<Output = houston_store::Result<T>> + Send,
@@ -300,11 +299,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     }
 
     /// Waits before the next attempt at a request.
-    async fn wait_for_postgres(
-        &self,
-        error: &houston_store::Error,
-        pause: &mut Duration,
-    ) -> Result<(), Interrupted> {
+    async fn wait_for_postgres(&self, error: &houston_store::Error, pause: &mut Duration) -> Result<()> {
         if self.signals.is_lost() {
             return Err(Interrupted::Lost);
         }
@@ -318,7 +313,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     }
 
     /// What the run and others of its agentable have spent, if `budget` limits it.
-    pub(crate) async fn spent(&self, budget: &Budget) -> Result<Spent, Interrupted> {
+    pub(crate) async fn spent(&self, budget: &Budget) -> Result<Spent> {
         let (agentable, run) = (self.agentable(), self.run());
         match budget.is_set() {
             true => self.retrying(|storage| storage.spent(agentable, run)).await,
@@ -326,8 +321,24 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         }
     }
 
+    /// What the run starts from; `known`: it was read with the claim.
+    pub(crate) async fn run_context(&self, known: Option<Box<RunContext>>) -> Result<RunContext> {
+        let (agentable, run) = (self.agentable(), self.run());
+        let ContextConfig { notes, prompt, .. } = &self.services.config.context;
+        match known {
+            Some(context) => Ok(*context),
+            None => self.retrying(|storage| storage.run_context(agentable, run, *notes, prompt)).await,
+        }
+    }
+
+    /// The questions of the run, oldest first.
+    pub(crate) async fn questions(&self) -> Result<Vec<Question>> {
+        let (agentable, run) = (self.agentable(), self.run());
+        self.retrying(|storage| storage.questions_of(agentable, run)).await
+    }
+
     /// Whether the lock is still held under this fence.
-    pub(crate) async fn is_held(&self) -> Result<bool, Interrupted> {
+    pub(crate) async fn is_held(&self) -> Result<bool> {
         let fence = &self.fence;
         self.retrying(|storage| storage.is_held(fence)).await
     }
@@ -352,7 +363,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     /// # Errors
     /// [`Interrupted::Landed`] when an earlier attempt had committed it, [`Interrupted::Lost`] when the lock or the lease is
     /// lost, [`Interrupted::Store`] when Postgres refuses.
-    pub(crate) async fn commit(&mut self, mut step: Step) -> Result<CommittedStep, Interrupted> {
+    pub(crate) async fn commit(&mut self, mut step: Step) -> Result<CommittedStep> {
         self.complete(&mut step);
         let (fence, sent) = (&self.fence, &step);
         match self.retrying(|storage| storage.commit(fence, sent)).await? {
@@ -372,7 +383,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         rows: S::Transaction,
         mut step: Step,
         again: &impl Rows<S>,
-    ) -> Result<CommittedStep, Interrupted> {
+    ) -> Result<CommittedStep> {
         self.complete(&mut step);
         let (mut open, mut pause) = (rows, FIRST_PAUSE);
         loop {

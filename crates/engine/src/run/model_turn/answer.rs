@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::live::LiveRun;
 use crate::setup::guards::Shown;
 
-/// The model that answers, and the fallbacks before it, where several models may answer. Boxed, because it is held while the run
+/// The model that answers, and the fallbacks before it, where several models may answer; and how much is read of it. Boxed, because it is held while the run
 /// waits for its model.
 #[derive(Default)]
 pub(super) struct Answerer {
@@ -26,6 +26,10 @@ pub(super) struct Answerer {
     /// What streams show, if addresses in it must lead nowhere.
     pub(super) shown: Option<Shown>,
     pub(super) plain: Plain,
+    /// After so many bytes an answer is cut off.
+    pub(super) most_bytes: usize,
+    /// When it is cut off because it repeats itself.
+    pub(super) repeated: RepeatedText,
 }
 
 /// What text outside of `send_message` is, where that is how an agent replies.
@@ -51,26 +55,17 @@ pub(super) enum Read {
     Submitted(Option<Box<SubmittedCall>>),
 }
 
-/// When an answer is cut off.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
-    /// After so many bytes.
-    pub(super) most: usize,
-    /// When it repeats itself.
-    pub(super) repeated: RepeatedText,
-}
-
 /// Reads the answer to its end and streams its text. Events that are ready together are streamed as one delta. Fails with
-/// `InvalidResponse` beyond the bounds.
+/// `InvalidResponse` if it is too long, or repeats itself.
 pub(super) async fn read(
     stream: EventStream,
     live: &LiveRun,
     reply: Reply,
-    Bounds { most, repeated }: Bounds,
     answerer: &mut Answerer,
 ) -> Result<Read, ModelError> {
     let mut bytes = 0;
-    let mut repetition = Repetition::new(repeated);
+    let most = answerer.most_bytes;
+    let mut repetition = Repetition::new(answerer.repeated);
     let mut chunks = stream.ready_chunks(64);
     let mut writer = Writer {
         live,

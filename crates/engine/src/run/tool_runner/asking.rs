@@ -18,7 +18,7 @@ use rust_decimal::Decimal;
 use super::ToolRunner;
 use super::execution::{ExternalCall, Work};
 use crate::background::side_model::{Answered, NoAnswer, Question, SideModel};
-use crate::error::Interrupted;
+use crate::error::{Interrupted, Result};
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 
@@ -37,16 +37,12 @@ impl ToolRunner {
         &mut self,
         journal: &Journal<'_, S>,
         call: ExternalCall,
-    ) -> Result<ExternalCall, Interrupted> {
+    ) -> Result<ExternalCall> {
         let ExternalCall { work: Work::Ask(ask), .. } = call else { return Ok(call) };
         Ok(ExternalCall { work: Box::pin(self.asking(journal, *ask)).await?, ..call })
     }
 
-    async fn asking<S: RunStorage>(
-        &mut self,
-        journal: &Journal<'_, S>,
-        mut ask: Ask,
-    ) -> Result<Work, Interrupted> {
+    async fn asking<S: RunStorage>(&mut self, journal: &Journal<'_, S>, mut ask: Ask) -> Result<Work> {
         let Some(model) = journal.services.side_models.get(ask.use_case).cloned() else {
             return Ok(Work::answered(not_set(&ask)));
         };
@@ -147,7 +143,7 @@ impl Ready {
 async fn source_text<S: RunStorage>(
     journal: &Journal<'_, S>,
     source: &TextSource,
-) -> Result<Option<SourceText>, Interrupted> {
+) -> Result<Option<SourceText>> {
     let (tenant, agentable) = (journal.owner.tenant, journal.agentable());
     let read = match source {
         TextSource::Given(text) => return Ok(Some(SourceText::new(text.clone(), false))),
@@ -173,7 +169,7 @@ async fn posted<S: RunStorage>(
     journal: &Journal<'_, S>,
     tool: &str,
     id: ImageId,
-) -> Result<Result<Image, ToolResponse>, Interrupted> {
+) -> Result<Result<Image, ToolResponse>> {
     let (tenant, user, ids) = (journal.owner.tenant, journal.owner.user, [id]);
     let found = journal.of_postgres(|store| store.tenant(tenant).images(user, &ids, &ids)).await?;
     let failed = |code, why: &str| ToolResponse::failure(code, format!("{tool}: {why}"));

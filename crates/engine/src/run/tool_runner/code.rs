@@ -18,7 +18,7 @@ use super::fallback::Falling;
 use super::record::commit_with;
 use super::resume::Committed;
 use super::{Held, Made, Origin, Plans, ToolRunner, cut};
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::run::journal::{Journal, add_message};
 use crate::run::storage::RunStorage;
 use crate::setup::guards::shown;
@@ -49,7 +49,7 @@ impl ToolRunner {
         journal: &mut Journal<'_, S>,
         asked: CodeCalls,
         executing: &mut Executing<'_>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<()> {
         let CodeCalls { of, calls, failed, answers } = asked;
         let codes = &mut executing.codes;
         if let (Some(failed), Some(falling)) =
@@ -108,7 +108,7 @@ impl ToolRunner {
         of: &str,
         mut plans: Plans,
         codes: &mut Codes<'_>,
-    ) -> Result<Vec<ExternalCall>, Interrupted> {
+    ) -> Result<Vec<ExternalCall>> {
         let prepared = match plans.has_new() {
             false => plans.known(),
             true => {

@@ -25,7 +25,7 @@ use super::fallback::FallbackCall;
 use super::path::{Prepared, not_for_plans};
 use super::pausing::Pausing;
 use super::{Cells, Held, OpenCalls, Responses, ToolRunner, cut};
-use crate::error::Interrupted;
+use crate::error::{Interrupted, Result};
 use crate::observer::Observed;
 use crate::run::journal::Journal;
 use crate::run::signals::Stop;
@@ -68,7 +68,7 @@ impl ToolRunner {
         journal: &mut Journal<'_, S>,
         Prepared { responses, external, held }: Prepared,
         history: &[Entry],
-    ) -> Result<ToolsOutcome, Interrupted> {
+    ) -> Result<ToolsOutcome> {
         if journal.signals.is_lost() {
             return Err(Interrupted::Lost);
         }
@@ -128,7 +128,7 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         call: ExternalCall,
         calls: &mut Executing<'_>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<()> {
         let call = self.with_material(journal, call).await?;
         let ToolCall { id, name, .. } = &call.call;
         let patience = self.offer().get(name).map(|tool| tool.stop_within()).unwrap_or_default();
@@ -146,7 +146,7 @@ impl ToolRunner {
         &mut self,
         journal: &Journal<'_, S>,
         call: ExternalCall,
-    ) -> Result<BoxFuture<'static, ToolResponse>, Interrupted> {
+    ) -> Result<BoxFuture<'static, ToolResponse>> {
         let call = self.with_material(journal, call).await?;
         let metrics = Arc::clone(&journal.services.metrics);
         let running = self.run(journal, call, None);
@@ -168,7 +168,7 @@ impl ToolRunner {
         step: &mut Step,
         returned: Returned,
         calls: &mut Executing<'_>,
-    ) -> Result<(bool, Option<ExternalCall>), Interrupted> {
+    ) -> Result<(bool, Option<ExternalCall>)> {
         calls.open.retain(|open| open.call != returned.call.id);
         Ok(match self.pause_returned(journal, step, returned, calls).await? {
             Ok(going) => (true, going),
@@ -185,7 +185,7 @@ impl ToolRunner {
         step: &mut Step,
         Returned { call, acted, .. }: Returned,
         calls: &mut Executing<'_>,
-    ) -> Result<Result<Option<ExternalCall>, (ToolCall, ToolResponse)>, Interrupted> {
+    ) -> Result<Result<Option<ExternalCall>, (ToolCall, ToolResponse)>> {
         let pause: Pause = match acted {
             Acted::Done(response) => {
                 journal.services.metrics.tools.answered(&response);
@@ -263,7 +263,7 @@ impl ToolRunner {
         &mut self,
         journal: &mut Journal<'_, S>,
         calls: &mut Executing<'_>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<()> {
         // The watchdog stops tools through the same token as a cancel request.
         journal.signals.cancel().cancel();
         let mut running = std::mem::take(&mut calls.running);

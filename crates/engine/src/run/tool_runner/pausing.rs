@@ -19,7 +19,7 @@ use serde_json::json;
 use super::ToolRunner;
 use super::execution::{ExternalCall, Work};
 use super::held::Decided;
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 
@@ -120,7 +120,7 @@ impl ToolRunner {
         &self,
         journal: &Journal<'_, S>,
         paused: &PausedCall,
-    ) -> Result<i32, Interrupted> {
+    ) -> Result<i32> {
         if paused.question.is_some() {
             return Ok(0);
         }

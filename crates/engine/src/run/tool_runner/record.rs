@@ -17,7 +17,7 @@ use super::cells::cell_of;
 use super::execution::{noted, parent};
 use super::{Cells, Responses, ToolRunner, cut};
 use crate::config::Config;
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::run::journal::{Journal, Rows};
 use crate::run::storage::{RecordOf, RunStorage, RunTransaction};
 
@@ -38,6 +38,9 @@ pub(crate) struct PendingRecord {
     /// Whether the call succeeded when the row was written. The step contains the result.
     succeeded: bool,
 }
+
+/// The rows that are committed with a step, if there are some.
+pub(crate) type StepRows<S> = Option<WrittenRecords<<S as RunStorage>::Transaction>>;
 
 /// Rows written in an open transaction, whose step is not committed yet.
 pub(crate) struct WrittenRecords<T> {
@@ -96,7 +99,7 @@ impl ToolRunner {
         &self,
         journal: &Journal<'_, S>,
         mut records: Vec<PendingRecord>,
-    ) -> Result<(WrittenRecords<S::Transaction>, Responses), Interrupted> {
+    ) -> Result<(WrittenRecords<S::Transaction>, Responses)> {
         for record in &mut records {
             record.untrusted = self.taint.untrusted;
         }
@@ -111,7 +114,7 @@ impl ToolRunner {
 async fn write<S: RunStorage>(
     journal: &Journal<'_, S>,
     records: &[PendingRecord],
-) -> Result<(S::Transaction, Responses), Interrupted> {
+) -> Result<(S::Transaction, Responses)> {
     let write = |_| async move {
         let mut rows = journal.begin().await?;
         let mut responses = Responses::with_capacity(records.len());
@@ -131,7 +134,7 @@ async fn write<S: RunStorage>(
 pub(super) async fn previews<S: RunStorage>(
     journal: &Journal<'_, S>,
     records: &[&PendingRecord],
-) -> Result<Vec<Option<String>>, Interrupted> {
+) -> Result<Vec<Option<String>>> {
     let preview = |_| async move {
         let mut rows = journal.begin().await?;
         let mut previews = Vec::with_capacity(records.len());
@@ -165,7 +168,7 @@ fn tasks(records: &[PendingRecord]) -> impl Iterator<Item = (&PendingRecord, New
 }
 
 impl<S: RunStorage> Rows<S> for Vec<PendingRecord> {
-    async fn write(&self, journal: &Journal<'_, S>) -> Result<Option<S::Transaction>, Interrupted> {
+    async fn write(&self, journal: &Journal<'_, S>) -> Result<Option<S::Transaction>> {
         let (rows, responses) = write(journal, self).await?;
         let mut written = self.iter().zip(&responses);
         let is_same = written.all(|(record, (_, response))| record.succeeded == response.is_success());
@@ -202,8 +205,8 @@ impl<T> WrittenRecords<T> {
 pub(crate) async fn commit_with<S: RunStorage>(
     journal: &mut Journal<'_, S>,
     step: Step,
-    records: Option<WrittenRecords<S::Transaction>>,
-) -> Result<CommittedStep, Interrupted> {
+    records: StepRows<S>,
+) -> Result<CommittedStep> {
     let Some(WrittenRecords { rows, records }) = records else { return journal.commit(step).await };
     let done = journal.commit_with_rows(rows, step, &records).await?;
     for (pending, task) in tasks(&records) {

@@ -16,7 +16,7 @@ use houston_store::plan::{DrivenPlan, ExecutorOutcome, StoredStep};
 use serde_json::Value;
 
 use super::start::Begun;
-use crate::error::Interrupted;
+use crate::error::{Interrupted, Result};
 
 /// A plan with the states of its steps.
 pub(super) struct Graph {
@@ -171,11 +171,7 @@ impl Graph {
     ///
     /// # Errors
     /// The process ends.
-    pub(super) async fn advance(
-        &mut self,
-        tenant: TenantId,
-        now: DateTime<Utc>,
-    ) -> Result<Advance, Interrupted> {
+    pub(super) async fn advance(&mut self, tenant: TenantId, now: DateTime<Utc>) -> Result<Advance> {
         self.now = now;
         self.note();
         let situation = self.situation(false);
@@ -206,7 +202,7 @@ impl Graph {
         tenant: TenantId,
         is_light: bool,
         work: impl FnOnce(&Document, &mut States, &Value) -> T + Send + 'static,
-    ) -> Result<T, Interrupted> {
+    ) -> Result<T> {
         if is_light {
             return Ok(work(&self.document, &mut self.states, &self.stored.input));
         }
@@ -244,7 +240,7 @@ impl Graph {
         tenant: TenantId,
         now: DateTime<Utc>,
         path: &str,
-    ) -> Result<Result<Action, Failure>, Interrupted> {
+    ) -> Result<Result<Action, Failure>> {
         let path = path.to_owned();
         self.computed(tenant, self.is_plain, move |document, states, input| {
             resolve(document, states, input, now, &path)

@@ -11,7 +11,7 @@ mod graph;
 mod replan;
 mod start;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -30,7 +30,7 @@ use houston_store::step::CommittedStep;
 use self::ending::Finished;
 use self::graph::Graph;
 use super::{Flow, RunDriver};
-use crate::error::Interrupted;
+use crate::error::{Interrupted, Result};
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::commit_with;
@@ -119,12 +119,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Lets begin and settle what can, without a commit. May evaluate expressions for long, so it may be abandoned. Breaks with how the plan ends, or returns when something is due.
+    /// Lets begin and settle what can, without a commit. May evaluate expressions for long, so it may be abandoned. Breaks with
+    /// how the plan ends, or returns when something is due.
     async fn settle(
         &mut self,
         graph: &mut Graph,
         works: &mut Works,
-    ) -> Result<ControlFlow<End, Option<DateTime<Utc>>>, Interrupted> {
+    ) -> Result<ControlFlow<End, Option<DateTime<Utc>>>> {
         loop {
             self.spare_waiting(graph).await?;
             let advance = graph.advance(self.journal.owner.tenant, self.journal.now()).await?;
@@ -139,7 +140,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// The plan, with the time in which nobody took it: that is committed first.
-    async fn load_held_up(&mut self) -> Result<Result<Graph, (&'static str, String)>, Interrupted> {
+    async fn load_held_up(&mut self) -> Result<Result<Graph, (&'static str, String)>> {
         let claimed = self.journal.claimed_time;
         loop {
             let mut graph = match self.load_graph().await? {
@@ -158,7 +159,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Executors that wait for a person or for a worker do not work: their steps do not run out of time meanwhile.
-    async fn spare_waiting(&mut self, graph: &mut Graph) -> Result<(), Interrupted> {
+    async fn spare_waiting(&mut self, graph: &mut Graph) -> Result<()> {
         let overdue = graph.overdue_executors(self.journal.now());
         if overdue.is_empty() {
             return Ok(());
@@ -217,7 +218,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         graph: &mut Graph,
         advance: &Advance,
         works: &mut Works,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<()> {
         let mut executors = Vec::new();
         for path in &advance.cancel {
             works.abort(path);
@@ -229,7 +230,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         self.cancel_executors(&executors).await
     }
 
-    pub(super) async fn cancel_executors(&self, executors: &[AgentableId]) -> Result<(), Interrupted> {
+    pub(super) async fn cancel_executors(&self, executors: &[AgentableId]) -> Result<()> {
         if executors.is_empty() {
             return Ok(());
         }
@@ -243,7 +244,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         graph: &mut Graph,
         waits: Option<Option<DateTime<Utc>>>,
-    ) -> Result<Option<CommittedStep>, Interrupted> {
+    ) -> Result<Option<CommittedStep>> {
         let records = std::mem::take(&mut graph.begun.records);
         let written = match records.is_empty() {
             true => None,
@@ -316,10 +317,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 ///
 /// # Errors
 /// [`Interrupted::Lost`] then, and those of `work`.
-async fn unless<T>(
-    abandoned: impl Future<Output = ()>,
-    work: impl Future<Output = Result<T, Interrupted>>,
-) -> Result<T, Interrupted> {
+async fn unless<T>(abandoned: impl Future<Output = ()>, work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! {
         biased;
         done = work => done,
@@ -335,8 +333,8 @@ type Here = BTreeMap<String, u32>;
 struct Works {
     running: FuturesUnordered<BoxFuture<'static, Result<Finished, Aborted>>>,
     handles: BTreeMap<String, Handle>,
-    /// Calls that have finished together with others.
-    finished: VecDeque<Finished>,
+    /// Calls that have finished, until they are taken.
+    finished: Vec<Finished>,
 }
 
 struct Handle {
@@ -360,17 +358,8 @@ impl Works {
         self.handles.iter().map(|(path, handle)| (path.clone(), handle.attempt)).collect()
     }
 
-    /// Whether this attempt at a step runs here.
-    fn has(&self, path: &str, attempt: u32) -> bool {
-        self.handles.get(path).is_some_and(|handle| handle.attempt == attempt)
-    }
-
     /// Starts what begins, after it was committed.
-    async fn start<S: RunStorage>(
-        &mut self,
-        driver: &mut RunDriver<'_, S>,
-        graph: &mut Graph,
-    ) -> Result<(), Interrupted> {
+    async fn start<S: RunStorage>(&mut self, driver: &mut RunDriver<'_, S>, graph: &mut Graph) -> Result<()> {
         for (path, attempt, work) in std::mem::take(&mut graph.begun.works) {
             let may_repeat = driver.may_repeat(&work);
             let work = driver.work(path.clone(), attempt, work).await?;
@@ -402,25 +391,18 @@ impl Works {
 
     /// The next calls that have finished.
     async fn next(&mut self) -> Vec<Finished> {
-        loop {
-            if self.finished.is_empty() {
-                match self.running.next().await {
-                    Some(Ok(finished)) => self.finished.push_back(finished),
-                    Some(Err(Aborted)) => continue,
-                    None => return std::future::pending().await,
-                }
-            }
-            self.settle();
-            let mut taken = Vec::new();
-            while let Some(finished) = self.finished.pop_front() {
-                if self.has(&finished.path, finished.attempt) {
-                    self.handles.remove(&finished.path);
-                }
-                taken.push(finished);
-            }
-            if !taken.is_empty() {
-                return taken;
+        while self.finished.is_empty() {
+            match self.running.next().await {
+                Some(Ok(finished)) => self.finished.push(finished),
+                Some(Err(Aborted)) => {}
+                None => return std::future::pending().await,
             }
         }
+        self.settle();
+        let finished = std::mem::take(&mut self.finished);
+        for Finished { path, attempt, .. } in &finished {
+            self.handles.retain(|of, handle| of != path || handle.attempt != *attempt);
+        }
+        finished
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::ending::failure_of;
 use super::graph::Graph;
 use crate::background::side_model::{Answered, NoAnswer, Question, SideModel};
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::run::driver::RunDriver;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
@@ -34,7 +34,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         graph: &mut Graph,
         path: &str,
-    ) -> Result<Result<Option<Failure>, Stop>, Interrupted> {
+    ) -> Result<Result<Option<Failure>, Stop>> {
         let failed = failure_of(graph, path);
         let mut refused = String::new();
         // The plan has changed since the model answered: its answer is read again.
@@ -69,11 +69,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Asks the model of the plan's kind. `None`: it did not answer.
-    async fn ask_planner(
-        &mut self,
-        graph: &mut Graph,
-        text: String,
-    ) -> Result<Result<Option<Value>, Stop>, Interrupted> {
+    async fn ask_planner(&mut self, graph: &mut Graph, text: String) -> Result<Result<Option<Value>, Stop>> {
         if graph.is_used_up() {
             return Ok(Ok(None));
         }
