@@ -367,12 +367,14 @@ impl Script {
 
 /// What code reads of a response: JSON as a value, and everything else as text.
 fn answer_of(response: &ToolResponse) -> CodeAnswer {
-    let text = response.text();
-    if !response.is_success() {
-        return Err(text.to_owned());
-    }
-    let parsed = text.starts_with(['{', '[']).then(|| serde_json::from_str(text).ok()).flatten();
-    Ok(parsed.unwrap_or_else(|| Value::String(text.to_owned())))
+    let text = response.text().to_owned();
+    if response.is_success() { Ok(value_of(text)) } else { Err(text) }
+}
+
+/// A text as a value: JSON objects and lists are read.
+pub(crate) fn value_of(text: String) -> Value {
+    let parsed = text.starts_with(['{', '[']).then(|| serde_json::from_str(&text).ok()).flatten();
+    parsed.unwrap_or(Value::String(text))
 }
 
 fn diverged() -> ToolResponse {

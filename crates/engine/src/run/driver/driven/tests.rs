@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::*;
 use crate::driver::Drivers;
+use crate::error::Interrupted;
 use crate::run::tests::fixture::{Behaviour, KIND, Process, ScriptedModel, TestTool, says};
 use crate::run::tests::memory_storage::Fault;
 use crate::setup::kinds::driver_of;

@@ -17,6 +17,7 @@ use crate::run::driver::{self, Flow, RunDriver};
 use crate::run::journal::add_message;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
+use crate::run::tool_runner::value_of;
 use crate::setup::guards::shown;
 
 impl<S: RunStorage> RunDriver<'_, S> {
@@ -246,12 +247,6 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         false
     }
-}
-
-/// A text as a value: JSON objects and lists are read.
-fn value_of(text: String) -> Value {
-    let parsed = text.starts_with(['{', '[']).then(|| serde_json::from_str(&text).ok()).flatten();
-    parsed.unwrap_or(Value::String(text))
 }
 
 /// The JSON in a text, if it matches the schema.
