@@ -37,6 +37,9 @@ fn boot_millis() -> u64 {
 /// The current worker id of this process with its lease; `None` between two leases.
 pub(crate) type Current = watch::Receiver<Option<Holder>>;
 
+/// Pauses these lanes, and lets all others go on.
+pub(crate) type PauseLanes = Arc<dyn Fn(&[Lane]) + Send + Sync>;
+
 /// What the lease thread needs.
 pub(crate) struct LeaseKeeper {
     pub(crate) worker: Arc<Worker>,
@@ -46,8 +49,8 @@ pub(crate) struct LeaseKeeper {
     pub(crate) drain: CancellationToken,
     /// Cancelled when every run has ended or was cut off: the lease is given back.
     pub(crate) done: CancellationToken,
-    /// Called with the lanes that are paused: all others go on.
-    pub(crate) pause_lanes: Arc<dyn Fn(&[Lane]) + Send + Sync>,
+    /// Called with the lanes that are paused.
+    pub(crate) pause_lanes: PauseLanes,
     /// Notified when the worker that this one watches seems to be dead.
     pub(crate) neighbour_gone: Arc<Notify>,
     /// See [`Holder::send_hint`].
