@@ -38,7 +38,7 @@ impl App {
     /// Adds a driver. It drives the runs of a kind whose agent type says `driver = "<name>"`.
     #[must_use]
     pub fn with_driver(mut self, name: &str, driver: Arc<dyn Driver>) -> Self {
-        self.drivers.add(name, driver);
+        self.drivers.insert(name.into(), driver);
         self
     }
 

@@ -13,10 +13,10 @@ use tracing::Instrument;
 
 use crate::config::Config;
 use crate::engine::Engine;
-use crate::error::Interrupted;
+use crate::error::{Interrupted, Result};
 use crate::holder::Holder;
 use crate::meter::Meter;
-use crate::run::driver::{DriveOutcome, Driven, drive_claimed};
+use crate::run::driver::{DriveOutcome, drive_claimed};
 use crate::run::services::Services;
 
 /// Attempts to claim a run while Postgres fails. After that the sweep finds the run.
@@ -170,15 +170,10 @@ impl Engine {
         &self,
         (agentable, token): (AgentableId, RunToken),
         holder: &Holder,
-        driven: Result<Result<Driven, Interrupted>, Panic>,
+        driven: Result<Result<DriveOutcome>, Panic>,
     ) -> Result<DriveOutcome, houston_store::Error> {
         match driven {
-            Ok(Ok(Driven { outcome, wants_title })) => {
-                if wants_title {
-                    self.titles.request(agentable);
-                }
-                Ok(outcome)
-            }
+            Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(Interrupted::Lost)) => {
                 // If a late renewal kept the lease, no other worker may take the run until this one releases it. If
                 // another worker did take over, the lock has another token and this changes nothing.

@@ -165,29 +165,11 @@ impl Decision {
     }
 }
 
-/// The drivers of a process, by name.
-#[derive(Clone, Default)]
-pub struct Drivers(BTreeMap<String, Arc<dyn Driver>>);
-
-impl Drivers {
-    /// Adds a driver. One of the same name is replaced.
-    pub fn add(&mut self, name: impl Into<String>, driver: Arc<dyn Driver>) {
-        self.0.insert(name.into(), driver);
-    }
-
-    /// The driver of this name.
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn Driver>> {
-        self.0.get(name).cloned()
-    }
-
-    /// The names of all drivers, for an error message.
-    pub(crate) fn names(&self) -> String {
-        self.0.keys().cloned().collect::<Vec<_>>().join(", ")
-    }
-}
-
-impl std::fmt::Debug for Drivers {
+impl std::fmt::Debug for dyn Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.write_str("Driver")
     }
 }
+
+/// The drivers of a process, by name.
+pub type Drivers = BTreeMap<String, Arc<dyn Driver>>;

@@ -16,6 +16,7 @@ use houston_store::claim::Trial;
 use houston_tools::PdfReader;
 use houston_tools::Registry;
 use houston_tools::ask::{TOOLS, VISION};
+use tokio::sync::mpsc;
 
 use crate::background::sessions::Sessions;
 use crate::background::side_model::{SideModel, Writer};
@@ -105,7 +106,8 @@ impl Engine {
             let (store, ids, budget) = (store.clone(), Arc::clone(&ids), config.budget);
             Writer { store, ids, budget, model }
         };
-        let titles = Titles::new(writer(title_model), bus.clone(), config.context.titles);
+        let (requests, requested) = mpsc::unbounded_channel();
+        let titles = Titles::new(writer(title_model), bus.clone(), config.context.titles, requested);
         let sessions = Sessions::new(writer(summaries.clone()));
         let services = Services {
             bus,
@@ -114,6 +116,7 @@ impl Engine {
             config,
             setups,
             live: LiveRuns::default(),
+            titles: requests,
             summaries,
             side_models,
             rates: Rates::default(),
@@ -140,11 +143,5 @@ impl Engine {
     /// When attempts are cut off.
     pub fn watchdog(&self) -> WatchdogConfig {
         self.services.config.watchdog
-    }
-}
-
-impl std::fmt::Debug for Engine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("kinds", &self.services.setups.kinds().keys()).finish_non_exhaustive()
     }
 }

@@ -2,6 +2,9 @@
 
 use houston_store::Error as StoreError;
 
+/// What a part of a drive makes, or why the drive ends early.
+pub type Result<T, E = Interrupted> = std::result::Result<T, E>;
+
 /// Why this worker stops driving a run that has not ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Interrupted {
@@ -12,7 +15,7 @@ pub enum Interrupted {
     /// read again.
     #[error("the run has changed since it was read")]
     Landed,
-    /// Something else has changed the plan since its run read it; nothing was committed. The run reads it again.
+    /// The run must read its plan again, as when something else has changed it since: what was decided is void.
     #[error("the plan has changed since it was read")]
     PlanChanged,
     /// Postgres refused a statement, and waiting does not help.

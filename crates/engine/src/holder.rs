@@ -21,9 +21,3 @@ pub struct Holder {
     /// Sends a hint for an agentable that may run now because another run of its user ended. Never blocks.
     pub send_hint: Arc<dyn Fn(Lane, Hint) + Send + Sync>,
 }
-
-impl std::fmt::Debug for Holder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Holder").field("worker", &self.worker).finish_non_exhaustive()
-    }
-}

@@ -88,13 +88,3 @@ impl RunSetup {
         self.sections.push(PromptSection { name: name.into(), text: text.into() });
     }
 }
-
-impl std::fmt::Debug for RunSetup {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RunSetup")
-            .field("run", &self.run)
-            .field("model", self.model.description())
-            .field("tools", &self.tools)
-            .finish_non_exhaustive()
-    }
-}

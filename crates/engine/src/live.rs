@@ -173,16 +173,21 @@ impl LiveRun {
         }
         let mut transcript = lock(&self.transcript);
         let Some(open) = transcript.as_mut() else { return };
-        let (offset, reasoning_chars) = match part {
-            Part::Reasoning => (open.reasoning.push(piece), 0),
+        let offset = match part {
+            Part::Reasoning => open.reasoning.push(piece),
             // Streams have another beginning under its id.
             Part::Message if open.withdrawn_at.is_some() => return,
-            Part::Message => (open.content.push(piece), open.reasoning.chars),
+            Part::Message => open.content.push(piece),
         };
-        let (message_id, text) = (open.message, piece.to_owned());
-        let is_draft = open.is_draft && part == Part::Message;
+        self.publish(open, part, offset, piece);
+    }
+
+    /// Streams a text of the iteration. Called under the lock, so that deltas and transcripts reach the bus in order.
+    fn publish(&self, open: &Transcript, part: Part, offset: u32, text: &str) {
+        let is_message = part == Part::Message;
+        let reasoning_chars = if is_message { open.reasoning.chars } else { 0 };
+        let (message_id, text, is_draft) = (open.message, text.to_owned(), open.is_draft && is_message);
         let delta = Delta { message_id, part, reasoning_chars, offset, text, is_draft };
-        // Published under the lock, so that deltas and transcripts reach the bus in order.
         self.bus.publish(self.agentable, Live::Delta(delta));
     }
 
@@ -213,19 +218,9 @@ impl LiveRun {
     fn publish_transcript(&self) {
         let transcript = lock(&self.transcript);
         let Some(open) = transcript.as_ref() else { return };
-        for (part, text, reasoning_chars) in
-            [(Part::Reasoning, &open.reasoning, 0), (Part::Message, &open.content, open.reasoning.chars)]
-        {
-            if text.chars > 0 {
-                let delta = Delta {
-                    message_id: open.message,
-                    part,
-                    reasoning_chars,
-                    offset: 0,
-                    text: text.text.clone(),
-                    is_draft: open.is_draft && part == Part::Message,
-                };
-                self.bus.publish(self.agentable, Live::Delta(delta));
+        for (part, of) in [(Part::Reasoning, &open.reasoning), (Part::Message, &open.content)] {
+            if of.chars > 0 {
+                self.publish(open, part, 0, &of.text);
             }
         }
     }

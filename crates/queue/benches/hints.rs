@@ -89,7 +89,6 @@ impl OpenLane {
             let id = AgentableId::from(Uuid::from_u128(self.sent as u128));
             self.sender.send(Lane::Interactive, Hint::run(id));
         }
-        assert_eq!(self.sender.counts.dropped.load(Ordering::Relaxed), 0, "hints were dropped");
         self.runtime.block_on(async {
             while self.handled.0.load(Ordering::Relaxed) < self.sent {
                 self.handled.1.notified().await;
@@ -98,8 +97,8 @@ impl OpenLane {
     }
 }
 
-async fn wait_until_up(mut health: RedisHealth) {
+async fn wait_until_up(health: RedisHealth) {
     while !health.is_up() {
-        health.changed().await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

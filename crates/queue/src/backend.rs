@@ -6,7 +6,6 @@ use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
 use apalis::prelude::{
@@ -34,7 +33,7 @@ use crate::reader::Reader;
 pub struct HintBackend {
     settings: HintSettings,
     deliveries: mpsc::Receiver<Delivery>,
-    /// Pauses lanes, and counts what came in.
+    /// Pauses lanes, and takes slots for work without hints.
     pub intake: Intake,
     /// Accepts hints for agentables that the worker itself found in Postgres.
     pub local: LocalHints,
@@ -104,11 +103,8 @@ impl Backend for HintBackend {
 
     fn poll_close(&mut self, _: &mut Context<'_>, worker: &WorkerContext) -> Poll<Result<(), Infallible>> {
         self.close(worker);
-        let mut lost = 0;
-        while self.deliveries.try_recv().is_ok() {
-            lost += 1;
-        }
-        self.intake.counts.lost.fetch_add(lost, Relaxed);
+        // The sweep finds the agentables of those that were not taken; their slots are free again.
+        while self.deliveries.try_recv().is_ok() {}
         Poll::Ready(Ok(()))
     }
 }
@@ -132,7 +128,7 @@ impl BackendConfig for HintBackend {
 
 /// Runs an apalis worker called `name` over `backend` until `stop` is cancelled and every handler has ended; the caller
 /// limits that wait. Each `handler` runs on its own task, on the tracker the backend was started with. A handler that
-/// panics is counted and logged, and its slot is released.
+/// panics is logged, and its slot is released.
 ///
 /// # Errors
 /// [`Error::WorkerEnded`] when the worker ends although `stop` was not cancelled, [`Error::WorkerPanicked`] when it
@@ -147,17 +143,16 @@ where
     H: Fn(Hint) -> BoxFuture<'static, ()> + Send + Sync + 'static,
 {
     backend.stop = Some(Box::pin(stop.clone().cancelled_owned()));
-    let (tracker, intake) = (backend.tracker.clone(), backend.intake.clone());
+    let tracker = backend.tracker.clone();
     let handler = Arc::new(handler);
     // The slot is free again when the handler has ended, however it ends.
     let guarded = move |hint: Hint, slot: Data<Slot>| {
-        let (handler, counts) = (Arc::clone(&handler), Arc::clone(&intake.counts));
+        let handler = Arc::clone(&handler);
         async move {
             let _slot = slot;
             // Called inside the async block, so that a panic before the first await is caught, too.
             let run = AssertUnwindSafe(async { handler(hint).await }).catch_unwind();
             if let Err(panic) = run.await {
-                counts.panicked.fetch_add(1, Relaxed);
                 let (agentable, panic) = (hint.agentable(), panic_message(&*panic));
                 tracing::error!(%agentable, panic, "a hint's handler panicked");
             }

@@ -25,7 +25,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// keys there. Opening one does not connect.
 #[derive(Clone)]
 pub struct Redis {
-    servers: Servers,
+    servers: Arc<Servers>,
     prefix: Arc<str>,
     clock: Arc<dyn Clock>,
     /// Whether the current outage was logged. Shared by all connections of the process.
@@ -53,6 +53,7 @@ impl Redis {
             // rustls needs a process-wide provider. Installing it a second time fails, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
+        let servers = Arc::new(servers);
         Ok(Self { servers, prefix, clock, outage_logged: Arc::default(), moves: Arc::default() })
     }
 
@@ -107,7 +108,7 @@ impl Redis {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(answer);
-        self.servers.connect(&config).await
+        Ok(self.servers.connect(&config).await?.1)
     }
 
     /// Opens a connection for pub/sub. Returns it with its server, for [`Self::check`].

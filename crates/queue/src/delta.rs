@@ -5,7 +5,6 @@ mod payload;
 mod publisher;
 mod subscription;
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use houston_domain::event::{Live, LiveItem};
@@ -29,26 +28,9 @@ pub struct DeltaBus {
     topics: Arc<Topics>,
     /// Those who hear all events that this process commits. Nothing, until the first of them asks.
     committed: Arc<OnceLock<Arc<Topics>>>,
-    /// The counts so far.
-    pub counts: Arc<BusCounts>,
     outbox: Option<Arc<Outbox>>,
     /// Health of the pub/sub connection, on which items of other processes arrive.
     pub health: RedisHealth,
-}
-
-/// Counts of published and received items.
-#[derive(Debug, Default)]
-pub struct BusCounts {
-    /// Items sent to Redis. Merged deltas count as one.
-    pub sent: AtomicU64,
-    /// Items not sent, because too many were queued or Redis was unavailable.
-    pub dropped: AtomicU64,
-    /// Items received from other processes.
-    pub received: AtomicU64,
-    /// Received payloads that this build could not decode.
-    pub unreadable: AtomicU64,
-    /// Subscriptions dropped because their listener was too slow.
-    pub lagged: AtomicU64,
 }
 
 impl DeltaBus {
@@ -62,14 +44,13 @@ impl DeltaBus {
     ) -> Self {
         let mut bus = Self::within_process();
         let Some(redis) = redis else { return bus };
-        let outbox = Arc::new(Outbox::new(Arc::clone(&bus.counts)));
+        let outbox = Arc::<Outbox>::default();
         let monitor = ConnectionMonitor::new("deltas in", redis.clone());
         bus.health = monitor.health();
         let link = PubSubLink {
             redis: redis.clone(),
             process,
             topics: Arc::clone(&bus.topics),
-            counts: Arc::clone(&bus.counts),
             monitor,
             stop: stop.clone(),
         };
@@ -85,7 +66,6 @@ impl DeltaBus {
         Self {
             topics: Arc::default(),
             committed: Arc::default(),
-            counts: Arc::default(),
             outbox: None,
             health: RedisHealth::absent(),
         }
@@ -126,12 +106,9 @@ impl DeltaBus {
     fn send(&self, channel: Channel, item: LiveItem) {
         let weight = payload::weight(&item.live);
         let item = Arc::new(item);
-        let mut lagged = self.topics.deliver(channel, &item, weight);
+        self.topics.deliver(channel, &item, weight);
         if let (Live::Committed(_), Some(listeners)) = (&item.live, self.committed.get()) {
-            lagged += listeners.deliver(Channel::Control, &item, weight);
-        }
-        if lagged > 0 {
-            self.counts.lagged.fetch_add(lagged as u64, Relaxed);
+            listeners.deliver(Channel::Control, &item, weight);
         }
         if let Some(outbox) = &self.outbox {
             outbox.push(channel, item, weight);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::connection::Redis;
 use crate::error::Failure;
@@ -49,14 +50,6 @@ impl RedisHealth {
     /// Whether Redis answers. While it does not, callers poll Postgres every second.
     pub fn is_up(&self) -> bool {
         matches!(self.state(), RedisState::Up { .. })
-    }
-
-    /// Waits for the next change and returns the new state. Waits for ever if the connection's task has ended.
-    pub async fn changed(&mut self) -> RedisState {
-        if self.0.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        *self.0.borrow_and_update()
     }
 }
 
@@ -129,7 +122,7 @@ impl ConnectionMonitor {
     }
 
     /// Records a failure. Returns the pause before the next attempt.
-    pub(crate) fn failed(&mut self, failure: &Failure) -> Duration {
+    fn failed(&mut self, failure: &Failure) -> Duration {
         if !std::mem::replace(&mut self.outage_seen, true) {
             let (purpose, address) = (self.purpose, self.redis.address());
             if self.redis.record_outage(true) {
@@ -142,6 +135,12 @@ impl ConnectionMonitor {
             self.state.send_replace(RedisState::Down { since: self.redis.clock().now() });
         }
         self.backoff.next().unwrap_or(MAX_PAUSE)
+    }
+
+    /// Records a failure, and waits before the next attempt or until `stop`.
+    pub(crate) async fn rest(&mut self, failure: &Failure, stop: &CancellationToken) {
+        let pause = self.failed(failure);
+        stop.run_until_cancelled(tokio::time::sleep(pause)).await;
     }
 }
 

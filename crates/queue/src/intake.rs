@@ -1,8 +1,7 @@
-//! The intake of a worker: whether it accepts hints, its free slots, and counts. Slots of runs: the permits a hint holds until
+//! The intake of a worker: whether it accepts hints, and its free slots. Slots of runs: the permits a hint holds until
 //! its handler has ended.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +15,7 @@ pub(crate) struct Delivery {
     pub(crate) slot: Slot,
 }
 
-/// Controls and counts the hints a [`crate::HintBackend`] accepts; cheap to clone, outlives the backend.
+/// Controls the hints a [`crate::HintBackend`] accepts; cheap to clone, outlives the backend.
 #[derive(Debug, Clone)]
 pub struct Intake {
     /// Cancelled when no hints are accepted any more.
@@ -24,33 +23,11 @@ pub struct Intake {
     /// Which lanes an operator has paused.
     paused: Arc<watch::Sender<[bool; 3]>>,
     slots: Arc<[Arc<Semaphore>; 3]>,
-    /// The counts so far.
-    pub counts: Arc<IntakeCounts>,
-}
-
-/// Counts of the hints a worker accepted.
-#[derive(Debug, Default)]
-pub struct IntakeCounts {
-    /// Hints delivered to a handler.
-    pub delivered: AtomicU64,
-    /// Members of a lane that this build could not decode; dropped.
-    pub undecodable: AtomicU64,
-    /// Hints put back into Redis, because the intake had closed or the slots had been taken meanwhile.
-    pub given_back: AtomicU64,
-    /// Hints neither delivered nor put back; the sweep finds their agentables.
-    pub lost: AtomicU64,
-    /// Handlers that panicked.
-    pub panicked: AtomicU64,
 }
 
 impl Intake {
     pub(crate) fn new(slots: &Slots) -> Self {
-        Self {
-            closed: CancellationToken::new(),
-            paused: Arc::default(),
-            slots: Arc::clone(&slots.of_lanes),
-            counts: Arc::default(),
-        }
+        Self { closed: CancellationToken::new(), paused: Arc::default(), slots: Arc::clone(&slots.of_lanes) }
     }
 
     /// Accepts no hints of these lanes, and those of all others. Running handlers continue; hints stay in Redis, and the sweep finds
@@ -118,11 +95,7 @@ impl Intake {
     /// Delivers `hint` to the worker; `false` if the worker accepts none any more.
     pub(crate) fn deliver(&self, hint: Hint, slot: Slot, worker: &mpsc::Sender<Delivery>) -> bool {
         // The channel's capacity is the number of slots, so it is never full.
-        let delivered = worker.try_send(Delivery { hint, slot }).is_ok();
-        if delivered {
-            self.counts.delivered.fetch_add(1, Relaxed);
-        }
-        delivered
+        worker.try_send(Delivery { hint, slot }).is_ok()
     }
 }
 

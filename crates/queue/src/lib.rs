@@ -4,7 +4,7 @@
 //! - **Both may be lost.** Every fact is in Postgres: the sweep finds the agentable of a lost hint, and the durable
 //!   event that ends a text brings what lost deltas had. Redis may be flushed, restarted, stalled or absent.
 //! - **Nothing here fails or delays a caller.** [`HintSender::send`] and [`DeltaBus::publish`] return at once;
-//!   what cannot be sent is counted and dropped.
+//!   what cannot be sent is dropped.
 //! - **No failure of Redis ends a worker.** Connections are reopened after pauses with jitter; each outage is logged
 //!   once. If the apalis worker ends without having been stopped, that is an error, and the process must exit.
 //! - A lane holds at most one hint per agentable, ordered by the time a hint was first sent. It is delivered at most
@@ -44,10 +44,10 @@ mod servers;
 
 pub use backend::{HintBackend, run_worker};
 pub use connection::{DEFAULT_PREFIX, Redis, RedisServer};
-pub use delta::{BusCounts, DeltaBus, Received, Subscription};
+pub use delta::{DeltaBus, Received, Subscription};
 pub use error::{Error, Failure};
 pub use health::{HintHealth, RedisHealth, RedisState};
 pub use hint::{Hint, HintKind, Lane, depths};
-pub use intake::{HintSettings, Intake, IntakeCounts, Slot, Slots};
+pub use intake::{HintSettings, Intake, Slot, Slots};
 pub use local::LocalHints;
-pub use sender::{HintSender, SenderCounts};
+pub use sender::HintSender;

@@ -1,6 +1,5 @@
 //! Reads the lanes: one blocking pop at a time on its own connection, for at most as many hints as slots are free.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -38,6 +37,8 @@ pub(crate) struct Reader {
     client_id: i64,
     /// [`Redis::moves`] when the connection was opened.
     moves: u64,
+    /// Members of lanes that this build could not decode.
+    undecodable: u64,
 }
 
 /// Opens a connection without a response time limit. Returns it with its id in Redis.
@@ -80,6 +81,7 @@ impl Reader {
             connection: None,
             client_id: 0,
             moves: 0,
+            undecodable: 0,
         }
     }
 
@@ -103,11 +105,7 @@ impl Reader {
                 Err(failure) => failure,
             };
             self.connection = None;
-            let pause = self.monitor.failed(&failure);
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = intake.closed.cancelled() => {}
-            }
+            self.monitor.rest(&failure, &intake.closed).await;
         }
     }
 
@@ -165,7 +163,8 @@ impl Reader {
             let hint = match Hint::decode(&member) {
                 Ok(hint) => hint,
                 Err(error) => {
-                    let seen = self.intake.counts.undecodable.fetch_add(1, Relaxed) + 1;
+                    self.undecodable += 1;
+                    let seen = self.undecodable;
                     // Logged at powers of two only: a lane full of garbage must not fill the log.
                     if seen.is_power_of_two() {
                         let member: String = String::from_utf8_lossy(&member).chars().take(120).collect();
@@ -194,15 +193,9 @@ impl Reader {
         for (score, member) in rest {
             command.arg(*score).arg(member);
         }
-        let counts = &self.intake.counts;
-        let count = match within(SHUTDOWN_GRACE, command.exec_async(connection)).await {
-            Ok(()) => &counts.given_back,
-            Err(failure) => {
-                self.connection = None;
-                tracing::warn!(hints = rest.len(), error = %failure, "could not put hints back");
-                &counts.lost
-            }
-        };
-        count.fetch_add(rest.len() as u64, Relaxed);
+        if let Err(failure) = within(SHUTDOWN_GRACE, command.exec_async(connection)).await {
+            self.connection = None;
+            tracing::warn!(hints = rest.len(), error = %failure, "could not put hints back");
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! Sends hints to the lanes in Redis. Callers never wait: one task writes the queued hints.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use houston_domain::clock::Clock;
@@ -26,17 +25,10 @@ const MAX_BATCH: usize = 512;
 /// Sends hints to the lanes of a Redis; cheap to clone.
 #[derive(Clone)]
 pub struct HintSender {
-    outbox: Option<Outbox>,
+    /// Takes the hints for the task that writes them; with the clock that says when each was sent.
+    outbox: Option<(mpsc::Sender<QueuedHint>, Arc<dyn Clock>)>,
     /// Whether the latest write succeeded. While there are no hints, a key is written and deleted every second.
     pub health: RedisHealth,
-    /// The counts so far.
-    pub counts: Arc<SenderCounts>,
-}
-
-#[derive(Clone)]
-struct Outbox {
-    queued: mpsc::Sender<QueuedHint>,
-    clock: Arc<dyn Clock>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -47,62 +39,33 @@ struct QueuedHint {
     at: i64,
 }
 
-/// Counts of the hints this process sent.
-#[derive(Debug, Default)]
-pub struct SenderCounts {
-    /// Written to Redis (where an equal hint may have waited already).
-    pub sent: AtomicU64,
-    /// Dropped, because too many were queued or Redis was unavailable.
-    pub dropped: AtomicU64,
-}
-
 impl HintSender {
     /// Starts the one task that talks to Redis; without Redis every hint is dropped, and the sweep finds it.
     /// Hints sent before `stop` are still written, in one attempt.
     pub fn start(redis: Option<Redis>, tracker: &TaskTracker, stop: CancellationToken) -> Self {
-        Self::with_lanes_of(MAX_LANE_HINTS, redis, tracker, stop)
-    }
-
-    /// Like [`Self::start`], with lanes that hold at most `max_lane_hints` hints.
-    pub fn with_lanes_of(
-        max_lane_hints: isize,
-        redis: Option<Redis>,
-        tracker: &TaskTracker,
-        stop: CancellationToken,
-    ) -> Self {
-        let counts = Arc::new(SenderCounts::default());
-        let Some(redis) = redis else { return Self { outbox: None, health: RedisHealth::absent(), counts } };
+        let Some(redis) = redis else { return Self { outbox: None, health: RedisHealth::absent() } };
         let (queued, waiting) = mpsc::channel(MAX_WAITING);
-        let outbox = Some(Outbox { queued, clock: Arc::clone(redis.clock()) });
+        let outbox = Some((queued, Arc::clone(redis.clock())));
         let monitor = ConnectionMonitor::new("hints out", redis.clone());
-        let sender = Self { outbox, health: monitor.health(), counts: Arc::clone(&counts) };
-        let writer = Writer {
-            connection: PipelineConnection::new(redis.clone()),
-            redis,
-            monitor,
-            counts,
-            stop,
-            max_lane_hints,
-        };
-        tracker.spawn(writer.run(waiting));
+        let sender = Self { outbox, health: monitor.health() };
+        let connection = PipelineConnection::new(redis.clone());
+        tracker.spawn(Writer { redis, connection, monitor, stop }.run(waiting));
         sender
     }
 
-    /// Sends a hint. Never waits and never fails; a hint that cannot be sent is counted and dropped.
+    /// Sends a hint. Never waits and never fails; a hint that cannot be sent is dropped.
     pub fn send(&self, lane: Lane, hint: Hint) {
-        let taken = self.outbox.as_ref().is_some_and(|outbox| {
-            let at = outbox.clock.now().timestamp_millis();
-            outbox.queued.try_send(QueuedHint { lane, hint, at }).is_ok()
-        });
-        if !taken {
-            self.counts.dropped.fetch_add(1, Relaxed);
+        if let Some((queued, clock)) = &self.outbox {
+            let at = clock.now().timestamp_millis();
+            // The sweep finds the agentable of one that has no room.
+            let _ = queued.try_send(QueuedHint { lane, hint, at });
         }
     }
 }
 
 impl std::fmt::Debug for HintSender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HintSender").field("counts", &self.counts).finish_non_exhaustive()
+        f.debug_struct("HintSender").field("health", &self.health).finish_non_exhaustive()
     }
 }
 
@@ -111,9 +74,7 @@ struct Writer {
     redis: Redis,
     connection: PipelineConnection,
     monitor: ConnectionMonitor,
-    counts: Arc<SenderCounts>,
     stop: CancellationToken,
-    max_lane_hints: isize,
 }
 
 impl Writer {
@@ -132,10 +93,9 @@ impl Writer {
             match outcome {
                 Ok(()) => self.monitor.succeeded(),
                 Err(failure) => {
-                    let pause = self.monitor.failed(&failure);
-                    tokio::select! {
-                        () = tokio::time::sleep(pause) => {}
-                        () = stop.cancelled() => return,
+                    self.monitor.rest(&failure, &stop).await;
+                    if stop.is_cancelled() {
+                        return;
                     }
                 }
             }
@@ -166,12 +126,9 @@ impl Writer {
                 add.arg(queued.at).arg(queued.hint.encode());
             }
             add.ignore();
-            commands.cmd("ZREMRANGEBYRANK").arg(key).arg(self.max_lane_hints).arg(-1).ignore();
+            commands.cmd("ZREMRANGEBYRANK").arg(key).arg(MAX_LANE_HINTS).arg(-1).ignore();
         }
-        let outcome = self.connection.run(&commands).await;
-        let count = if outcome.is_ok() { &self.counts.sent } else { &self.counts.dropped };
-        count.fetch_add(batch.len() as u64, Relaxed);
         batch.clear();
-        outcome
+        self.connection.run(&commands).await
     }
 }

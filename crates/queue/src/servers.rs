@@ -4,7 +4,6 @@
 //! whether another server takes the writes ([`Servers::check`]).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -22,16 +21,10 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The port of a sentinel whose address has none.
 const SENTINEL_PORT: u16 = 26_379;
 
-/// The servers of a URL; cheap to clone.
-#[derive(Clone)]
-pub(crate) enum Servers {
-    One(Arc<Client>),
-    Several(Arc<Seeds>),
-}
-
-/// Servers that are asked for the one to use.
-pub(crate) struct Seeds {
+/// The servers of a URL.
+pub(crate) struct Servers {
     asked: Asked,
+    /// The servers that are asked for the one to use, or the only one.
     seeds: Vec<Client>,
     /// How to connect to the server that is found: everything but its address.
     found: ConnectionInfo,
@@ -41,6 +34,8 @@ pub(crate) struct Seeds {
 
 /// What the seeds are asked.
 enum Asked {
+    /// Nothing: there is one server.
+    Nothing,
     /// Sentinels: the address of the master with this name.
     Master(String),
     /// Nodes of a cluster: which of them has the slot of this key.
@@ -79,7 +74,16 @@ impl Servers {
         let parts = url.split_once("://").and_then(|(scheme, rest)| Some((scheme.split_once('+')?, rest)));
         let (tls, kind, rest) = match parts {
             Some(((tls @ ("redis" | "rediss"), kind @ ("sentinel" | "cluster")), rest)) => (tls, kind, rest),
-            _ => return Ok(Self::One(Arc::new(Client::open(url)?))),
+            _ => {
+                let client = Client::open(url)?;
+                let found = client.get_connection_info().clone();
+                return Ok(Self {
+                    asked: Asked::Nothing,
+                    seeds: vec![client],
+                    found,
+                    first: AtomicUsize::new(0),
+                });
+            }
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, hosts) = match authority.rsplit_once('@') {
@@ -100,7 +104,7 @@ impl Servers {
             hosts.split(',').map(|host| Client::open(url_of(tls, own_login, host, port, ""))).collect();
         let host = hosts.split(',').next().unwrap_or_default();
         let found = url_of(tls, &login, host, None, db).into_connection_info()?;
-        Ok(Self::Several(Arc::new(Seeds { asked, seeds: seeds?, found, first: AtomicUsize::new(0) })))
+        Ok(Self { asked, seeds: seeds?, found, first: AtomicUsize::new(0) })
     }
 
     /// Whether the URL is that of a cluster, whose commands take keys of one slot only.
@@ -110,57 +114,23 @@ impl Servers {
 
     /// Whether connections are encrypted.
     pub(crate) fn has_tls(&self) -> bool {
-        let info = match self {
-            Self::One(client) => client.get_connection_info(),
-            Self::Several(seeds) => &seeds.found,
-        };
-        matches!(info.addr(), ConnectionAddr::TcpTls { .. })
+        matches!(self.found.addr(), ConnectionAddr::TcpTls { .. })
     }
 
     /// The addresses, without passwords.
     pub(crate) fn address(&self) -> String {
-        match self {
-            Self::One(client) => client.get_connection_info().addr().to_string(),
-            Self::Several(seeds) => seeds.address(),
-        }
-    }
-
-    /// Opens a connection to the server that takes writes.
-    pub(crate) async fn connect(
-        &self,
-        config: &AsyncConnectionConfig,
-    ) -> Result<MultiplexedConnection, Failure> {
-        match self {
-            Self::One(client) => Ok(client.get_multiplexed_async_connection_with_config(config).await?),
-            Self::Several(seeds) => Ok(seeds.connect(config).await?.1),
-        }
+        let addresses: Vec<String> =
+            self.seeds.iter().map(|seed| seed.get_connection_info().addr().to_string()).collect();
+        addresses.join(",")
     }
 
     /// A client for the server that takes writes.
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
-        match self {
-            Self::One(client) => Ok(Client::clone(client)),
-            Self::Several(seeds) => {
-                let config = brief();
-                Ok(Box::pin(seeds.connect(&config)).await?.0)
-            }
+        if let (Asked::Nothing, [only]) = (&self.asked, &*self.seeds) {
+            return Ok(only.clone());
         }
-    }
-
-    /// Fails when another server than that of `client` takes the writes by now. While none of them answers, none does.
-    pub(crate) async fn check(&self, client: &Client) -> Result<(), Failure> {
-        match self {
-            Self::One(_) => Ok(()),
-            Self::Several(seeds) => seeds.check(client).await,
-        }
-    }
-}
-
-impl Seeds {
-    fn address(&self) -> String {
-        let addresses: Vec<String> =
-            self.seeds.iter().map(|seed| seed.get_connection_info().addr().to_string()).collect();
-        addresses.join(",")
+        let config = brief();
+        Ok(Box::pin(self.connect(&config)).await?.0)
     }
 
     /// The server that the first seed names which answers.
@@ -181,8 +151,12 @@ impl Seeds {
 
     /// Fails when more seeds name another server than name this one, and that one takes writes. Some may be cut off together with
     /// a former master, so the first answer is not enough; some may have another name for the same server; and those that know
-    /// less may be more: without a look at the other server, connections would be given up again and again.
-    async fn check(&self, client: &Client) -> Result<(), Failure> {
+    /// less may be more: without a look at the other server, connections would be given up again and again. While none of them
+    /// answers, none does.
+    pub(crate) async fn check(&self, client: &Client) -> Result<(), Failure> {
+        if let Asked::Nothing = self.asked {
+            return Ok(());
+        }
         let address = client.get_connection_info().addr().to_string();
         let asked: Vec<_> = self.seeds.iter().map(|seed| within(CONNECT_TIMEOUT, self.ask(seed))).collect();
         let named = join_all(asked).await;
@@ -204,8 +178,8 @@ impl Seeds {
         Err(no_server("another server takes the writes by now"))
     }
 
-    /// Finds the server, and connects to it.
-    async fn connect(
+    /// Finds the server that takes writes, and connects to it.
+    pub(crate) async fn connect(
         &self,
         config: &AsyncConnectionConfig,
     ) -> Result<(Client, MultiplexedConnection), Failure> {
@@ -239,15 +213,17 @@ impl Seeds {
     }
 
     async fn ask(&self, seed: &Client) -> Result<Client, Failure> {
-        let mut connection = seed.get_multiplexed_async_connection().await?;
         let (host, port) = match &self.asked {
+            Asked::Nothing => return Ok(seed.clone()),
             Asked::Master(name) => {
+                let mut connection = seed.get_multiplexed_async_connection().await?;
                 let mut command = redis::cmd("SENTINEL");
                 command.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
                 let named: Option<(String, u16)> = command.query_async(&mut connection).await?;
                 named.ok_or_else(|| no_server("a sentinel does not know a master with this name"))?
             }
             Asked::Owner(key) => {
+                let mut connection = seed.get_multiplexed_async_connection().await?;
                 let mut commands = redis::pipe();
                 commands.cmd("CLUSTER").arg("KEYSLOT").arg(key).cmd("CLUSTER").arg("SLOTS");
                 let (slot, ranges): (u16, Vec<Vec<Value>>) = commands.query_async(&mut connection).await?;
@@ -324,11 +300,11 @@ mod tests {
     #[test]
     fn sentinels_are_asked_without_the_password_of_redis() {
         let url = "redis+sentinel://u:secret@a,b:5000/main/2";
-        let Servers::Several(seeds) = Servers::parse(url, String::new).unwrap() else { panic!("one server") };
-        assert_eq!(seeds.address(), "a:26379,b:5000");
-        assert!(seeds.seeds[0].get_connection_info().redis_settings().password().is_none());
-        assert_eq!(seeds.found.redis_settings().password(), Some("secret"));
-        assert_eq!(seeds.found.redis_settings().db(), 2);
-        assert!(matches!(&seeds.asked, Asked::Master(name) if name == "main"));
+        let servers = Servers::parse(url, String::new).unwrap();
+        assert_eq!(servers.address(), "a:26379,b:5000");
+        assert!(servers.seeds[0].get_connection_info().redis_settings().password().is_none());
+        assert_eq!(servers.found.redis_settings().password(), Some("secret"));
+        assert_eq!(servers.found.redis_settings().db(), 2);
+        assert!(matches!(&servers.asked, Asked::Master(name) if name == "main"));
     }
 }

@@ -106,7 +106,8 @@ impl DirectSlot for FreeSlot {
         self.spawn(|slot| async move {
             let ClaimRequest { agentable, token, .. } = slot.request;
             slot.worker.engine.abandon(agentable, token, &slot.holder, false).await;
-            slot.worker.retry_hints.send(Lane::Interactive, Hint::run(agentable));
+            // The sweep finds the run if the worker accepts none.
+            slot.worker.retry_hints.local.try_send(Lane::Interactive, Hint::run(agentable));
         });
     }
 }
@@ -122,11 +123,6 @@ pub(crate) struct RetryHints {
 }
 
 impl RetryHints {
-    /// Sends a hint at once. The sweep finds the run if the worker accepts none.
-    pub(crate) fn send(&self, lane: Lane, hint: Hint) {
-        self.local.try_send(lane, hint);
-    }
-
     fn send_after(&self, wait: Duration, lane: Lane, hint: Hint) {
         // Slightly late rather than early: the database's clock decides what is due.
         let wait = wait + Duration::from_millis(5);

@@ -89,7 +89,11 @@ impl LeaseKeeper {
             let incarnation = Incarnation::new(&self, &lease, former.is_empty());
             let mut drops_runs = true;
             match incarnation.hold(current, &mut former).await {
-                LeaseEnd::Done(connection) => resign(connection).await,
+                LeaseEnd::Done(connection) => {
+                    if let Err(error) = connection.deregister().await {
+                        tracing::warn!(%error, "could not give the lease back; it expires by itself");
+                    }
+                }
                 LeaseEnd::Lost => {
                     former.push(incarnation.holder.worker);
                     self.worker.metrics.worker.leases_lost.inc();
@@ -113,12 +117,6 @@ enum LeaseEnd {
     Lost,
     /// The process was done before it had a lease.
     Never,
-}
-
-async fn resign(connection: LeaseConnection) {
-    if let Err(error) = connection.deregister().await {
-        tracing::warn!(%error, "could not give the lease back; it expires by itself");
-    }
 }
 
 /// Releases the locks that this process held under earlier worker ids. Failures are retried at the next call.
@@ -162,12 +160,9 @@ impl<'k> Incarnation<'k> {
         Self { keeper, holder, renewed, measured, reconnected }
     }
 
-    fn ttl(&self) -> Duration {
-        Duration::from_secs(self.keeper.worker.lease.ttl_s)
-    }
-
     async fn connect(&self) -> houston_store::Result<LeaseConnection> {
-        LeaseConnection::open(&self.keeper.worker.database_url, self.holder.worker, self.ttl()).await
+        let Worker { database_url, lease, .. } = &*self.keeper.worker;
+        LeaseConnection::open(database_url, self.holder.worker, Duration::from_secs(lease.ttl_s)).await
     }
 
     /// Registers the worker, releases the locks of its `former` ids, and renews the lease until it is lost or no longer needed.
@@ -195,17 +190,16 @@ impl<'k> Incarnation<'k> {
             if renewed.elapsed() < renew && connection.is_locked() && self.is_alive(&mut connection).await {
                 continue;
             }
-            match self.renew(&mut connection).await {
-                Some(true) => renewed = Instant::now(),
-                Some(false) => {
-                    tracing::error!(worker = %self.holder.worker, "the worker was taken for dead; continuing under a new id");
-                    return LeaseEnd::Lost;
+            let why = match self.renew(&mut connection).await {
+                Some(true) => {
+                    renewed = Instant::now();
+                    continue;
                 }
-                None => {
-                    tracing::error!(worker = %self.holder.worker, "the lease expired; continuing under a new id");
-                    return LeaseEnd::Lost;
-                }
-            }
+                Some(false) => "the worker was taken for dead",
+                None => "the lease expired",
+            };
+            tracing::error!(worker = %self.holder.worker, "{why}; continuing under a new id");
+            return LeaseEnd::Lost;
         }
     }
 

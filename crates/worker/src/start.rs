@@ -4,9 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use houston_queue::{
-    Hint, HintBackend, HintHealth, HintSender, Intake, Lane, LocalHints, RedisHealth, run_worker,
-};
+use houston_queue::{Hint, HintBackend, HintHealth, HintSender, Lane, LocalHints, RedisHealth, run_worker};
 use houston_store::lease::WorkerDescription;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::drive::{DirectStarts, RetryHints};
 use crate::health::{Kinds, Monitor};
 use crate::jobs::{Jobs, Wakes};
-use crate::lease::{Current, LeaseKeeper, LeaseThread, PauseLanes, resigned};
+use crate::lease::{Current, LeaseKeeper, LeaseThread, resigned};
 use crate::trial::Trials;
 use crate::worker::Worker;
 use crate::{listen, reaper, titles, webhooks};
@@ -75,12 +73,15 @@ impl Worker {
     ) -> Result<Running, Error> {
         let (worker, done, wakes) = (Arc::new(self), CancellationToken::new(), Wakes::default());
         let backend = HintBackend::start(worker.redis.clone(), worker.slots.clone(), tracker);
+        let intake = backend.intake.clone();
+        let [slots, background_slots] =
+            [worker.slots.total(), worker.slots.background()].map(|slots| i32::try_from(slots).ok());
         let keeper = LeaseKeeper {
             worker: Arc::clone(&worker),
-            description: worker.described(),
+            description: WorkerDescription { slots, background_slots, ..worker.description.clone() },
             drain: stop.clone(),
             done: done.clone(),
-            pause_lanes: pausing(backend.intake.clone()),
+            pause_lanes: Arc::new(move |lanes| intake.pause_lanes(lanes)),
             neighbour_gone: Arc::clone(&wakes.reaper),
             send_hint: local_or_shared(backend.local.clone(), worker.hints.clone()),
         };
@@ -104,13 +105,6 @@ impl Worker {
         let ends = Ends { stop, kill, done };
         let ended = tracker.spawn(worker.consume(backend, current.clone(), ends, sent, tracker.clone()));
         Ok(Running { ended, health, current })
-    }
-
-    /// What it says of itself in its row.
-    fn described(&self) -> WorkerDescription {
-        let [slots, background_slots] =
-            [self.slots.total(), self.slots.background()].map(|slots| i32::try_from(slots).ok());
-        WorkerDescription { slots, background_slots, ..self.description.clone() }
     }
 
     fn monitor(&self) -> Monitor {
@@ -214,11 +208,6 @@ struct Ends {
     kill: CancellationToken,
     /// Cancelled when it has ended.
     done: CancellationToken,
-}
-
-/// Pauses lanes of an intake, and lets them go on.
-fn pausing(intake: Intake) -> PauseLanes {
-    Arc::new(move |lanes| intake.pause_lanes(lanes))
 }
 
 /// Sends a hint to this process if it takes hints, otherwise to all workers.

@@ -58,7 +58,16 @@ pub(crate) async fn run(
     let (sending, open) = (Sending::new(), HashMap::new());
     let mut outbox = Outbox { worker, sending, open, after: None, waits_alone: false };
     loop {
-        let pause = outbox.begin().await;
+        let claimed = outbox.claim().await;
+        let config = &outbox.worker.webhooks.config;
+        let pause = match claimed {
+            Ok(true) => config.poll(),
+            Ok(false) => config.idle(),
+            Err(error) => {
+                tracing::warn!(%error, "deliveries of webhooks could not be claimed; the next look finds them");
+                config.poll()
+            }
+        };
         let deadline = tokio::time::Instant::now() + pause;
         // More is claimed when something has ended, but not after each single one: a claim is a statement.
         let mut count = 0;
@@ -92,21 +101,7 @@ struct Outbox {
 }
 
 impl Outbox {
-    /// Begins to send what is due. Returns how long to wait before the next look.
-    async fn begin(&mut self) -> std::time::Duration {
-        let found = self.claim().await;
-        let config = &self.worker.webhooks.config;
-        match found {
-            Ok(true) => config.poll(),
-            Ok(false) => config.idle(),
-            Err(error) => {
-                tracing::warn!(%error, "deliveries of webhooks could not be claimed; the next look finds them");
-                config.poll()
-            }
-        }
-    }
-
-    /// Claims what is due. Returns whether there are webhooks.
+    /// Claims what is due, and begins to send it. Returns whether there are webhooks.
     async fn claim(&mut self) -> Result<bool> {
         let Worker { background: store, ids, webhooks, .. } = &*self.worker;
         if self.sending.is_empty() && !store.has_webhooks().await? && !store.has_replays().await? {

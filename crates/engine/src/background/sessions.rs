@@ -98,12 +98,9 @@ impl Sessions {
         let conversation = Conversation::new(settings.summary_input_tokens, settings.summary_tool_chars);
         let conversation = self.read_conversation(one, conversation).await?;
         let is_asked = conversation.messages > 0 && one.attempts <= settings.summary_attempts;
-        let question = is_asked.then(|| Question {
-            instructions: INSTRUCTIONS,
-            text: conversation.text(),
-            max_output_tokens: settings.summary_output_tokens,
-            within: Duration::from_secs(settings.summary_lease_s.saturating_sub(WRITE_MARGIN_S).max(1)),
-            ..Question::default()
+        let within = Duration::from_secs(settings.summary_lease_s.saturating_sub(WRITE_MARGIN_S).max(1));
+        let question = is_asked.then(|| {
+            Question::new(INSTRUCTIONS, conversation.text(), settings.summary_output_tokens, within)
         });
         // A summary belongs to no run.
         let about = (one.agentable, RunId(one.session.0));

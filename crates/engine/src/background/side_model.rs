@@ -26,12 +26,11 @@ pub(crate) struct SideModel {
 }
 
 /// A request to a side model.
-#[derive(Default)]
 pub(crate) struct Question<'q> {
     /// The system prompt.
-    pub(crate) instructions: &'q str,
+    pub(crate) system: SystemPart,
     /// The text to work on.
-    pub(crate) text: String,
+    pub(crate) entry: Entry,
     /// Tokens the answer may have.
     pub(crate) max_output_tokens: u32,
     /// Time-out of the call.
@@ -43,20 +42,18 @@ pub(crate) struct Question<'q> {
 }
 
 impl<'q> Question<'q> {
-    fn parts(&self) -> (SystemPart, Entry) {
-        let system = SystemPart { text: self.instructions.to_owned(), cached: true };
-        (system, Entry::user(vec![Block::text(self.text.clone())]))
+    /// A question about a text, which is to be answered with up to so many tokens within this time.
+    pub(crate) fn new(instructions: &str, text: String, max_output_tokens: u32, within: Duration) -> Self {
+        let system = SystemPart { text: instructions.to_owned(), cached: true };
+        let entry = Entry::user(vec![Block::text(text)]);
+        Self { system, entry, max_output_tokens, within, schema: None, image: None }
     }
 
-    /// `system` and `entry`: its parts.
-    fn request<'r>(&self, system: &'r SystemPart, entry: &'r Entry) -> Request<'r>
-    where
-        'q: 'r,
-    {
+    fn request(&self) -> Request<'_> {
         let schema = |schema| AnswerSchema { name: "answer", schema, strict: true };
         Request {
-            system: std::slice::from_ref(system),
-            entries: std::slice::from_ref(entry),
+            system: std::slice::from_ref(&self.system),
+            entries: std::slice::from_ref(&self.entry),
             max_output_tokens: self.max_output_tokens,
             answer_schema: self.schema.map(schema),
             image: self.image,
@@ -65,14 +62,12 @@ impl<'q> Question<'q> {
     }
 }
 
-/// Whether an answer was cut off at its limit.
-pub(crate) struct Cut(pub(crate) bool);
-
 /// An answer of a side model.
 pub(crate) struct Answered {
     /// The text: not empty, without characters that Postgres cannot store. JSON, if the question has a schema.
     pub(crate) text: String,
-    pub(crate) cut: Cut,
+    /// Whether it was cut off at its limit.
+    pub(crate) is_cut: bool,
     /// The model that answered, as `provider/model`.
     pub(crate) model: String,
     /// What the answer cost, where its caller knows that.
@@ -120,12 +115,11 @@ impl SideModel {
         now: DateTime<Utc>,
         ledger: &Ledger,
     ) -> Result<Answered, NoAnswer> {
-        let (system, entry) = question.parts();
-        let request = Request { ledger: Some(ledger), ..question.request(&system, &entry) };
         let (limits, spent) = budget;
         if limits.is_set() {
-            limits.check(spent, self.max_cost_of(&request, 0, now, limits.refuse_unpriced))?;
+            limits.check(spent, self.max_cost(&question, 0, now, limits.refuse_unpriced))?;
         }
+        let request = Request { ledger: Some(ledger), ..question.request() };
         let answer = match tokio::time::timeout(question.within, call(&*self.model, &request)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) if error.message.contains(MISMATCH) => return Err(NoAnswer::Invalid),
@@ -143,8 +137,8 @@ impl SideModel {
         if text.is_empty() || answer.stop == StopReason::Refusal {
             return Err(NoAnswer::Empty);
         }
-        let (model, cut) = (answer.model.to_string(), Cut(answer.stop == StopReason::MaxTokens));
-        Ok(Answered { text, cut, model, cost: None })
+        let is_cut = answer.stop == StopReason::MaxTokens;
+        Ok(Answered { text, is_cut, model: answer.model.to_string(), cost: None })
     }
 
     /// The most that an answer to the question may cost, in US dollars; `more`: tokens besides those of its texts.
@@ -155,19 +149,8 @@ impl SideModel {
         now: DateTime<Utc>,
         all: bool,
     ) -> Option<Decimal> {
-        let (system, entry) = question.parts();
-        self.max_cost_of(&question.request(&system, &entry), more, now, all)
-    }
-
-    fn max_cost_of(
-        &self,
-        request: &Request<'_>,
-        more: u64,
-        now: DateTime<Utc>,
-        all: bool,
-    ) -> Option<Decimal> {
-        let sent = tokens::of_request(request, &self.model.description().provider).saturating_add(more);
-        self.prices.max_cost(sent, request.max_output_tokens, now, all)
+        let sent = tokens::of_request(&question.request(), &self.model.description().provider);
+        self.prices.max_cost(sent.saturating_add(more), question.max_output_tokens, now, all)
     }
 
     /// The model that is asked first, as `provider/model`.

@@ -4,7 +4,6 @@
 //! and never replaces an existing one.
 
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use houston_domain::event::Live;
@@ -13,7 +12,8 @@ use houston_domain::id::AgentableId;
 use houston_domain::title::{from_answer, from_words};
 use houston_queue::DeltaBus;
 use houston_store::title::TitleRequest;
-use tokio::sync::Notify;
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
 use super::side_model::{Question, Writer, Written};
@@ -37,31 +37,24 @@ pub struct Titles {
     bus: DeltaBus,
     /// The settings for titles.
     pub config: TitleConfig,
-    requested: Mutex<Vec<AgentableId>>,
-    added: Notify,
+    requested: Mutex<UnboundedReceiver<AgentableId>>,
 }
 
 impl Titles {
-    pub(crate) fn new(writer: Writer, bus: DeltaBus, config: TitleConfig) -> Self {
-        Self { writer, bus, config, requested: Mutex::default(), added: Notify::new() }
-    }
-
-    /// Adds an agentable and wakes the waiting task.
-    pub(crate) fn request(&self, agentable: AgentableId) {
-        self.requested.lock().unwrap_or_else(PoisonError::into_inner).push(agentable);
-        self.added.notify_one();
+    pub(crate) fn new(
+        writer: Writer,
+        bus: DeltaBus,
+        config: TitleConfig,
+        requested: UnboundedReceiver<AgentableId>,
+    ) -> Self {
+        Self { writer, bus, config, requested: Mutex::new(requested) }
     }
 
     /// Waits until there are agentables, and takes them.
     pub async fn requested(&self) -> Vec<AgentableId> {
-        loop {
-            let requested =
-                std::mem::take(&mut *self.requested.lock().unwrap_or_else(PoisonError::into_inner));
-            if !requested.is_empty() {
-                return requested;
-            }
-            self.added.notified().await;
-        }
+        let mut requested = Vec::new();
+        self.requested.lock().await.recv_many(&mut requested, usize::MAX).await;
+        requested
     }
 
     /// Writes the title of `agentable`, or of up to a batch of those whose worker died. Returns how many titles were set. When
@@ -92,13 +85,8 @@ impl Titles {
         stop: &CancellationToken,
     ) -> houston_store::Result<bool> {
         let TitleConfig { max_chars, max_output_tokens, timeout_s, .. } = self.config;
-        let question = Question {
-            instructions: &instructions(max_chars),
-            text: transcript(request),
-            max_output_tokens,
-            within: Duration::from_secs(timeout_s),
-            ..Question::default()
-        };
+        let (text, within) = (transcript(request), Duration::from_secs(timeout_s));
+        let question = Question::new(&instructions(max_chars), text, max_output_tokens, within);
         let about = (request.agentable, request.run);
         let Some(Written { answered, calls }) = self.writer.ask(about, Some(question), stop).await? else {
             return Ok(false);

@@ -12,7 +12,7 @@ use houston_domain::tool_call::EffectClass;
 use houston_store::RunStore;
 use houston_tools::untrusted::{inner, marked};
 use houston_tools::{Offer, SharedTool};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::config::FocusConfig;
@@ -24,25 +24,13 @@ const MOST_AT_ONCE: usize = 64;
 
 /// The providers that are being asked.
 pub(crate) struct Providers {
-    tasks: TaskTracker,
-    slots: Arc<Semaphore>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) slots: Arc<Semaphore>,
 }
 
 impl Default for Providers {
     fn default() -> Self {
         Self { tasks: TaskTracker::new(), slots: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
-    }
-}
-
-impl Providers {
-    /// Room for one more; `None`: too many are being asked.
-    pub(crate) fn slot(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.slots).try_acquire_owned().ok()
-    }
-
-    /// Asks one beside the run.
-    pub(crate) fn spawn(&self, question: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(question);
     }
 }
 

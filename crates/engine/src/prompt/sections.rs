@@ -156,8 +156,8 @@ impl Section {
     }
 }
 
-/// Section 1: the agent's role and guidelines, and the aim of the agentable. Never left out.
-/// Role and guidelines: the same for every agentable of the kind.
+/// Section 1: role and guidelines, the same for every agentable of the kind. Never left out, like [`aim`] and [`frame_mark`],
+/// which belong to it.
 pub fn base(agent_type: &AgentType, reply: Reply) -> Section {
     let guidelines = format!("{}\n{ABOUT_FRAMES}", guidelines(agent_type, reply).trim_end());
     let text = element("role", &agent_type.prompt.role) + &element("guidelines", &guidelines);
@@ -191,8 +191,7 @@ pub fn aim(kind: &str, title: &str, description: &str) -> Section {
     Section::new("base", Stability::Agentable, kind, vec![List::fixed(text)])
 }
 
-/// Section 2: who the user is.
-/// The user's name, and each list of the profile that has entries.
+/// Section 2, who the user is: their name, and each list of the profile that has entries.
 pub fn profile(user: &PromptUser) -> Section {
     let mut lists = Vec::new();
     if !user.name.is_empty() {
@@ -208,8 +207,7 @@ pub fn profile(user: &PromptUser) -> Section {
     Section::new("profile", Stability::Agentable, "user", lists)
 }
 
-/// Section 3: rules of the user for all agents.
-/// The user's custom instructions, the oldest first.
+/// Section 3, rules of the user for all agents: their custom instructions, the oldest first.
 pub fn custom_instructions(instructions: &Shortened<CustomInstructionId>) -> Section {
     let list = List {
         head: "Rules of your user. Follow them always.".to_owned(),
@@ -222,9 +220,8 @@ pub fn custom_instructions(instructions: &Shortened<CustomInstructionId>) -> Sec
     Section::new("custom_instructions", Stability::Agentable, "custom_instructions", list)
 }
 
-/// Section 4: which tools there are, and how to use them. Their definitions are sent separately.
-/// The names of the tools whose definitions are sent, in their order, and how to use them; where others must be searched, which kinds
-/// of them there are.
+/// Section 4: the names of the tools whose definitions are sent, which happens separately, in their order, and how to use
+/// them; where others must be searched, which kinds of them there are.
 pub fn tools(offer: &Offer, guards: &[Arc<Layer>]) -> Section {
     let names: Vec<&str> = offer.definitions().iter().map(|tool| tool.name.as_str()).collect();
     let list = (!names.is_empty()).then(|| {
@@ -255,8 +252,8 @@ fn other_tools(offer: &Offer, guards: &[Arc<Layer>]) -> String {
     )
 }
 
-/// Section 5: when the agentable wakes up by itself.
-/// One line per check-in, the next first: time in the user's time zone, and reason. Empty when there are none.
+/// Section 5, when the agentable wakes up by itself: one line per check-in, the next first, with its time in the user's time
+/// zone and its reason. Empty when there are none.
 pub fn automation(check_ins: &[(DateTime<Utc>, String)], zone: Tz) -> Section {
     let line = |(wanted_at, reason): &(DateTime<Utc>, String)| {
         let at = wanted_at.with_timezone(&zone).format("%Y-%m-%d %H:%M");
@@ -272,15 +269,13 @@ pub fn automation(check_ins: &[(DateTime<Utc>, String)], zone: Tz) -> Section {
     Section::new("automation", Stability::Agentable, "automation", list)
 }
 
-/// Section 6: where the agent works.
-/// The `workspace` text of the kind's file.
+/// Section 6, where the agent works: the `workspace` text of the kind's file.
 pub fn workspace(agent_type: &AgentType) -> Section {
     let list = List::fixed(agent_type.prompt.workspace.trim());
     Section::new("workspace", Stability::Kind, "workspace", [list])
 }
 
-/// Section 7: what its tools enable the agent to do.
-/// The capabilities of the offered tools; tools without one are listed by name.
+/// Section 7, what its tools enable the agent to do: their capabilities; tools without one are listed by name.
 pub fn capabilities(offer: &Offer) -> Section {
     let known: BTreeSet<Capability> = offer.tools().iter().filter_map(|tool| tool.capability()).collect();
     let unknown = offer.tools().iter().filter(|tool| tool.capability().is_none());
@@ -294,9 +289,8 @@ pub fn capabilities(offer: &Offer) -> Section {
     Section::new("capabilities", Stability::Kind, "capabilities", list)
 }
 
-/// Of section 7: which skills there are. It depends on the skills alone, not on messages: see
-/// [`disclosure`](houston_domain::skill::disclosure).
-/// Name and purpose of the skills without triggers, and how many others there are. Empty when there are none.
+/// Of section 7: name and purpose of the skills without triggers, and how many others there are. Empty when there are none. It
+/// depends on the skills alone, not on messages: see [`disclosure`](houston_domain::skill::disclosure).
 pub fn skills(skills: &[SkillSummary]) -> Section {
     let Standing { listed, others } = standing(skills);
     let mut lists = Vec::new();
@@ -316,23 +310,20 @@ pub fn skills(skills: &[SkillSummary]) -> Section {
     Section::new("capabilities", Stability::Agentable, "skills", lists)
 }
 
-/// Section 8: how far the agent goes without asking.
-/// The level's name and rule.
+/// Section 8, how far the agent goes without asking: the level's name and rule.
 pub fn autonomy(level: Autonomy) -> Section {
     let list = List::fixed(format!("Level: {}. {}", level.as_str(), level.rule()));
     Section::new("autonomy", Stability::Kind, "autonomy", vec![list])
 }
 
-/// Section 9: the date.
-/// The date in the user's time zone. Not the time of day, which would change with each run: a tool returns it.
+/// Section 9: the date in the user's time zone. Not the time of day, which would change with each run: a tool returns it.
 pub fn time(now: DateTime<Utc>, zone: Tz) -> Section {
     let today = now.with_timezone(&zone);
     let list = List::fixed(format!("Today is {} ({zone}).", today.format("%A, %Y-%m-%d")));
     Section::new("time", Stability::Changing, "time_context", vec![list])
 }
 
-/// Section 10: earlier sessions and stored knowledge. Items that tools find most easily are left out first.
-/// Summaries of the latest sessions, the newest first, and learnings: long, and rarely changed.
+/// The first part of section 10: summaries of the latest sessions, the newest first, and learnings: long, and rarely changed.
 pub fn earlier(context: &RunContext, archives: bool) -> Section {
     let sessions = context.sessions.iter().filter(|_| archives);
     let sessions = sessions.map(|PromptSession { id, day, summary, .. }| {
@@ -351,8 +342,8 @@ pub fn earlier(context: &RunContext, archives: bool) -> Section {
     conversation_section(Stability::Session, lists)
 }
 
-/// Memories, which other agents of the user write as well, titles of notes, and the user's other conversations: short, and
-/// often changed.
+/// The second part of section 10: memories, which other agents of the user write as well, titles of notes, and the user's
+/// other conversations: short, and often changed. What tools find most easily is left out first.
 pub fn knowledge(context: &RunContext, about_user: bool, reached: &[AgentType]) -> Section {
     let memories = about_user.then_some(&context.user.memories);
     let lists = [
@@ -417,8 +408,7 @@ fn list_of(
     (!items.is_empty()).then_some(List { element: Some(element), items, more, others, ..List::default() })
 }
 
-/// Sections that hooks of the program add.
-/// A section in an element of its own. It may differ from run to run.
+/// A section that a hook of the program adds, in an element of its own. It may differ from run to run.
 pub fn added(section: &PromptSection) -> Section {
     let list = List::fixed(section.text.trim());
     Section::new("added", Stability::Changing, &section.name, vec![list])

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use houston_domain::fallback::Fallbacks;
-use houston_domain::id::Ids;
+use houston_domain::id::{AgentableId, Ids};
 use houston_metrics::Metrics;
 use houston_queue::{DeltaBus, HintSender, Lane};
 use houston_spans::Spans;
 use houston_tools::PdfReader;
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::background::side_model::SideModel;
 use crate::config::Config;
@@ -27,6 +28,8 @@ pub(crate) struct Services {
     pub(crate) config: Config,
     pub(crate) setups: Setups,
     pub(crate) live: LiveRuns,
+    /// Takes the agentables that need a title.
+    pub(crate) titles: UnboundedSender<AgentableId>,
     /// The model that summarises the beginning of a long history.
     pub(crate) summaries: Option<SideModel>,
     /// The models that tools ask, by use case.

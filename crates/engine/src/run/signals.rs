@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::error::Interrupted;
+use crate::error::{Interrupted, Result};
 use crate::holder::Holder;
 
 /// What interrupts the waits of a run: a lost lease, a cancel request, the end of the process, the watchdog.
@@ -102,7 +102,7 @@ impl<'e> Signals<'e> {
     pub(crate) async fn until_stopped<T>(
         &self,
         work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
-    ) -> Result<Result<T, Stop>, Interrupted> {
+    ) -> Result<Result<T, Stop>> {
         tokio::select! {
             biased;
             () = self.lost() => Err(Interrupted::Lost),
@@ -123,7 +123,7 @@ impl<'e> Signals<'e> {
         calls: impl Future<Output = T>,
         may_all_repeat: bool,
         mut drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
-    ) -> Result<Result<T, Stop>, Interrupted> {
+    ) -> Result<Result<T, Stop>> {
         let mut calls = pin!(calls);
         loop {
             if drained.is_terminated() && may_all_repeat {

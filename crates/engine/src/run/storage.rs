@@ -80,26 +80,22 @@ run_storage! {
     fn skill_text(&self, tenant: TenantId, user: UserId, source: SkillSource, name: &str) -> Option<SkillText>;
 }
 
+/// For whom a tool call reads or writes rows, the ids of those that it adds, and their limits.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordOf {
+    pub(crate) owner: Owner,
+    pub(crate) ids: RecordIds,
+    pub(crate) limits: RecordLimits,
+}
+
 /// A transaction behind the fence: rows, and the step that they belong to.
 pub(crate) trait RunTransaction: Send {
     /// Where the tasks and plans that the next calls start belong in a trace; `None`: where the run does.
     fn set_traceparent(&mut self, traceparent: Option<&str>);
     /// Executes a tool call that reads or writes rows.
-    fn record(
-        &mut self,
-        owner: Owner,
-        ids: RecordIds,
-        limits: RecordLimits,
-        record: &dyn Record,
-    ) -> impl Query<ToolResponse>;
+    fn record(&mut self, of: RecordOf, record: &dyn Record) -> impl Query<ToolResponse>;
     /// What a tool call would change.
-    fn preview(
-        &mut self,
-        owner: Owner,
-        ids: RecordIds,
-        limits: RecordLimits,
-        record: &dyn Record,
-    ) -> impl Query<Option<String>>;
+    fn preview(&mut self, of: RecordOf, record: &dyn Record) -> impl Query<Option<String>>;
     fn compress(&mut self, owner: Owner, compression: &NewCompression) -> impl Query<()>;
     fn commit(self, step: &Step) -> impl Query<Commit>;
 }
@@ -109,24 +105,12 @@ impl RunTransaction for FencedTx {
         self.traceparent = traceparent.map(str::to_owned);
     }
 
-    async fn record(
-        &mut self,
-        owner: Owner,
-        ids: RecordIds,
-        limits: RecordLimits,
-        record: &dyn Record,
-    ) -> Result<ToolResponse> {
-        record.apply(self.rows(owner, ids, limits)).await
+    async fn record(&mut self, of: RecordOf, record: &dyn Record) -> Result<ToolResponse> {
+        record.apply(self.rows(of.owner, of.ids, of.limits)).await
     }
 
-    async fn preview(
-        &mut self,
-        owner: Owner,
-        ids: RecordIds,
-        limits: RecordLimits,
-        record: &dyn Record,
-    ) -> Result<Option<String>> {
-        record.preview(self.rows(owner, ids, limits)).await
+    async fn preview(&mut self, of: RecordOf, record: &dyn Record) -> Result<Option<String>> {
+        record.preview(self.rows(of.owner, of.ids, of.limits)).await
     }
 
     fn compress(&mut self, owner: Owner, compression: &NewCompression) -> impl Query<()> {

@@ -8,9 +8,9 @@ use houston_llm::Model;
 use houston_store::serving::ServingAgent;
 
 use crate::hook::{RunInfo, RunSetup};
+use crate::setup::Setup;
 use crate::setup::guards::of_agent;
 use crate::setup::kinds::Setups;
-use crate::setup::{Setup, build_setup};
 
 /// Creates a model from its name: `provider/model`, a provider alone, or several separated by commas. A model that cannot be
 /// used fails each call with the reason.
@@ -35,7 +35,7 @@ impl Setups {
         }
         let model = (self.make_model)(name.to_owned()).await;
         tracing::debug!(name, model = %model.description(), "created a model that an agent names");
-        self.by_name.put(name.to_owned(), Arc::clone(&model));
+        self.by_name.put(name.to_owned(), Arc::clone(&model), 1);
         model
     }
 
@@ -43,7 +43,7 @@ impl Setups {
     pub(crate) async fn of_agent(&self, kind: &Arc<Setup>, agent: &ServingAgent) -> Arc<Setup> {
         let setup = self.without_guards(kind, agent).await;
         let guards = agent.settings.guards.as_ref().map(of_agent);
-        self.lower_guards.add(setup, guards.as_slice()).await
+        self.with_guards(setup, guards.as_slice()).await
     }
 
     /// The same without the agent's guards: what is compiled of them is kept within bounds elsewhere.
@@ -67,7 +67,7 @@ impl Setups {
             Arc::clone(kind)
         } else {
             // Cannot fail: tools that do not exist were removed above, and the kind's guards were compiled before.
-            match build_setup(agent_type, model, &self.config, &self.tools, &self.guards) {
+            match self.build(agent_type, model) {
                 Ok(setup) => Arc::new(Setup {
                     drive: kind.drive.clone(),
                     unknown_tools: unknown_tools.into(),
@@ -78,7 +78,7 @@ impl Setups {
                 Err(_) => Arc::clone(kind),
             }
         };
-        self.set_up.put(agent.id, (agent.version, Arc::clone(&setup)));
+        self.set_up.put(agent.id, (agent.version, Arc::clone(&setup)), 1);
         setup
     }
 
@@ -87,7 +87,14 @@ impl Setups {
         if self.hooks.is_empty() {
             return setup;
         }
-        let before = before(&setup, run());
+        let before = RunSetup {
+            run: run(),
+            model: Arc::clone(&setup.model),
+            tools: setup.agent_type.tools.clone(),
+            role: setup.agent_type.prompt.role.clone(),
+            guidelines: setup.agent_type.prompt.guidelines.clone(),
+            sections: Vec::new(),
+        };
         let mut after = before.clone();
         for hook in &self.hooks {
             hook.before_run(&mut after);
@@ -114,7 +121,7 @@ impl Setups {
         let guards = agent_type.guards.take();
         agent_type.tools = after.tools;
         // Cannot fail: all tools exist.
-        match build_setup(agent_type, after.model, &self.config, &self.tools, &self.guards) {
+        match self.build(agent_type, after.model) {
             Ok(rebuilt) => Arc::new(Setup {
                 agent_type: AgentType { guards, ..rebuilt.agent_type },
                 guards: Arc::clone(&setup.guards),
@@ -130,18 +137,5 @@ impl Setups {
                 setup
             }
         }
-    }
-}
-
-/// What hooks may change of `setup`.
-fn before(setup: &Setup, run: RunInfo) -> RunSetup {
-    let Setup { agent_type, model, .. } = setup;
-    RunSetup {
-        run,
-        model: Arc::clone(model),
-        tools: agent_type.tools.clone(),
-        role: agent_type.prompt.role.clone(),
-        guidelines: agent_type.prompt.guidelines.clone(),
-        sections: Vec::new(),
     }
 }

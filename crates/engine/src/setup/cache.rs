@@ -4,27 +4,20 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-/// Entries of a cache of [`Cache::new`].
-const MAX_CACHED: usize = 1_000;
+/// Entries of a cache in which each weighs 1.
+pub(crate) const MAX_CACHED: usize = 1_000;
 
 /// A cache that is emptied when one more entry would be too much.
 pub(crate) struct Cache<K, V> {
     /// With the weight of all.
     entries: Mutex<(HashMap<K, V>, usize)>,
     max: usize,
-    /// What an entry counts of `max`.
-    weight: fn(&K) -> usize,
 }
 
 impl<K: Eq + Hash, V: Clone> Cache<K, V> {
-    /// A cache of at most [`MAX_CACHED`] entries.
-    pub(crate) fn new() -> Self {
-        Self::weighing(MAX_CACHED, |_| 1)
-    }
-
     /// A cache whose entries weigh at most `max` together.
-    pub(crate) fn weighing(max: usize, weight: fn(&K) -> usize) -> Self {
-        Self { entries: Mutex::new((HashMap::new(), 0)), max, weight }
+    pub(crate) fn of(max: usize) -> Self {
+        Self { entries: Mutex::new((HashMap::new(), 0)), max }
     }
 
     pub(crate) fn get(&self, key: &K, is_current: impl Fn(&V) -> bool) -> Option<V> {
@@ -32,8 +25,8 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
         entries.0.get(key).filter(|value| is_current(value)).cloned()
     }
 
-    pub(crate) fn put(&self, key: K, value: V) {
-        let weight = (self.weight)(&key);
+    /// Adds an entry of this weight, which is always the same for a key.
+    pub(crate) fn put(&self, key: K, value: V, weight: usize) {
         let mut locked = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let (entries, sum) = &mut *locked;
         if !entries.contains_key(&key) {
@@ -53,14 +46,14 @@ mod tests {
 
     #[test]
     fn entries_never_weigh_more_than_allowed() {
-        let cache = Cache::weighing(10, |key: &&str| key.len());
+        let cache = Cache::of(10);
         for (key, kept) in
             [("four", vec!["four"]), ("other", vec!["four", "other"]), ("four", vec!["four", "other"])]
         {
-            cache.put(key, ());
+            cache.put(key, (), key.len());
             assert!(kept.iter().all(|key| cache.get(key, |()| true).is_some()), "{key}");
         }
-        cache.put("ab", ());
+        cache.put("ab", (), 2);
         let kept: Vec<&str> =
             ["four", "other", "ab"].into_iter().filter(|key| cache.get(key, |()| true).is_some()).collect();
         assert_eq!(kept, ["ab"]);

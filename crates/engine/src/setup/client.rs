@@ -16,7 +16,6 @@ use houston_tools::untrusted::marked;
 use serde_json::Value;
 
 use super::{Setup, answer_schema, reply_of};
-use crate::hook::PromptSection;
 
 /// The name of the section of the prompt with what the client shows.
 const SECTION: &str = "client_context";
@@ -34,14 +33,12 @@ pub(super) fn with_output(setup: Arc<Setup>, context: &RunContext) -> Arc<Setup>
     let Some(output) = wanted.filter(|_| !setup.agent_type.is_plan()).cloned() else { return setup };
     let mut setup = Setup::clone(&setup);
     // The answer is the text of the last turn.
-    for offer in [&mut setup.offer, &mut setup.offer_with_results] {
+    setup.change_offers(|offer| {
         let names = offer.tools().iter().map(|tool| tool.definition().name.clone());
-        let names: Vec<String> = names.filter(|name| name != SEND_MESSAGE).collect();
-        *offer = offer.limited_to(&names);
-    }
+        offer.limited_to(&names.filter(|name| name != SEND_MESSAGE).collect::<Vec<_>>())
+    });
     setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
-    let section = PromptSection { name: OUTPUT.to_owned(), text: instruction(&answer_schema(&output)) };
-    setup.sections = setup.sections.iter().cloned().chain([section]).collect();
+    setup.add_section(OUTPUT, instruction(&answer_schema(&output)));
     setup.wanted.output = Some(output);
     Arc::new(setup)
 }
@@ -57,15 +54,13 @@ pub(super) fn with_client(setup: Arc<Setup>, offer: Option<&ClientOffer>) -> Arc
         let names = || tools.iter().map(|tool| tool.definition().name.clone());
         setup.wanted.must_call = names().filter(|name| offer.must_call.contains(name)).collect();
         setup.wanted.one_call_of = names().filter(|_| offer.one_call).collect();
-        setup.offer = setup.offer.with_of_run(&tools);
-        setup.offer_with_results = setup.offer_with_results.with_of_run(&tools);
+        setup.change_offers(|offer| offer.with_of_run(&tools));
     }
     setup.agent_type.sampling = offer.sampling.over(&setup.agent_type.sampling);
     let limits = setup.policy.limits;
     setup.policy.limits = limits.with(offer.limits.within(limits));
     if !offer.context.is_empty() {
-        let section = PromptSection { name: SECTION.to_owned(), text: context(&offer.context) };
-        setup.sections = setup.sections.iter().cloned().chain([section]).collect();
+        setup.add_section(SECTION, context(&offer.context));
     }
     Arc::new(setup)
 }
@@ -106,8 +101,7 @@ pub(crate) fn with_state(
         && setup.offer_with_results.get(UPDATE_STATE).is_none()
     {
         let tools = [update_state(declared)];
-        setup.offer = setup.offer.with_of_run(&tools);
-        setup.offer_with_results = setup.offer_with_results.with_of_run(&tools);
+        setup.change_offers(|offer| offer.with_of_run(&tools));
     }
     // Front ends write it, and no one checks more than its schema.
     let state = state.unwrap_or(&declared.initial).to_string();
@@ -115,7 +109,6 @@ pub(crate) fn with_state(
         "What you share with your user's screen, as it was when this run began. {UPDATE_STATE} changes it.\n{}",
         marked("the shared state", &state)
     );
-    let section = PromptSection { name: STATE_SECTION.to_owned(), text };
-    setup.sections = setup.sections.iter().cloned().chain([section]).collect();
+    setup.add_section(STATE_SECTION, text);
     Arc::new(setup)
 }

@@ -22,24 +22,15 @@ use houston_tools::{Offer, SharedTool};
 use tokio::task::spawn_blocking;
 
 use crate::setup::Setup;
-use crate::setup::cache::Cache;
+use crate::setup::kinds::Setups;
 
 /// Length of the settings of all layers that are kept compiled. The most expensive ones found take 120 times
 /// as much memory.
-const MAX_CACHED_BYTES: usize = 512 * 1024;
+pub(super) const MAX_CACHED_BYTES: usize = 512 * 1024;
 
-/// Compiled layers, by their settings.
-pub(crate) struct LowerGuards {
-    compiled: Cache<StoredGuards, Arc<Layer>>,
-}
-
-impl LowerGuards {
-    pub(crate) fn new() -> Self {
-        Self { compiled: Cache::weighing(MAX_CACHED_BYTES, |stored| stored.settings.len()) }
-    }
-
+impl Setups {
     /// The setup with these layers below its own. Without layers it is the same setup.
-    pub(crate) async fn add(&self, setup: Arc<Setup>, lower: &[StoredGuards]) -> Arc<Setup> {
+    pub(super) async fn with_guards(&self, setup: Arc<Setup>, lower: &[StoredGuards]) -> Arc<Setup> {
         if lower.is_empty() {
             return setup;
         }
@@ -57,14 +48,14 @@ impl LowerGuards {
 
     /// The compiled layer. Settings that this version cannot read deny every tool. `None` when the runtime shuts down.
     async fn layer(&self, stored: &StoredGuards) -> Option<Arc<Layer>> {
-        if let Some(layer) = self.compiled.get(stored, |_| true) {
+        if let Some(layer) = self.lower_guards.get(stored, |_| true) {
             return Some(layer);
         }
         // Compiling many patterns takes too long for a thread of the runtime.
         let text = stored.clone();
         let compiled = spawn_blocking(move || compile(&text).or_else(|error| closed(&text, &error))).await;
         let layer = Arc::new(compiled.ok()?.ok()?);
-        self.compiled.put(stored.clone(), Arc::clone(&layer));
+        self.lower_guards.put(stored.clone(), Arc::clone(&layer), stored.settings.len());
         Some(layer)
     }
 }

@@ -8,6 +8,7 @@ use houston_domain::guard::Layer;
 use houston_domain::id::AgentId;
 use houston_domain::tool_source::SourceSummary;
 use houston_llm::Model;
+use houston_store::guards::StoredGuards;
 use houston_store::run_context::RunContext;
 use houston_store::serving::Serving;
 use houston_tools::Registry;
@@ -16,12 +17,12 @@ use crate::config::Config;
 use crate::driver::{Driver, Drivers};
 use crate::hook::RunHook;
 use crate::setup::agents::MakeModel;
-use crate::setup::cache::Cache;
+use crate::setup::cache::{Cache, MAX_CACHED};
 use crate::setup::client::{with_client, with_output};
-use crate::setup::guards::LowerGuards;
-use crate::setup::own_tools::{OwnTools, OwnToolsParts, Tools, extended};
+use crate::setup::guards::MAX_CACHED_BYTES;
+use crate::setup::own_tools::{OwnTools, OwnToolsParts, Tools};
 use crate::setup::rules::RuleRunner;
-use crate::setup::{Drive, Setup, SetupError, for_run, set_up, with_snippets};
+use crate::setup::{Drive, Setup, SetupError, for_run, with_snippets};
 
 /// The setups of a process, for its engine and for previews of prompts.
 pub struct Setups {
@@ -34,7 +35,8 @@ pub struct Setups {
     /// Of agents, each with the agent's version that it was built from.
     pub(super) set_up: Cache<AgentId, (i64, Arc<Setup>)>,
     pub(crate) rules: RuleRunner,
-    pub(super) lower_guards: LowerGuards,
+    /// Compiled layers of agents, tenants, users and agentables, by their settings.
+    pub(super) lower_guards: Cache<StoredGuards, Arc<Layer>>,
     /// The guards of the installation.
     pub(super) guards: Arc<Layer>,
     pub(crate) own_tools: OwnTools,
@@ -57,26 +59,26 @@ impl Setups {
         make_model: MakeModel,
         guards: Arc<Layer>,
     ) -> Result<Self, SetupError> {
-        let mut kinds = BTreeMap::new();
-        for agent_type in agent_types {
-            let setup = set_up(agent_type, &config, &tools, &models, &guards)?;
-            kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
-        }
-        add_created(&mut kinds);
-        Ok(Self {
-            kinds,
+        let mut setups = Self {
+            kinds: BTreeMap::new(),
             tools,
             models,
             make_model,
-            by_name: Cache::new(),
-            set_up: Cache::new(),
+            by_name: Cache::of(MAX_CACHED),
+            set_up: Cache::of(MAX_CACHED),
             rules: RuleRunner::default(),
-            lower_guards: LowerGuards::new(),
+            lower_guards: Cache::of(MAX_CACHED_BYTES),
             guards,
             own_tools: OwnTools::new(OwnToolsParts::default()),
             config,
             hooks: Vec::new(),
-        })
+        };
+        for agent_type in agent_types {
+            let setup = setups.set_up(agent_type)?;
+            setups.kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
+        }
+        add_created(&mut setups.kinds);
+        Ok(setups)
     }
 
     /// The same with what the tools of tenants' own need.
@@ -144,9 +146,9 @@ impl Setups {
         context: &RunContext,
         sources: &[(&SourceSummary, Tools)],
     ) -> Arc<Setup> {
-        let setup = extended(setup, sources, &self.tools, &self.config);
+        let setup = self.extended(setup, sources);
         let setup = for_run(&setup, &context.setting);
-        let setup = self.lower_guards.add(setup, &context.guards).await;
+        let setup = self.with_guards(setup, &context.guards).await;
         let setup = with_snippets(setup, &context.snippet_tools);
         let setup = with_client(setup, context.client.as_deref());
         with_output(setup, context)
@@ -174,8 +176,8 @@ pub(crate) fn driver_of(
 ) -> Result<Option<Arc<dyn Driver>>, SetupError> {
     // Plans are driven by the engine itself.
     let Some(name) = agent_type.driver.as_ref().filter(|_| !agent_type.is_plan()) else { return Ok(None) };
-    drivers.get(name).map(Some).ok_or_else(|| {
-        let known = drivers.names();
+    drivers.get(name).cloned().map(Some).ok_or_else(|| {
+        let known = drivers.keys().cloned().collect::<Vec<_>>().join(", ");
         SetupError::new(agent_type, format!("there is no driver `{name}`; there are: {known}"))
     })
 }

@@ -28,13 +28,13 @@ use houston_domain::tool_call::ToolDefinition;
 use houston_llm::cache::{cache_prices, resolved};
 use houston_llm::{AnswerSchema, Description, Model, Price, metered, tokens};
 use houston_store::run_context::Setting;
+use houston_tools::Offer;
 use houston_tools::builtin::READ_RESULT;
-use houston_tools::{Offer, Registry};
 use rust_decimal::Decimal;
 
-use crate::config::Config;
 use crate::driver::Driver;
 use crate::hook::PromptSection;
+use crate::setup::kinds::Setups;
 
 /// Safety margin on estimated input tokens, in percent: see `houston_llm::context_budget`.
 const RESERVE_PERCENT: u64 = 10;
@@ -90,6 +90,18 @@ impl Setup {
         self.offer = if with_results.is_searched() { with_results.clone() } else { change(&self.offer) };
         self.offer_with_results = with_results;
         self.policy.reply = reply_of(self.policy.reply, &self.offer);
+    }
+
+    /// Changes both offers in the same way.
+    fn change_offers(&mut self, change: impl Fn(&Offer) -> Offer) {
+        self.offer = change(&self.offer);
+        self.offer_with_results = change(&self.offer_with_results);
+    }
+
+    /// Adds a section to the prompt.
+    fn add_section(&mut self, name: &str, text: String) {
+        let section = PromptSection { name: name.to_owned(), text };
+        self.sections = self.sections.iter().cloned().chain([section]).collect();
     }
 }
 
@@ -153,22 +165,99 @@ impl SetupError {
     }
 }
 
-pub(crate) fn set_up(
-    agent_type: AgentType,
-    config: &Config,
-    tools: &Registry,
-    models: &BTreeMap<String, Arc<dyn Model>>,
-    guards: &Arc<Layer>,
-) -> Result<Setup, SetupError> {
-    let use_case = &agent_type.use_case;
-    let model = models.get(use_case).cloned().ok_or_else(|| {
-        let known = models.keys().cloned().collect::<Vec<_>>().join(", ");
-        SetupError::new(&agent_type, format!("use_case `{use_case}` has no model; there are: {known}"))
-    })?;
-    check_providers(&agent_type.context_providers, |tool| Some(tools.get(tool)?.definition().effect))
-        .map_err(|reason| SetupError::new(&agent_type, format!("context_providers: {reason}")))?;
-    check_answering(&agent_type, &*model)?;
-    build_setup(agent_type, model, config, tools, guards)
+impl Setups {
+    /// The setup of a kind.
+    fn set_up(&self, agent_type: AgentType) -> Result<Setup, SetupError> {
+        let use_case = &agent_type.use_case;
+        let model = self.models.get(use_case).cloned().ok_or_else(|| {
+            let known = self.models.keys().cloned().collect::<Vec<_>>().join(", ");
+            SetupError::new(&agent_type, format!("use_case `{use_case}` has no model; there are: {known}"))
+        })?;
+        let effect = |tool: &str| Some(self.tools.get(tool)?.definition().effect);
+        check_providers(&agent_type.context_providers, effect)
+            .map_err(|reason| SetupError::new(&agent_type, format!("context_providers: {reason}")))?;
+        check_answering(&agent_type, &*model)?;
+        self.build(agent_type, model)
+    }
+
+    /// Builds the setup of `agent_type` with `model`.
+    ///
+    /// # Errors
+    /// It names a tool that does not exist, or its guards are wrong.
+    fn build(&self, agent_type: AgentType, model: Arc<dyn Model>) -> Result<Setup, SetupError> {
+        let model = metered(model);
+        let able = model.description().supports_tools;
+        let names: &[String] = if able { &agent_type.tools } else { &[] };
+        let wrong = |unknown| SetupError::new(&agent_type, format!("tools: {unknown}"));
+        let offer = self.tools.offer(names).map_err(wrong)?;
+        let offer_with_results = self.with_results(names).unwrap_or_else(|| offer.clone());
+        let in_mode = |offer: Offer| if agent_type.code_mode { offer.in_code_mode() } else { offer };
+        let (offer, offer_with_results) = (in_mode(offer), in_mode(offer_with_results));
+        let offer_with_results = self.searched(offer_with_results, &agent_type);
+        // If tools are searched, `read_result` is sent from the start, so that what is sent stays the same within a session.
+        let offer = if offer_with_results.is_searched() { offer_with_results.clone() } else { offer };
+        let window = model.description().profile().capabilities.context_window;
+        let policy = RunPolicy {
+            conversational: agent_type.conversational,
+            expects_reply: true,
+            reply: reply_of(agent_type.reply, &offer),
+            limits: self.config.limits.with(agent_type.limits),
+        };
+        let (prices, takes) = (Prices::of(&*model), Takes::of(&*model));
+        let skills = if has_skill_tools(&offer) { Arc::clone(self.tools.skills()) } else { Arc::default() };
+        let budget = self.config.context.budget_tokens.with(agent_type.budget_tokens);
+        let guards = self.layers(&agent_type)?;
+        let drive = if agent_type.is_plan() { Drive::PlanGraph } else { Drive::ModelLoop };
+        Ok(guards::without_switched_off(Setup {
+            agent_type,
+            policy,
+            offer,
+            offer_with_results,
+            tokens: budget,
+            window,
+            model,
+            prices,
+            takes,
+            guards,
+            unknown_tools: Arc::default(),
+            off: Arc::default(),
+            skills,
+            reached: Arc::new([]),
+            makes_plans: false,
+            vocabulary: Arc::default(),
+            drive,
+            sections: Arc::default(),
+            wanted: Wanted::default(),
+        }))
+    }
+
+    /// The offer; searched, if it is too large for an agent of this type.
+    fn searched(&self, offer: Offer, agent_type: &AgentType) -> Offer {
+        let most = agent_type.direct_tokens.unwrap_or(self.config.context.direct_tokens);
+        let size = |tool: &ToolDefinition| tokens::of_tools(std::slice::from_ref(tool));
+        offer.searched_above(most, &agent_type.direct, size)
+    }
+
+    /// The guards of the installation and of the kind.
+    fn layers(&self, agent_type: &AgentType) -> Result<Arc<[Arc<Layer>]>, SetupError> {
+        let mut layers = vec![Arc::clone(&self.guards)];
+        if let Some(guards) = &agent_type.guards {
+            let layer = Layer::compile(LayerKind::Kind, &agent_type.kind, guards)
+                .map_err(|wrong| SetupError::new(agent_type, format!("guards: {wrong}")))?;
+            layers.push(Arc::new(layer));
+        }
+        Ok(layers.into())
+    }
+
+    /// The tools of these names and `read_result`. `None` when there are no tools, or `read_result` is among them.
+    fn with_results(&self, names: &[String]) -> Option<Offer> {
+        if names.is_empty() || names.iter().any(|name| name == READ_RESULT) {
+            return None;
+        }
+        // Last, so that the definitions before it stay the same and cached.
+        let names: Vec<String> = names.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
+        self.tools.offer(&names).ok()
+    }
 }
 
 /// Checks what the file of a kind wants of answers, and that its model accepts it.
@@ -190,70 +279,6 @@ fn check_answering(agent_type: &AgentType, model: &dyn Model) -> Result<(), Setu
     }
 }
 
-/// Builds the setup of `agent_type` with `model`.
-///
-/// # Errors
-/// It names a tool that does not exist, or its guards are wrong.
-pub(crate) fn build_setup(
-    agent_type: AgentType,
-    model: Arc<dyn Model>,
-    config: &Config,
-    tools: &Registry,
-    guards: &Arc<Layer>,
-) -> Result<Setup, SetupError> {
-    let model = metered(model);
-    let able = model.description().supports_tools;
-    let names: &[String] = if able { &agent_type.tools } else { &[] };
-    let wrong = |unknown| SetupError::new(&agent_type, format!("tools: {unknown}"));
-    let offer = tools.offer(names).map_err(wrong)?;
-    let offer_with_results = with_results(tools, names).unwrap_or_else(|| offer.clone());
-    let in_mode = |offer: Offer| if agent_type.code_mode { offer.in_code_mode() } else { offer };
-    let (offer, offer_with_results) = (in_mode(offer), in_mode(offer_with_results));
-    let offer_with_results = searched(offer_with_results, &agent_type, config);
-    // If tools are searched, `read_result` is sent from the start, so that what is sent stays the same within a session.
-    let offer = if offer_with_results.is_searched() { offer_with_results.clone() } else { offer };
-    let window = model.description().profile().capabilities.context_window;
-    let policy = RunPolicy {
-        conversational: agent_type.conversational,
-        expects_reply: true,
-        reply: reply_of(agent_type.reply, &offer),
-        limits: config.limits.with(agent_type.limits),
-    };
-    let (prices, takes) = (Prices::of(&*model), Takes::of(&*model));
-    let skills = if has_skill_tools(&offer) { Arc::clone(tools.skills()) } else { Arc::default() };
-    let budget = config.context.budget_tokens.with(agent_type.budget_tokens);
-    let guards = layers(guards, &agent_type)?;
-    let drive = if agent_type.is_plan() { Drive::PlanGraph } else { Drive::ModelLoop };
-    Ok(guards::without_switched_off(Setup {
-        agent_type,
-        policy,
-        offer,
-        offer_with_results,
-        tokens: budget,
-        window,
-        model,
-        prices,
-        takes,
-        guards,
-        unknown_tools: Arc::default(),
-        off: Arc::default(),
-        skills,
-        reached: Arc::new([]),
-        makes_plans: false,
-        vocabulary: Arc::default(),
-        drive,
-        sections: Arc::default(),
-        wanted: Wanted::default(),
-    }))
-}
-
-/// The offer; searched, if it is too large for an agent of this type.
-fn searched(offer: Offer, agent_type: &AgentType, config: &Config) -> Offer {
-    let most = agent_type.direct_tokens.unwrap_or(config.context.direct_tokens);
-    let size = |tool: &ToolDefinition| tokens::of_tools(std::slice::from_ref(tool));
-    offer.searched_above(most, &agent_type.direct, size)
-}
-
 /// The form of an answer, for a model.
 pub(crate) fn answer_schema(output: &Output) -> AnswerSchema<'_> {
     AnswerSchema { name: &output.name, schema: &output.schema, strict: output.strict }
@@ -264,30 +289,9 @@ pub(crate) fn has_skill_tools(offer: &Offer) -> bool {
     offer.get(USE_SKILL).is_some()
 }
 
-/// The guards of the installation and of the kind.
-fn layers(installation: &Arc<Layer>, agent_type: &AgentType) -> Result<Arc<[Arc<Layer>]>, SetupError> {
-    let mut layers = vec![Arc::clone(installation)];
-    if let Some(guards) = &agent_type.guards {
-        let layer = Layer::compile(LayerKind::Kind, &agent_type.kind, guards)
-            .map_err(|wrong| SetupError::new(agent_type, format!("guards: {wrong}")))?;
-        layers.push(Arc::new(layer));
-    }
-    Ok(layers.into())
-}
-
 /// How an agent with these tools replies: one that cannot call `send_message` replies with its text.
 pub(crate) fn reply_of(reply: Reply, offer: &Offer) -> Reply {
     if offer.get(SEND_MESSAGE).is_some() { reply } else { Reply::Text }
-}
-
-/// The tools of these names and `read_result`. `None` when there are no tools, or `read_result` is among them.
-fn with_results(tools: &Registry, names: &[String]) -> Option<Offer> {
-    if names.is_empty() || names.iter().any(|name| name == READ_RESULT) {
-        return None;
-    }
-    // Last, so that the definitions before it stay the same and cached.
-    let names: Vec<String> = names.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
-    tools.offer(&names).ok()
 }
 
 /// The setup of this run: limited to the agentable's own tools if it has some (a task), and without the need to reply if no
@@ -314,9 +318,9 @@ fn with_snippets(setup: Arc<Setup>, snippets: &[SnippetTool]) -> Arc<Setup> {
         switched_off(&setup.guards, &snippet.tool_name(), &ToolFacts::default()).is_none()
     };
     let snippets: Vec<SnippetTool> = snippets.iter().filter(is_on).cloned().collect();
-    let offer = setup.offer.with_snippets(&snippets);
-    let offer_with_results = setup.offer_with_results.with_snippets(&snippets);
-    Arc::new(Setup { offer, offer_with_results, ..Setup::clone(&setup) })
+    let mut setup = Setup::clone(&setup);
+    setup.change_offers(|offer| offer.with_snippets(&snippets));
+    Arc::new(setup)
 }
 
 /// Limits a setup to the tools with these names.

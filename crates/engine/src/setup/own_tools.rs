@@ -9,17 +9,16 @@ use houston_domain::sealed::{Purpose, SecretKeys};
 use houston_domain::tool_source::{SourceSummary, SourceType, purpose};
 use houston_store::run_context::RunContext;
 use houston_store::tool_source::StoredSource;
+use houston_tools::SharedTool;
 use houston_tools::endpoint::tools_of_document;
 use houston_tools::outside::Web;
 use houston_tools::servers::{OwnServer, OwnServers};
-use houston_tools::{Registry, SharedTool};
 use secrecy::SecretString;
 use uuid::Uuid;
 
-use crate::config::Config;
 use crate::setup::cache::Cache;
 use crate::setup::kinds::Setups;
-use crate::setup::{Setup, guards, searched};
+use crate::setup::{Setup, guards};
 
 /// Length of the documents of all sources that are kept compiled.
 const MAX_CACHED_BYTES: usize = 8 * 1024 * 1024;
@@ -52,45 +51,28 @@ struct Version {
     source: SourceType,
     name: String,
     hash: String,
-    /// Length of its document; 0 to look it up.
-    bytes: Bytes,
-}
-
-/// A number that makes no difference between versions.
-struct Bytes(usize);
-
-impl PartialEq for Bytes {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Bytes {}
-
-impl std::hash::Hash for Bytes {
-    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
 }
 
 impl Version {
-    fn of(tenant: TenantId, summary: &SourceSummary, hash: String, bytes: usize) -> Self {
+    fn of(tenant: TenantId, summary: &SourceSummary, hash: &str) -> Self {
         let SourceSummary { user, source, name, .. } = summary;
-        Self { tenant, user: *user, source: *source, name: name.clone(), hash, bytes: Bytes(bytes) }
+        Self { tenant, user: *user, source: *source, name: name.clone(), hash: hash.to_owned() }
     }
 }
 
 impl OwnTools {
     pub(crate) fn new(parts: OwnToolsParts) -> Self {
-        Self { parts, compiled: Cache::weighing(MAX_CACHED_BYTES, |version: &Version| version.bytes.0) }
+        Self { parts, compiled: Cache::of(MAX_CACHED_BYTES) }
     }
 
     /// The tools of a source, if this process has compiled its version.
     fn cached(&self, tenant: TenantId, summary: &SourceSummary) -> Option<Tools> {
-        self.compiled.get(&Version::of(tenant, summary, summary.hash.clone(), 0), |_| true)
+        self.compiled.get(&Version::of(tenant, summary, &summary.hash), |_| true)
     }
 
     /// Compiles a source. One that this version cannot read has no tools.
     async fn compile(&self, tenant: TenantId, summary: &SourceSummary, stored: StoredSource) -> Tools {
-        let version = Version::of(tenant, summary, stored.hash.clone(), stored.document.len());
+        let (version, bytes) = (Version::of(tenant, summary, &stored.hash), stored.document.len());
         let (parts, summary) = (self.parts.clone(), summary.clone());
         // Reading a long document takes too long for a thread of the runtime.
         let compiled = houston_meter::compute(tenant.0, move || match summary.source {
@@ -98,7 +80,7 @@ impl OwnTools {
             SourceType::McpServer => parts.of_server(tenant, &summary, &stored),
         });
         let tools: Tools = compiled.await.unwrap_or_default().into();
-        self.compiled.put(version, Arc::clone(&tools));
+        self.compiled.put(version, Arc::clone(&tools), bytes);
         tools
     }
 }
@@ -183,6 +165,38 @@ impl Setups {
         }
         Ok(sources)
     }
+
+    /// The setup with the tools of these sources that it is to have: all of a source whose kinds include the setup's, and those
+    /// that its agent lists. A tool of the installation's keeps its name.
+    pub(super) fn extended(&self, setup: &Arc<Setup>, sources: &[(&SourceSummary, Tools)]) -> Arc<Setup> {
+        let kind = &setup.agent_type.kind;
+        let mut more: Vec<SharedTool> = Vec::new();
+        for (source, tools) in sources {
+            let is_for_all = source.kinds.contains(kind);
+            for tool in tools.iter() {
+                let name = &tool.definition().name;
+                let is_wanted = is_for_all || setup.unknown_tools.contains(name);
+                let is_taken =
+                    self.tools.is_taken(name) || more.iter().any(|other| other.definition().name == *name);
+                if is_wanted && is_taken {
+                    tracing::warn!(
+                        source = source.name,
+                        tool = name,
+                        "a tool of a tenant has a name that is taken"
+                    );
+                } else if is_wanted {
+                    more.push(Arc::clone(tool));
+                }
+            }
+        }
+        if more.is_empty() {
+            return Arc::clone(setup);
+        }
+        let mut setup = Setup::clone(setup);
+        let with = self.searched(setup.offer_with_results.with(&more), &setup.agent_type);
+        setup.offer_all(with, |offer| offer.with(&more));
+        Arc::new(guards::without_switched_off(setup))
+    }
 }
 
 /// The sources that may have tools for a run with this setup.
@@ -192,41 +206,4 @@ fn sources_for<'c>(setup: &Setup, context: &'c RunContext) -> Vec<(TenantId, &'c
     let may_have = |source: &&SourceSummary| lists_others || source.kinds.contains(&setup.agent_type.kind);
     let able = setup.model.description().supports_tools;
     sources.iter().filter(|_| able).filter(may_have).map(|source| (*tenant, source)).collect()
-}
-
-/// The setup with the tools of these sources that it is to have: all of a source whose kinds include the setup's, and those
-/// that its agent lists. A tool of the installation's keeps its name.
-pub(crate) fn extended(
-    setup: &Arc<Setup>,
-    sources: &[(&SourceSummary, Tools)],
-    registry: &Registry,
-    config: &Config,
-) -> Arc<Setup> {
-    let kind = &setup.agent_type.kind;
-    let mut more: Vec<SharedTool> = Vec::new();
-    for (source, tools) in sources {
-        let is_for_all = source.kinds.contains(kind);
-        for tool in tools.iter() {
-            let name = &tool.definition().name;
-            let is_wanted = is_for_all || setup.unknown_tools.contains(name);
-            let is_taken =
-                registry.is_taken(name) || more.iter().any(|other| other.definition().name == *name);
-            if is_wanted && is_taken {
-                tracing::warn!(
-                    source = source.name,
-                    tool = name,
-                    "a tool of a tenant has a name that is taken"
-                );
-            } else if is_wanted {
-                more.push(Arc::clone(tool));
-            }
-        }
-    }
-    if more.is_empty() {
-        return Arc::clone(setup);
-    }
-    let mut setup = Setup::clone(setup);
-    let with = searched(setup.offer_with_results.with(&more), &setup.agent_type, config);
-    setup.offer_all(with, |offer| offer.with(&more));
-    Arc::new(guards::without_switched_off(setup))
 }

@@ -9,7 +9,7 @@ use houston_domain::id::{AgentId, TeamId, TenantId};
 use houston_domain::team::{Rule, RuleLimits, Rules};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::setup::cache::Cache;
+use crate::setup::cache::{Cache, MAX_CACHED};
 
 /// Whose rules they are.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ pub(crate) struct RuleRunner {
 
 impl Default for RuleRunner {
     fn default() -> Self {
-        Self { compiled: Arc::new(Cache::new()) }
+        Self { compiled: Arc::new(Cache::of(MAX_CACHED)) }
     }
 }
 
@@ -57,7 +57,7 @@ impl RuleRunner {
                     let rules = rules.map_err(|(index, invalid)| {
                         format!("rule {} cannot be used: {}", index + 1, invalid.reason)
                     })?;
-                    compiled.put(team, (version, Arc::clone(&rules)));
+                    compiled.put(team, (version, Arc::clone(&rules)), 1);
                     rules
                 }
             };

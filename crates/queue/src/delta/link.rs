@@ -1,7 +1,6 @@
 //! The pub/sub connection of the process, subscribed to the channels that have listeners.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -12,7 +11,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::BusCounts;
 use super::payload::{self, Head};
 use super::subscription::{Channel, Topics};
 use crate::connection::{RESPONSE_TIMEOUT, Redis};
@@ -33,7 +31,6 @@ pub(super) struct PubSubLink {
     pub(super) redis: Redis,
     pub(super) process: Uuid,
     pub(super) topics: Arc<Topics>,
-    pub(super) counts: Arc<BusCounts>,
     pub(super) monitor: ConnectionMonitor,
     pub(super) stop: CancellationToken,
 }
@@ -42,17 +39,9 @@ impl PubSubLink {
     /// Listens until `stop`, and reconnects after every failure.
     pub(super) async fn run(mut self) {
         let stop = self.stop.clone();
-        loop {
-            let failure = tokio::select! {
-                failure = self.run_connection() => failure,
-                () = stop.cancelled() => return,
-            };
+        while let Some(failure) = stop.run_until_cancelled(self.run_connection()).await {
             self.topics.link_down();
-            let pause = self.monitor.failed(&failure);
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = stop.cancelled() => return,
-            }
+            self.monitor.rest(&failure, &stop).await;
         }
     }
 
@@ -94,10 +83,7 @@ impl PubSubLink {
     }
 
     fn receive(&self, control: &str, message: &Msg) {
-        let Some(head) = Head::read(message.get_payload_bytes()) else {
-            self.counts.unreadable.fetch_add(1, Relaxed);
-            return;
-        };
+        let Some(head) = Head::read(message.get_payload_bytes()) else { return };
         let agentable = head.agentable;
         let is_control = message.get_channel_name() == control;
         let channel = if is_control { Channel::Control } else { Channel::Live(agentable) };
@@ -106,15 +92,10 @@ impl PubSubLink {
         if head.process == self.process || !self.topics.has_listeners(channel) {
             return;
         }
-        let live = head.live().unwrap_or_else(|| {
-            // A newer release sent an item this build cannot decode: let the stream read Postgres.
-            self.counts.unreadable.fetch_add(1, Relaxed);
-            Live::Nudge
-        });
-        self.counts.received.fetch_add(1, Relaxed);
+        // A newer release sent an item this build cannot decode: let the stream read Postgres.
+        let live = head.live().unwrap_or(Live::Nudge);
         let weight = payload::weight(&live);
-        let lagged = self.topics.deliver(channel, &Arc::new(LiveItem { agentable, live }), weight);
-        self.counts.lagged.fetch_add(lagged as u64, Relaxed);
+        self.topics.deliver(channel, &Arc::new(LiveItem { agentable, live }), weight);
     }
 
     /// Subscribes and unsubscribes as listeners come and go, and pings a silent connection.

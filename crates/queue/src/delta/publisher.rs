@@ -2,7 +2,6 @@
 //! fewer and longer ones are sent.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use houston_domain::event::{Delta, Live, LiveItem};
@@ -11,8 +10,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::payload;
 use super::subscription::Channel;
-use super::{BusCounts, payload};
 use crate::connection::{PipelineConnection, Redis, run_until_stopped};
 use crate::error::Failure;
 use crate::health::ConnectionMonitor;
@@ -36,7 +35,6 @@ type Outgoing = (Channel, Arc<LiveItem>);
 pub(super) struct Outbox {
     state: Mutex<Waiting>,
     changed: Notify,
-    counts: Arc<BusCounts>,
 }
 
 #[derive(Debug, Default)]
@@ -48,17 +46,21 @@ struct Waiting {
     closed: bool,
 }
 
-impl Outbox {
-    pub(super) fn new(counts: Arc<BusCounts>) -> Self {
-        Self { counts, ..Self::default() }
+impl Waiting {
+    fn drop_one(&mut self, item: &LiveItem) {
+        let durable = matches!(item.live, Live::Committed(_) | Live::Nudge);
+        if durable && self.missed.len() < MAX_MISSED {
+            self.missed.insert(item.agentable);
+        }
     }
+}
 
+impl Outbox {
     pub(super) fn push(&self, channel: Channel, item: Arc<LiveItem>, weight: usize) {
         let mut state = self.lock();
         let full = state.items.len() >= MAX_ITEMS || state.bytes.saturating_add(weight) > MAX_BYTES;
         if full || state.closed {
-            self.drop_one(&mut state, &item);
-            return;
+            return state.drop_one(&item);
         }
         state.bytes += weight;
         state.items.push((channel, item));
@@ -87,15 +89,7 @@ impl Outbox {
     fn record_missed(&self, items: impl Iterator<Item = Outgoing>) {
         let mut state = self.lock();
         for (_, item) in items {
-            self.drop_one(&mut state, &item);
-        }
-    }
-
-    fn drop_one(&self, state: &mut Waiting, item: &LiveItem) {
-        self.counts.dropped.fetch_add(1, Relaxed);
-        let durable = matches!(item.live, Live::Committed(_) | Live::Nudge);
-        if durable && state.missed.len() < MAX_MISSED {
-            state.missed.insert(item.agentable);
+            state.drop_one(&item);
         }
     }
 
@@ -138,10 +132,9 @@ impl Publisher {
             if let Err(failure) = outcome {
                 // The waiting items would be stale after the reconnect.
                 self.outbox.record_missed(self.outbox.take().into_iter());
-                let pause = self.monitor.failed(&failure);
-                tokio::select! {
-                    () = tokio::time::sleep(pause) => {}
-                    () = self.stop.cancelled() => return,
+                self.monitor.rest(&failure, &self.stop).await;
+                if self.stop.is_cancelled() {
+                    return;
                 }
                 outcome = connection.connect().await;
                 continue;
@@ -188,7 +181,6 @@ impl Publisher {
                 self.outbox.record_missed(batch.into_iter().chain(items));
                 return Err(failure);
             }
-            self.outbox.counts.sent.fetch_add(batch.len() as u64, Relaxed);
         }
         Ok(())
     }
@@ -265,7 +257,9 @@ mod tests {
             text: "x".repeat(1024),
             is_draft: false,
         };
-        while outbox.counts.dropped.load(Relaxed) == 0 {
+        let mut full = None;
+        while full != Some(outbox.lock().items.len()) {
+            full = Some(outbox.lock().items.len());
             push(&outbox, 1, Live::Delta(delta.clone()));
         }
         assert!(outbox.lock().items.len() <= MAX_ITEMS && outbox.lock().bytes <= MAX_BYTES);

@@ -109,11 +109,11 @@ struct State {
 }
 
 impl Inbox {
-    /// Adds `item` of about `weight` bytes; `false` if that made the inbox overflow.
-    fn push(&self, item: &Arc<LiveItem>, weight: usize) -> bool {
+    /// Adds `item` of about `weight` bytes.
+    fn push(&self, item: &Arc<LiveItem>, weight: usize) {
         let mut state = self.lock();
         if state.lagged {
-            return true;
+            return;
         }
         let full = state.items.len() >= MAX_ITEMS
             || (!state.items.is_empty() && state.bytes.saturating_add(weight) > MAX_BYTES);
@@ -126,7 +126,6 @@ impl Inbox {
             state.bytes += weight;
         }
         wake(state);
-        !full
     }
 
     /// Records that Redis confirmed the subscription. Earlier items may be missing, so a subscriber that does not wait
@@ -329,10 +328,10 @@ impl Topics {
         }
     }
 
-    /// Delivers `item` to all listeners of `channel`. Returns how many of them were too slow.
-    pub(super) fn deliver(&self, channel: Channel, item: &Arc<LiveItem>, weight: usize) -> usize {
+    /// Delivers `item` to all listeners of `channel`.
+    pub(super) fn deliver(&self, channel: Channel, item: &Arc<LiveItem>, weight: usize) {
         let inboxes = self.lock().topics.get(&channel).map(|topic| Arc::clone(&topic.inboxes));
-        inboxes.map_or(0, |inboxes| inboxes.iter().filter(|inbox| !inbox.push(item, weight)).count())
+        inboxes.iter().flat_map(|inboxes| inboxes.iter()).for_each(|inbox| inbox.push(item, weight));
     }
 
     /// Whether `channel` has listeners.

@@ -1,7 +1,6 @@
 //! The delta bus: within a process, between two processes, and during outages.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use houston_domain::event::{Committed, Delta, Event, Live, LiveItem, Part};
@@ -134,12 +133,10 @@ async fn processes_receive_each_others_items_but_no_echo() {
     assert_eq!(near_text, whole);
     assert_eq!(text(&mut far, 2_000).await, whole);
     assert_eq!(live(&mut far).await, committed(1, "done"));
-    assert!(here.bus.counts.sent.load(Relaxed) < 2_001, "neighbours were merged");
     // The next item is the one of the other process: no echo and no nudge comes before it.
     there.bus.publish(AGENTABLE, committed(2, "heard"));
     assert_eq!(live(&mut near).await, committed(1, "done"));
     assert_eq!(live(&mut near).await, committed(2, "heard"));
-    assert_eq!(here.bus.counts.received.load(Relaxed), 1);
     here.end().await;
     there.end().await;
 }
@@ -210,7 +207,7 @@ async fn payload_of_a_newer_release_is_a_nudge() {
         assert_eq!(heard, 1);
     }
     assert_eq!(live(&mut subscription).await, Live::Nudge);
-    assert_eq!((subscription.try_recv(), process.bus.counts.unreadable.load(Relaxed)), (None, 2));
+    assert_eq!(subscription.try_recv(), None);
     process.end().await;
 }
 
@@ -240,7 +237,6 @@ async fn slow_listener_is_dropped_and_releases_its_items() {
     for item in shared {
         assert_eq!(Arc::strong_count(&item), 1, "the slow listener released it");
     }
-    assert_eq!(bus.counts.lagged.load(Relaxed), 2);
 }
 
 #[tokio::test]

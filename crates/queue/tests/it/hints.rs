@@ -1,10 +1,7 @@
 //! Hints: from the sender through the lanes to the handlers.
 
 use std::sync::Arc;
-use std::sync::atomic::{
-    AtomicUsize,
-    Ordering::{Relaxed, SeqCst},
-};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use chrono::TimeDelta;
 use houston_domain::clock::{Clock, ManualClock, SystemClock};
@@ -49,8 +46,6 @@ async fn hints_are_delivered_once_by_priority_then_first_sent() {
     worker.log.wait_ended(5).await;
     assert_eq!(worker.log.begun(), [5, 4, 2, 3, 1].map(hint));
     wait_for_depths(&redis, [0, 0, 0]).await;
-    assert_eq!(worker.intake.counts.delivered.load(Relaxed), 5);
-    assert_eq!(sender.counts.sent.load(Relaxed), 6);
     worker.end().await;
 }
 
@@ -87,7 +82,7 @@ async fn invalid_lane_member_is_dropped() {
     sender(server.redis()).send(Lane::Interactive, hint(7));
     worker.log.wait_ended(1).await;
     assert_eq!(worker.log.ended(), [hint(7)]);
-    assert_eq!(worker.intake.counts.undecodable.load(Relaxed), 3);
+    wait_for_depths(&server.redis(), [0, 0, 0]).await;
     worker.end().await;
 }
 
@@ -119,7 +114,7 @@ async fn panicking_handler_frees_its_slot() {
     let tracker = TaskTracker::new();
     let slots = Slots::from(unreserved(1, 1));
     let backend = HintBackend::start(Some(server.redis()), slots.clone(), &tracker);
-    let (intake, stop) = (backend.intake.clone(), CancellationToken::new());
+    let stop = CancellationToken::new();
     let handled = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&handled);
     let handler = move |hint: Hint| -> futures_util::future::BoxFuture<'static, ()> {
@@ -137,7 +132,6 @@ async fn panicking_handler_frees_its_slot() {
         sender.send(Lane::Interactive, hint(n));
     }
     eventually("the third is handled", async || handled.load(SeqCst) == 1).await;
-    assert_eq!(intake.counts.panicked.load(Relaxed), 2);
     eventually("the slot is free", async || slots.in_use().0 == 0).await;
     stop.cancel();
     running.await.unwrap().unwrap();
@@ -268,7 +262,7 @@ async fn hints_sent_before_the_stop_are_written() {
     tracker.wait().await;
     wait_for_depths(&redis, [0, 1_500, 0]).await;
     sender.send(Lane::Background, hint(9_999));
-    assert_eq!(sender.counts.dropped.load(Relaxed), 1);
+    wait_for_depths(&redis, [0, 1_500, 0]).await;
 }
 
 const RESERVED: HintSettings =
@@ -331,15 +325,18 @@ async fn full_lane_keeps_the_oldest_hints() {
     let clock = ManualClock::at(SystemClock.now());
     let redis = server.redis_at(Arc::new(clock.clone()));
     let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
-    let sender = HintSender::with_lanes_of(3, Some(redis.clone()), &tracker, stop);
+    let sender = HintSender::start(Some(redis.clone()), &tracker, stop.clone());
+    let lane = "test:hints:background";
+    let fill = "for n = 1, 99997 do redis.call('ZADD', KEYS[1], n, n) end";
+    server.ask::<()>(&["EVAL", fill, "1", lane]).await;
     for n in 0..5 {
         sender.send(Lane::Background, hint(n));
         clock.advance(TimeDelta::milliseconds(1));
     }
-    eventually("all are sent", async || sender.counts.sent.load(Relaxed) == 5).await;
-    wait_for_depths(&redis, [0, 3, 0]).await;
-    let worker = Worker::quick(Some(redis.clone()), 1);
-    worker.log.wait_ended(3).await;
-    assert_eq!(worker.log.ended(), [hint(0), hint(1), hint(2)]);
-    worker.end().await;
+    stop.cancel();
+    tracker.close();
+    tracker.wait().await;
+    wait_for_depths(&redis, [0, 100_000, 0]).await;
+    let newest: Vec<String> = server.ask(&["ZRANGE", lane, "-3", "-1"]).await;
+    assert_eq!(newest, [0, 1, 2].map(|n| serde_json::to_string(&hint(n)).unwrap()));
 }

@@ -50,20 +50,13 @@ pub struct TickConfig {
     pub batches: u32,
 }
 
-/// A period that cannot be a cron schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "must be seconds that divide a minute, minutes that divide an hour, or hours that divide a day: {0} does not"
-)]
-pub struct NoSchedule(pub u64);
-
 impl TickConfig {
     /// Checks that the period can be a cron schedule.
     ///
     /// # Errors
     /// [`WrongSetting`] when it cannot.
     pub fn check(&self) -> Result<(), WrongSetting> {
-        self.schedule().map(drop).map_err(|error| WrongSetting::new("/every_s", error.to_string()))
+        self.schedule().map(drop)
     }
 
     /// The time between two ticks.
@@ -79,11 +72,10 @@ impl TickConfig {
     /// The cron schedule of this period, with a field for seconds, such as `0 */5 * * * *`.
     ///
     /// # Errors
-    /// [`NoSchedule`] when the period does not divide a minute, an hour or a day.
-    pub fn schedule(&self) -> Result<String, NoSchedule> {
+    /// [`WrongSetting`] when the period does not divide a minute, an hour or a day.
+    pub fn schedule(&self) -> Result<String, WrongSetting> {
         let every = self.every_s;
         match every {
-            0 => Err(NoSchedule(every)),
             1..60 if 60_u64.is_multiple_of(every) => Ok(format!("*/{every} * * * * *")),
             60..3600 if 3600_u64.is_multiple_of(every) && every.is_multiple_of(60) => {
                 Ok(format!("0 */{} * * * *", every / 60))
@@ -91,7 +83,10 @@ impl TickConfig {
             3600..=86_400 if 86_400_u64.is_multiple_of(every) && every.is_multiple_of(3600) => {
                 Ok(format!("0 0 */{} * * *", every / 3600))
             }
-            _ => Err(NoSchedule(every)),
+            _ => {
+                let wanted = "must be seconds that divide a minute, minutes that divide an hour, or hours that divide a day";
+                Err(WrongSetting::new("/every_s", format!("{wanted}: {every} does not")))
+            }
         }
     }
 }
@@ -112,7 +107,7 @@ mod tests {
         assert_eq!(schedule(1).unwrap(), "*/1 * * * * *");
         assert_eq!(schedule(3600).unwrap(), "0 0 */1 * * *");
         for every in [0, 7, 90, 420, 5 * 3600, 90_000] {
-            assert_eq!(schedule(every), Err(NoSchedule(every)));
+            assert!(schedule(every).unwrap_err().reason.ends_with(&format!(": {every} does not")));
         }
     }
 

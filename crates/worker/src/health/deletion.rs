@@ -7,14 +7,7 @@ use houston_store::health::retention::Aged;
 use serde::{Deserialize, Serialize};
 
 use super::config::seconds;
-use super::{CheckFn, Checked, Finding, Monitor, Span};
-
-pub(super) const CHECKS: &[(&str, CheckFn)] = &[
-    ("finished_tasks", |monitor| Box::pin(finished_tasks(monitor))),
-    ("idempotency_keys", |monitor| Box::pin(idempotency_keys(monitor))),
-    ("agent_messages", |monitor| Box::pin(agent_messages(monitor))),
-    ("retention", |monitor| Box::pin(retention(monitor))),
-];
+use super::{Checked, Finding, Monitor, Span};
 
 /// `[requests]`: how long idempotency keys and the audit log are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,9 +69,9 @@ const ALL: [(Aged, &str); 3] =
     [(Aged::Events, "events"), (Aged::History, "entries of histories"), (Aged::ModelCalls, "model calls")];
 
 /// Repair: tasks that ended long ago are deleted.
-async fn finished_tasks(monitor: &Monitor) -> Checked {
+pub(super) async fn finished_tasks(monitor: &Monitor) -> Checked {
     let after = seconds(monitor.config.runs.ended_task_s);
-    let (tasks, batch) = (monitor.kinds.tasks(), monitor.config.tick.batch.min(TASK_BATCH));
+    let (tasks, batch) = (&monitor.kinds.tasks, monitor.config.tick.batch.min(TASK_BATCH));
     let delete = |batch| async move { Ok(monitor.store.delete_finished(tasks, after, batch).await? as u64) };
     let deleted = monitor.repeat(batch, delete).await?;
     Ok(Finding::ok(format!(
@@ -89,7 +82,7 @@ async fn finished_tasks(monitor: &Monitor) -> Checked {
 
 /// Repair: expired idempotency keys are deleted, and so are rate limits of which nothing is used and old answers of context
 /// providers.
-async fn idempotency_keys(monitor: &Monitor) -> Checked {
+pub(super) async fn idempotency_keys(monitor: &Monitor) -> Checked {
     let after_s = monitor.config.requests.idempotency_key_s;
     let batch = monitor.config.tick.batch * BATCH_FACTOR;
     let delete = |batch| monitor.store.delete_idempotency_keys(seconds(after_s), batch);
@@ -101,7 +94,7 @@ async fn idempotency_keys(monitor: &Monitor) -> Checked {
 
 /// Repair: what was noted of messages that agents posted, and of conversations that they made, is deleted once it counts
 /// against no limit any more.
-async fn agent_messages(monitor: &Monitor) -> Checked {
+pub(super) async fn agent_messages(monitor: &Monitor) -> Checked {
     let after_s = monitor.config.runs.agent_message_s;
     let batch = monitor.config.tick.batch;
     let mut deleted = (0, 0);
@@ -121,7 +114,7 @@ async fn agent_messages(monitor: &Monitor) -> Checked {
 
 /// Repair: events, history and model calls are deleted when they are as old as `[retention]` says, records of the audit log when
 /// they are as old as `requests.audit_s`.
-async fn retention(monitor: &Monitor) -> Checked {
+pub(super) async fn retention(monitor: &Monitor) -> Checked {
     let mut deleted = Vec::new();
     if monitor.config.requests.audit_s > 0 {
         let after = seconds(monitor.config.requests.audit_s);
@@ -145,7 +138,7 @@ async fn retention(monitor: &Monitor) -> Checked {
         false => format!("deleted by age: {}", deleted.join(", ")),
     };
     let mut configured = monitor.config.retention.kinds.keys();
-    Ok(match configured.find(|kind| monitor.kinds.names().all(|name| name != *kind)) {
+    Ok(match configured.find(|kind| monitor.kinds.urgencies.keys().all(|name| name != *kind)) {
         Some(kind) => Finding::warn(format!(
             "`retention.kinds.{kind}` of jobs/health_monitor.toml names no kind of jobs/agents; {detail}"
         )),
@@ -156,7 +149,7 @@ async fn retention(monitor: &Monitor) -> Checked {
 /// The kinds of which something is deleted, by the days for which it is stored.
 fn ages(monitor: &Monitor, what: Aged) -> BTreeMap<u32, Vec<String>> {
     let mut ages: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-    for kind in monitor.kinds.names() {
+    for kind in monitor.kinds.urgencies.keys() {
         let days = monitor.config.retention.days(what, kind);
         if days > 0 {
             ages.entry(days).or_default().push(kind.clone());

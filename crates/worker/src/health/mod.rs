@@ -3,9 +3,9 @@
 //!
 //! # Add a check
 //! Add a function to the file of its subject, which checks and, where possible, repairs with an idempotent sweep of
-//! [`houston_store::health`], and a line to `CHECKS` there. A setting is a field of the struct in that file, and a line of
-//! `jobs/health_monitor.toml`. A test is in `tests/it/health.rs`, or `sweeps.rs` if it repairs. Should the check explain why
-//! something waits, `EXPLANATIONS` of `houston_domain::why` has a row of it.
+//! [`houston_store::health`], and a line to `CHECKS`. A setting is a field of the struct in that file, and a line of
+//! `jobs/health_monitor.toml`. A test is in `tests/it/health.rs`, or `sweeps.rs` if it repairs. If it explains why something
+//! waits, add a row to `EXPLANATIONS` of `houston_domain::why`.
 
 pub mod config;
 mod deletion;
@@ -82,8 +82,30 @@ type Checked = houston_store::Result<Finding>;
 type CheckFn = for<'m> fn(&'m Monitor) -> BoxFuture<'m, Checked>;
 
 /// All checks: the servers first, because the others need them; then those that repair; then those that count.
-const CHECKS: &[&[(&str, CheckFn)]] =
-    &[servers::CHECKS, runs::CHECKS, waiting::CHECKS, outcomes::CHECKS, deletion::CHECKS];
+const CHECKS: &[(&str, CheckFn)] = &[
+    ("schema", |monitor| Box::pin(servers::schema(monitor))),
+    ("clock", |monitor| Box::pin(servers::clock(monitor))),
+    ("connections", |monitor| Box::pin(servers::connections(monitor))),
+    ("redis", |monitor| Box::pin(servers::redis(monitor))),
+    ("workers", |monitor| Box::pin(servers::workers(monitor))),
+    ("dead_leases", |monitor| Box::pin(servers::dead_leases(monitor))),
+    ("zombie_runs", |monitor| Box::pin(runs::zombie_runs(monitor))),
+    ("stuck_runs", |monitor| Box::pin(runs::stuck_runs(monitor))),
+    ("paused_tasks", |monitor| Box::pin(runs::paused_tasks(monitor))),
+    ("stale_tasks", |monitor| Box::pin(runs::stale_tasks(monitor))),
+    ("stale_goals", |monitor| Box::pin(runs::stale_goals(monitor))),
+    ("stalled_plans", |monitor| Box::pin(runs::stalled_plans(monitor))),
+    ("overdue_work", |monitor| Box::pin(waiting::overdue_work(monitor))),
+    ("session_summaries", |monitor| Box::pin(waiting::session_summaries(monitor))),
+    ("webhook_backlogs", |monitor| Box::pin(waiting::webhook_backlogs(monitor))),
+    ("queue_depth", |monitor| Box::pin(waiting::queue_depth(monitor))),
+    ("dead_letters", |monitor| Box::pin(outcomes::dead_letters(monitor))),
+    ("failed_runs", |monitor| Box::pin(outcomes::failed_runs(monitor))),
+    ("finished_tasks", |monitor| Box::pin(deletion::finished_tasks(monitor))),
+    ("idempotency_keys", |monitor| Box::pin(deletion::idempotency_keys(monitor))),
+    ("agent_messages", |monitor| Box::pin(deletion::agent_messages(monitor))),
+    ("retention", |monitor| Box::pin(deletion::retention(monitor))),
+];
 
 impl Monitor {
     /// Runs every check once, with its repairs, and stores the findings. A check that fails is red and does not stop the
@@ -94,7 +116,7 @@ impl Monitor {
     /// binary.
     pub async fn run_checks(&self) -> houston_store::Result<Vec<Check>> {
         let mut found = Vec::with_capacity(CHECKS.len());
-        for (id, check) in CHECKS.concat() {
+        for (id, check) in CHECKS {
             let finding = match check(self).await {
                 Ok(finding) => finding,
                 Err(error) => Finding::red(format!("{NOT_MADE}: {error}")),
@@ -109,7 +131,7 @@ impl Monitor {
                 ),
             }
             let Finding { status, detail } = finding;
-            found.push(Check { id: id.to_owned(), status, detail, since: DateTime::default() });
+            found.push(Check { id: (*id).to_owned(), status, detail, since: DateTime::default() });
         }
         self.store.record_checks(&mut found, self.config.tick.lasting()).await?;
         Ok(found)
@@ -196,22 +218,13 @@ impl Kinds {
         Self::of(types.map(|setup| (&setup.agent_type, setup.policy.limits.max_duration_s + grace_s)))
     }
 
-    /// All kinds, sorted.
-    fn names(&self) -> impl Iterator<Item = &String> {
-        self.urgencies.keys()
-    }
-
-    fn tasks(&self) -> &[String] {
-        &self.tasks
-    }
-
     /// The kinds that do not chat, or those that do, of lanes that were served for the last `time`.
     fn served(&self, are_tasks: bool, lanes: &LaneServices, time: Duration) -> Vec<String> {
         let time = TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
         let is_wanted = |kind: &&String| {
             self.tasks.contains(kind) == are_tasks && lanes.of(self.lane(kind).as_str()).was_served_for(time)
         };
-        self.names().filter(is_wanted).cloned().collect()
+        self.urgencies.keys().filter(is_wanted).cloned().collect()
     }
 
     /// The kinds that chat and those that no file declares, of lanes that were served for the last `time`: these kinds, or if
@@ -221,22 +234,15 @@ impl Kinds {
         // Unknown kinds are in this lane.
         let others = lanes.of(Lane::Interactive.as_str());
         if TimeDelta::from_std(time).is_ok_and(|time| others.was_served_for(time)) {
-            (self.names().filter(|kind| !served.contains(kind)).cloned().collect(), true)
+            (self.urgencies.keys().filter(|kind| !served.contains(kind)).cloned().collect(), true)
         } else {
             (served, false)
         }
     }
 
-    fn longest_s(&self) -> u64 {
-        self.longest_s
-    }
-
     /// The lane for hints of an agentable of this kind.
     pub(crate) fn lane(&self, kind: &str) -> Lane {
-        match self.urgencies.get(kind) {
-            Some(Urgency::Background) => Lane::Background,
-            _ => Lane::Interactive,
-        }
+        self.urgencies.get(kind).copied().unwrap_or_default().into()
     }
 }
 

@@ -3,12 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::config::seconds;
-use super::{CheckFn, Checked, Finding, Monitor, Span};
-
-pub(super) const CHECKS: &[(&str, CheckFn)] = &[
-    ("dead_letters", |monitor| Box::pin(dead_letters(monitor))),
-    ("failed_runs", |monitor| Box::pin(failed_runs(monitor))),
-];
+use super::{Checked, Finding, Monitor, Span};
 
 /// `[outcomes]`: share of the latest runs that may fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +20,7 @@ pub struct OutcomeConfig {
 }
 
 /// Check: messages that were given up because their workers kept dying.
-async fn dead_letters(monitor: &Monitor) -> Checked {
+pub(super) async fn dead_letters(monitor: &Monitor) -> Checked {
     let window_s = monitor.config.outcomes.window_s;
     let count = monitor.store.dead_letters(seconds(window_s)).await?;
     let count = usize::try_from(count).unwrap_or(usize::MAX);
@@ -38,7 +33,7 @@ async fn dead_letters(monitor: &Monitor) -> Checked {
 }
 
 /// Check: the share of the latest runs that failed.
-async fn failed_runs(monitor: &Monitor) -> Checked {
+pub(super) async fn failed_runs(monitor: &Monitor) -> Checked {
     let config = monitor.config.outcomes;
     let found = monitor.store.outcomes(seconds(config.window_s), config.sample).await?;
     let summary = format!(

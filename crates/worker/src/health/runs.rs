@@ -5,16 +5,7 @@ use houston_domain::setting::within;
 use serde::{Deserialize, Serialize};
 
 use super::config::seconds;
-use super::{CheckFn, Checked, Finding, Monitor, Span};
-
-pub(super) const CHECKS: &[(&str, CheckFn)] = &[
-    ("zombie_runs", |monitor| Box::pin(zombie_runs(monitor))),
-    ("stuck_runs", |monitor| Box::pin(stuck_runs(monitor))),
-    ("paused_tasks", |monitor| Box::pin(paused_tasks(monitor))),
-    ("stale_tasks", |monitor| Box::pin(stale_tasks(monitor))),
-    ("stale_goals", |monitor| Box::pin(stale_goals(monitor))),
-    ("stalled_plans", |monitor| Box::pin(stalled_plans(monitor))),
-];
+use super::{Checked, Finding, Monitor, Span};
 
 /// `[runs]`: time limits of runs and tasks, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +29,7 @@ pub struct RunAges {
 }
 
 /// Check and repair: open runs to which no lock refers are cancelled.
-async fn zombie_runs(monitor: &Monitor) -> Checked {
+pub(super) async fn zombie_runs(monitor: &Monitor) -> Checked {
     let batch = monitor.config.tick.batch;
     let cancelled = monitor.repeat(batch, |batch| monitor.store.cancel_zombies(batch)).await?;
     let cancelled = usize::try_from(cancelled).unwrap_or(usize::MAX);
@@ -48,9 +39,9 @@ async fn zombie_runs(monitor: &Monitor) -> Checked {
 }
 
 /// Check and repair: attempts that run for too long are ended, although their worker's lease is alive.
-async fn stuck_runs(monitor: &Monitor) -> Checked {
+pub(super) async fn stuck_runs(monitor: &Monitor) -> Checked {
     // At least a minute more than every agent type's own limit, so that the watchdog acts first.
-    let after_s = monitor.config.runs.stuck_s.max(monitor.kinds.longest_s() + 60);
+    let after_s = monitor.config.runs.stuck_s.max(monitor.kinds.longest_s + 60);
     let stopped = monitor.sweep(|batch| monitor.store.stop_stuck(seconds(after_s), batch)).await?;
     monitor.drop_stuck(&stopped);
     Ok(Finding::none_or(stopped.len(), "no attempt runs for too long", |count| {
@@ -59,7 +50,7 @@ async fn stuck_runs(monitor: &Monitor) -> Checked {
 }
 
 /// Check and repair: tasks whose next attempt has been due for more than a day are given up.
-async fn paused_tasks(monitor: &Monitor) -> Checked {
+pub(super) async fn paused_tasks(monitor: &Monitor) -> Checked {
     let after_s = monitor.config.runs.paused_task_s;
     let lanes = monitor.store.lane_services().await?;
     let tasks = monitor.kinds.served(true, &lanes, seconds(after_s));
@@ -74,7 +65,7 @@ async fn paused_tasks(monitor: &Monitor) -> Checked {
 }
 
 /// Check and repair: open tasks that no worker takes although workers run are ended.
-async fn stale_tasks(monitor: &Monitor) -> Checked {
+pub(super) async fn stale_tasks(monitor: &Monitor) -> Checked {
     let after_s = monitor.config.runs.stale_task_s;
     let lanes = monitor.store.lane_services().await?;
     let tasks = monitor.kinds.served(true, &lanes, seconds(after_s));
@@ -90,7 +81,7 @@ async fn stale_tasks(monitor: &Monitor) -> Checked {
 
 /// Check and repair: open runs of conversational kinds that no worker takes although workers run are ended with an error
 /// message.
-async fn stale_goals(monitor: &Monitor) -> Checked {
+pub(super) async fn stale_goals(monitor: &Monitor) -> Checked {
     let after_s = monitor.config.runs.stale_goal_s;
     let lanes = monitor.store.lane_services().await?;
     let (kinds, others) = monitor.kinds.served_or_unknown(&lanes, seconds(after_s));
@@ -105,7 +96,7 @@ async fn stale_goals(monitor: &Monitor) -> Checked {
 }
 
 /// Check and repair: plans whose run waits for nothing that can come are woken.
-async fn stalled_plans(monitor: &Monitor) -> Checked {
+pub(super) async fn stalled_plans(monitor: &Monitor) -> Checked {
     let after_s = monitor.config.runs.stalled_plan_s;
     let stalled = monitor.sweep(|batch| monitor.store.wake_stalled_plans(seconds(after_s), batch)).await?;
     monitor.send_hints(&stalled);

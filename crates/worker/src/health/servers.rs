@@ -5,16 +5,7 @@ use houston_store::Error;
 use serde::{Deserialize, Serialize};
 
 use super::config::seconds;
-use super::{CheckFn, Checked, Finding, Monitor, Span};
-
-pub(super) const CHECKS: &[(&str, CheckFn)] = &[
-    ("schema", |monitor| Box::pin(schema(monitor))),
-    ("clock", |monitor| Box::pin(clock(monitor))),
-    ("connections", |monitor| Box::pin(connections(monitor))),
-    ("redis", |monitor| Box::pin(redis(monitor))),
-    ("workers", |monitor| Box::pin(workers(monitor))),
-    ("dead_leases", |monitor| Box::pin(dead_leases(monitor))),
-];
+use super::{Checked, Finding, Monitor, Span};
 
 /// `[leases]`: how long an expired lease may stay unreaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +28,7 @@ pub struct ServerConfig {
 }
 
 /// Check: the schema fits this binary.
-async fn schema(monitor: &Monitor) -> Checked {
+pub(super) async fn schema(monitor: &Monitor) -> Checked {
     match monitor.store.check_schema().await {
         Ok(()) => Ok(Finding::ok("the version this binary expects")),
         // An upgrade is under way: running processes continue, but this binary would not start any more.
@@ -50,7 +41,7 @@ async fn schema(monitor: &Monitor) -> Checked {
 }
 
 /// Check: this machine's clock and the database's agree.
-async fn clock(monitor: &Monitor) -> Checked {
+pub(super) async fn clock(monitor: &Monitor) -> Checked {
     let before = monitor.clock.now();
     let theirs = monitor.store.time().await?;
     let after = monitor.clock.now();
@@ -72,7 +63,7 @@ async fn clock(monitor: &Monitor) -> Checked {
 }
 
 /// Check: Postgres has free connections.
-async fn connections(monitor: &Monitor) -> Checked {
+pub(super) async fn connections(monitor: &Monitor) -> Checked {
     let found = monitor.store.connections().await?;
     let config = monitor.config.servers;
     let percent = found.taken * 100 / found.most.max(1);
@@ -88,7 +79,7 @@ async fn connections(monitor: &Monitor) -> Checked {
 }
 
 /// Check: Redis is reachable. Without it Houston works, but slower.
-async fn redis(monitor: &Monitor) -> Checked {
+pub(super) async fn redis(monitor: &Monitor) -> Checked {
     let Some(redis) = &monitor.redis else {
         return Ok(Finding::ok("not checked: HOUSTON_REDIS_URL is not set here"));
     };
@@ -112,7 +103,7 @@ async fn redis(monitor: &Monitor) -> Checked {
 }
 
 /// Check: there are living workers.
-async fn workers(monitor: &Monitor) -> Checked {
+pub(super) async fn workers(monitor: &Monitor) -> Checked {
     let found = monitor.store.workers(seconds(monitor.config.leases.red_s)).await?;
     Ok(match (found.alive, found.work_is_due) {
         (0, true) => Finding::red("work is due and no worker is alive: start one with `houston work`"),
@@ -126,7 +117,7 @@ async fn workers(monitor: &Monitor) -> Checked {
 }
 
 /// Check and repair: leases of dead workers are reaped and their locks released.
-async fn dead_leases(monitor: &Monitor) -> Checked {
+pub(super) async fn dead_leases(monitor: &Monitor) -> Checked {
     let limit_s = monitor.config.leases.red_s;
     let overdue = monitor.store.workers(seconds(limit_s)).await?.overdue;
     let reaped = monitor.store.reap(&[]).await?.len();

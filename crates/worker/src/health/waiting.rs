@@ -4,14 +4,7 @@ use houston_domain::webhook::MAX_PENDING;
 use serde::{Deserialize, Serialize};
 
 use super::config::seconds;
-use super::{CheckFn, Checked, Finding, Monitor, Span};
-
-pub(super) const CHECKS: &[(&str, CheckFn)] = &[
-    ("overdue_work", |monitor| Box::pin(overdue_work(monitor))),
-    ("session_summaries", |monitor| Box::pin(session_summaries(monitor))),
-    ("webhook_backlogs", |monitor| Box::pin(webhook_backlogs(monitor))),
-    ("queue_depth", |monitor| Box::pin(queue_depth(monitor))),
-];
+use super::{Checked, Finding, Monitor, Span};
 
 /// `[work]`: time limits of waiting work in seconds, and its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +31,7 @@ pub struct SessionAges {
 }
 
 /// Check and repair: work that waits although a worker could take it gets another hint. Work of a paused lane is not late.
-async fn overdue_work(monitor: &Monitor) -> Checked {
+pub(super) async fn overdue_work(monitor: &Monitor) -> Checked {
     let config = monitor.config.work;
     let forgotten = monitor.sweep(|batch| monitor.store.wake_forgotten(batch)).await?;
     let paused = monitor.store.paused_lanes().await?;
@@ -75,7 +68,7 @@ async fn overdue_work(monitor: &Monitor) -> Checked {
 }
 
 /// Check: the number of waiting agentables.
-async fn queue_depth(monitor: &Monitor) -> Checked {
+pub(super) async fn queue_depth(monitor: &Monitor) -> Checked {
     let depth = monitor.store.depth().await?;
     let oldest = depth.oldest.map_or_else(String::new, |oldest| {
         let oldest = oldest.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
@@ -90,7 +83,7 @@ async fn queue_depth(monitor: &Monitor) -> Checked {
 }
 
 /// Check and repair: closed sessions without a summary are reported; those with too many attempts keep their extract.
-async fn session_summaries(monitor: &Monitor) -> Checked {
+pub(super) async fn session_summaries(monitor: &Monitor) -> Checked {
     let config = monitor.config.sessions;
     let settled = monitor.sweep(|batch| monitor.store.accept_extracts(config.attempts, batch)).await?;
     let late = monitor.store.late_summaries(seconds(config.late_s)).await?;
@@ -115,7 +108,7 @@ async fn session_summaries(monitor: &Monitor) -> Checked {
 }
 
 /// Check and repair: webhooks whose receivers let too many events wait are switched off.
-async fn webhook_backlogs(monitor: &Monitor) -> Checked {
+pub(super) async fn webhook_backlogs(monitor: &Monitor) -> Checked {
     let count = monitor.store.switch_off_backlogged_webhooks(monitor.clock.now()).await?;
     Ok(Finding::none_or(count, "no webhook has a long backlog", |count| {
         format!(

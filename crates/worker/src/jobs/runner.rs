@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use houston_domain::setting::WrongSetting;
 use houston_store::health::Tick;
 use rand::RngExt as _;
 use tokio::sync::Notify;
 use tokio_cron_scheduler::{Job as ScheduledJob, JobScheduler, JobSchedulerError};
 
 use super::Jobs;
-use crate::health::config::{NoSchedule, TickConfig};
+use crate::health::config::TickConfig;
 
 /// The length of each of a scheduler's queues, which are allocated at once. Each has one job.
 const QUEUE: usize = 16;
@@ -178,8 +179,8 @@ impl Turns<'_> {
 /// Why a job cannot be scheduled.
 #[derive(Debug, thiserror::Error)]
 enum NotScheduled {
-    #[error("every_s {0}")]
-    Period(#[from] NoSchedule),
+    #[error(transparent)]
+    Period(#[from] WrongSetting),
     #[error(transparent)]
     Scheduler(#[from] JobSchedulerError),
 }

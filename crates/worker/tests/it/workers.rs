@@ -104,7 +104,7 @@ impl TestCluster {
     fn drivers(&self, goal: &mut AgentType) -> Drivers {
         let mut drivers = Drivers::default();
         if let Some(driver) = &self.driver {
-            drivers.add("test", Arc::clone(driver));
+            drivers.insert("test".to_owned(), Arc::clone(driver));
             goal.driver = Some("test".into());
         }
         drivers

@@ -17,7 +17,7 @@ use houston_store::compression::{Metrics, NewCompression};
 
 use super::RunDriver;
 use crate::background::side_model::{Answered, Question};
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::run::journal::{Journal, Rows};
 use crate::run::storage::{RunStorage, RunTransaction};
 
@@ -123,11 +123,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Replaces the beginning of the history by a summary. Returns whether it did: it does not if that would save too little,
     /// or if the drive is ending.
-    pub(super) async fn compress(
-        &mut self,
-        reason: CompressionReason,
-        tokens: u64,
-    ) -> Result<bool, Interrupted> {
+    pub(super) async fn compress(&mut self, reason: CompressionReason, tokens: u64) -> Result<bool> {
         self.sizes.tried = Some(self.journal.open_iteration);
         let weight = self.history_tokens(tokens);
         let config = self.journal.services.config.context.compression;
@@ -155,16 +151,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// The summary of the first `at` entries, and the model's answer if a model wrote it. `None` when the drive is ending: the
     /// next step finds the reason again.
-    async fn summarise(&self, at: usize) -> Result<Option<(String, Option<Answered>)>, Interrupted> {
+    async fn summarise(&self, at: usize) -> Result<Option<(String, Option<Answered>)>> {
         let config = self.journal.services.config.context.compression;
         let (replaced, mark) = (&self.run.history()[..at], &self.journal.mark);
-        let question = Question {
-            instructions: INSTRUCTIONS,
-            text: of(replaced, config.read_chars, mark),
-            max_output_tokens: config.summary_tokens,
-            within: Duration::from_secs(config.timeout_s),
-            ..Question::default()
-        };
+        let text = of(replaced, config.read_chars, mark);
+        let within = Duration::from_secs(config.timeout_s);
+        let question = Question::new(INSTRUCTIONS, text, config.summary_tokens, within);
         let asking = pin!(ask(&self.journal, question));
         let Ok(answered) = self.journal.signals.until_stopped(asking).await? else { return Ok(None) };
         let answered = answered?;
@@ -189,7 +181,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         at: usize,
         summary: String,
         answered: Option<Answered>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<()> {
         let entry = compression::summary_entry(&summary, &self.journal.mark);
         let weight = estimate(&entry);
         let kept = TokenEstimate::sum(&self.sizes.estimates[at..]).tokens;
@@ -236,16 +228,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
 }
 
 impl<S: RunStorage> Rows<S> for NewCompression {
-    async fn write(&self, journal: &Journal<'_, S>) -> Result<Option<S::Transaction>, Interrupted> {
+    async fn write(&self, journal: &Journal<'_, S>) -> Result<Option<S::Transaction>> {
         write(journal, self).await.map(Some)
     }
 }
 
 /// Writes the compression in a transaction behind the fence.
-async fn write<S: RunStorage>(
-    journal: &Journal<'_, S>,
-    new: &NewCompression,
-) -> Result<S::Transaction, Interrupted> {
+async fn write<S: RunStorage>(journal: &Journal<'_, S>, new: &NewCompression) -> Result<S::Transaction> {
     let write = |_| async move {
         let mut rows = journal.begin().await?;
         rows.compress(journal.owner, new).await?;
@@ -255,10 +244,7 @@ async fn write<S: RunStorage>(
 }
 
 /// Asks the model that summarises. `None` when there is none or the call fails: the caller uses an extract.
-async fn ask<S: RunStorage>(
-    journal: &Journal<'_, S>,
-    question: Question<'_>,
-) -> Result<Option<Answered>, Interrupted> {
+async fn ask<S: RunStorage>(journal: &Journal<'_, S>, question: Question<'_>) -> Result<Option<Answered>> {
     let Some(model) = &journal.services.summaries else { return Ok(None) };
     let (run, budget) = (journal.run(), journal.services.config.budget);
     let (spent, owed) = (journal.spent(&budget).await?, journal.owed());

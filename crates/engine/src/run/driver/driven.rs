@@ -9,7 +9,6 @@ use houston_domain::error_message::user_text;
 use houston_domain::history::Block;
 use houston_domain::id::QuestionId;
 use houston_domain::model::{ModelAnswer, StopReason, Usage};
-use houston_domain::question::QuestionChanges;
 use houston_domain::run::RunStatus;
 use houston_domain::storable::{storable, storable_value};
 use houston_store::step::CommittedStep;
@@ -17,9 +16,8 @@ use serde_json::Value;
 
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::driver::{Decision, DrivenRun, Driver, Then};
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::live::Streamed;
-use crate::run::journal::DrivenParts;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 
@@ -31,13 +29,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return self.resume_tools(calls).await;
         }
         if self.journal.signals.is_draining() {
-            return self.hand_over().await.map(ControlFlow::Break);
+            return self.hand_over().await;
         }
         match self.ask(driver, &agent).await? {
             Ok((decision, open)) => self.carry_out(decision, open).await,
-            Err(Stop::Cancelled) => self.cancel().await.map(ControlFlow::Break),
-            Err(Stop::Drained) => self.hand_over().await.map(ControlFlow::Break),
-            Err(Stop::OutOfTime) => self.end(RunStatus::MaxDuration).await.map(ControlFlow::Break),
+            Err(Stop::Cancelled) => self.cancel().await,
+            Err(Stop::Drained) => self.hand_over().await,
+            Err(Stop::OutOfTime) => self.end(RunStatus::MaxDuration).await,
         }
     }
 
@@ -46,7 +44,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &self,
         driver: &dyn Driver,
         agent: &Next,
-    ) -> Result<Result<(Decision, Vec<QuestionId>), Stop>, Interrupted> {
+    ) -> Result<Result<(Decision, Vec<QuestionId>), Stop>> {
         let (agentable, run) = (self.journal.agentable(), self.journal.run());
         let (state, mut questions) = self.journal.retrying(|storage| storage.driven(agentable, run)).await?;
         // Approvals of tool calls, pauses and budget questions are Houston's, not the driver's.
@@ -75,22 +73,16 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Commits what the driver decided. `open`: see [`Self::ask`].
-    async fn carry_out(&mut self, decision: Decision, open: Vec<QuestionId>) -> Flow {
-        let Decision { mut messages, mut questions, superseded, mut state, then } = decision;
-        messages.iter_mut().for_each(storable);
-        state.iter_mut().for_each(storable_value);
-        for question in &mut questions {
+    async fn carry_out(&mut self, mut decision: Decision, open: Vec<QuestionId>) -> Flow {
+        decision.messages.iter_mut().for_each(storable);
+        decision.state.iter_mut().for_each(storable_value);
+        for question in &mut decision.questions {
             storable(&mut question.text);
             question.subject.iter_mut().for_each(storable);
             question.schema.iter_mut().chain(&mut question.default_value).for_each(storable_value);
         }
-        let label = self.label();
-        let parts = DrivenParts {
-            messages: messages.into_iter().map(|message| (message, label.clone())).collect(),
-            questions: QuestionChanges { asked: questions, superseded },
-            state,
-        };
-        self.journal.driven = Some(Box::new(parts));
+        let then = std::mem::replace(&mut decision.then, Then::Continue);
+        self.journal.driven = Some(Box::new((decision, self.label())));
         match then {
             Then::Continue => {
                 self.read_messages().await?;
@@ -102,7 +94,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Then::Finish => self.finish(RunStatus::Completed).await,
             Then::Fail { code, message } => {
                 let step = self.journal.next_step();
-                self.terminate(step, &code, user_text(&code), message).await.map(ControlFlow::Break)
+                self.terminate(step, &code, user_text(&code), message).await
             }
         }
     }
@@ -143,10 +135,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Calls tools as if the model had asked for them.
-    async fn call_tools(
-        &mut self,
-        calls: Vec<(String, Value)>,
-    ) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
+    async fn call_tools(&mut self, calls: Vec<(String, Value)>) -> Flow {
         let call = |(name, input)| Block::ToolUse { id: String::new(), name, input, raw: None };
         let answer = ModelAnswer {
             content: calls.into_iter().map(call).collect(),

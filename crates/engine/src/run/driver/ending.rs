@@ -21,22 +21,18 @@ use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_store::run_context::RunContext;
 use serde_json::json;
 
-use super::{DriveOutcome, Driven, Flow, RunDriver};
-use crate::config::ContextConfig;
-use crate::error::Interrupted;
+use super::{DriveOutcome, Flow, RunDriver, ended};
+use crate::error::{Interrupted, Result};
 use crate::run::journal::{Journal, add_message, show_error};
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{OpenCalls, add_tool_result};
-
-/// Error code of a run that no agent may answer.
-const AGENT_UNAVAILABLE: &str = "AGENT_UNAVAILABLE";
 
 /// Error code of a run whose kind has no agent type in this process.
 const UNKNOWN_KIND: &str = "UNKNOWN_KIND";
 
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Reads messages that arrived while no worker drove the run.
-    pub(super) async fn read_messages(&mut self) -> Result<(), Interrupted> {
+    pub(super) async fn read_messages(&mut self) -> Result<()> {
         let read = RunTransition::Continue { read: true, event: None };
         let step = self.journal.step(read);
         self.commit(step).await?;
@@ -48,11 +44,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let mut step = self.journal.next_step();
         self.set_ending(&mut step, status);
         let done = self.commit(step).await?;
-        Ok(if done.continued {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(DriveOutcome::Ended(status))
-        })
+        if done.continued { Ok(ControlFlow::Continue(())) } else { ended(status) }
     }
 
     /// Makes `step` end the run with `status`. If a limit or a content filter ended it, a message says so.
@@ -68,10 +60,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         step.transition = match status {
             RunStatus::Completed | RunStatus::MessageSent | RunStatus::MaxTokens => {
-                self.completed(status, None, None)
+                self.completed(status, None)
             }
             // A limit ends the run even if new messages arrived; they open the next run.
-            _ => self.journal.terminated(status, None, None),
+            _ => self.journal.terminated(status, None),
         };
     }
 
@@ -83,43 +75,30 @@ impl<S: RunStorage> RunDriver<'_, S> {
             show_error(step, &ErrorMessage::stopped(self.journal.run(), CONTENT_FILTER));
         }
         let message = "the provider's content filter stopped the answer, or the model refused to answer";
-        let (code, message) = (Some(CONTENT_FILTER.to_owned()), Some(message.to_owned()));
-        step.transition = self.completed(RunStatus::Completed, code, message);
+        let why = Some((CONTENT_FILTER, message.to_owned()));
+        step.transition = self.completed(RunStatus::Completed, why);
     }
 
-    pub(super) fn completed(
-        &self,
-        status: RunStatus,
-        code: Option<String>,
-        message: Option<String>,
-    ) -> RunTransition {
-        let journal = &self.journal;
-        RunTransition::Complete {
-            event: journal.run_finished(status, code.clone(), message.clone()),
-            continue_event: journal.step_finished(),
-            ending: Ending { status, error_code: code, error_message: message },
-        }
+    pub(super) fn completed(&self, status: RunStatus, why: Option<(&str, String)>) -> RunTransition {
+        let (event, ending) = self.journal.run_finished(status, why);
+        RunTransition::Complete { event, continue_event: self.journal.step_finished(), ending }
     }
 
     /// Ends the run with `status` outside of a turn.
-    pub(super) async fn end(&mut self, status: RunStatus) -> Result<DriveOutcome, Interrupted> {
+    pub(super) async fn end(&mut self, status: RunStatus) -> Flow {
         self.end_with(status, OpenCalls::default()).await
     }
 
     /// Ends the run and closes its open calls.
-    pub(super) async fn end_with(
-        &mut self,
-        status: RunStatus,
-        open: OpenCalls,
-    ) -> Result<DriveOutcome, Interrupted> {
+    pub(super) async fn end_with(&mut self, status: RunStatus, open: OpenCalls) -> Flow {
         let mut step = self.closing_step(status, open).await;
         self.set_ending(&mut step, status);
         self.commit(step).await?;
-        Ok(DriveOutcome::Ended(status))
+        ended(status)
     }
 
     /// The open calls of the run. Responses of calls that another worker started are kept.
-    async fn open_calls(&self) -> Result<OpenCalls, Interrupted> {
+    async fn open_calls(&self) -> Result<OpenCalls> {
         open_calls(&self.journal, &self.run).await
     }
 
@@ -134,13 +113,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Ends the run because of a cancel request, or an intervention of the health monitor.
-    pub(super) async fn cancel(&mut self) -> Result<DriveOutcome, Interrupted> {
+    pub(super) async fn cancel(&mut self) -> Flow {
         let open = self.open_calls().await?;
         self.cancel_with(open).await
     }
 
     /// [`Self::cancel`] with the open calls.
-    pub(super) async fn cancel_with(&mut self, open: OpenCalls) -> Result<DriveOutcome, Interrupted> {
+    pub(super) async fn cancel_with(&mut self, open: OpenCalls) -> Flow {
         let run = self.journal.run();
         self.acquit_others().await?;
         match self.journal.of_postgres(|store| store.intervention(run)).await? {
@@ -151,7 +130,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Before a run ends that may have killed its workers: the runs that died with it are not to blame, or it will
     /// never be known.
-    pub(super) async fn acquit_others(&self) -> Result<(), Interrupted> {
+    pub(super) async fn acquit_others(&self) -> Result<()> {
         if self.claimed.deaths > 0 {
             let agentable = self.journal.agentable();
             self.journal.of_postgres(|store| store.acquit_others(agentable)).await?;
@@ -160,11 +139,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Ends the run as failed for the health monitor's reason.
-    async fn intervene(
-        &mut self,
-        intervention: Intervention,
-        open: OpenCalls,
-    ) -> Result<DriveOutcome, Interrupted> {
+    async fn intervene(&mut self, intervention: Intervention, open: OpenCalls) -> Flow {
         let run = self.journal.run();
         tracing::warn!(%run, reason = intervention.as_str(), "the health monitor ends a run");
         let step = self.closing_step(RunStatus::Failed, open).await;
@@ -173,52 +148,37 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Ends the run before a call that might exceed a budget. It is not retried, because the call would cost the same.
-    pub(super) async fn stop_for_budget(&mut self, over: &OverBudget) -> Result<DriveOutcome, Interrupted> {
+    pub(super) async fn stop_for_budget(&mut self, over: &OverBudget) -> Flow {
         tracing::info!(run = %self.journal.run(), %over, "the run ends: its budget is reached");
         self.stop_with(BUDGET_EXCEEDED, over.to_string()).await
     }
 
-    /// Ends a run that no agent may answer. `reason` is for operators.
-    pub(super) async fn stop_unavailable(&mut self, reason: String) -> Result<DriveOutcome, Interrupted> {
-        tracing::info!(run = %self.journal.run(), reason, "no agent may answer");
-        self.stop_with(AGENT_UNAVAILABLE, reason).await
-    }
-
     /// Ends the run as failed, without a retry. `text` is the run's error for operators; the user reads [`user_text`].
-    pub(super) async fn stop_with(&mut self, code: &str, text: String) -> Result<DriveOutcome, Interrupted> {
+    pub(super) async fn stop_with(&mut self, code: &str, text: String) -> Flow {
         let open = self.open_calls().await?;
         let step = self.closing_step(RunStatus::Failed, open).await;
         self.terminate(step, code, user_text(code), text).await
     }
 
     /// Commits `step` as the end of a failed run: the user reads `notice`, operators read `text`.
-    pub(super) async fn terminate(
-        &mut self,
-        mut step: Step,
-        code: &str,
-        notice: &str,
-        text: String,
-    ) -> Result<DriveOutcome, Interrupted> {
+    pub(super) async fn terminate(&mut self, mut step: Step, code: &str, notice: &str, text: String) -> Flow {
         let status = RunStatus::Failed;
         show_error(&mut step, &ErrorMessage::permanent(self.journal.run(), code, notice));
-        step.transition = self.journal.terminated(status, Some(code.to_owned()), Some(text));
+        step.transition = self.journal.terminated(status, Some((code, text)));
         self.commit(step).await?;
-        Ok(DriveOutcome::Ended(status))
+        ended(status)
     }
 
     /// Releases the run. Another worker continues from what is committed.
-    pub(super) async fn hand_over(&mut self) -> Result<DriveOutcome, Interrupted> {
+    pub(super) async fn hand_over(&mut self) -> Flow {
         let event = Event::HandedOver { iteration: self.journal.open_iteration };
         let step = self.journal.step(RunTransition::Release { event });
         self.commit(step).await?;
-        Ok(DriveOutcome::HandedOver)
+        Ok(ControlFlow::Break(DriveOutcome::HandedOver))
     }
 }
 
-async fn open_calls<S: RunStorage>(
-    journal: &Journal<'_, S>,
-    run: &AgentRun,
-) -> Result<OpenCalls, Interrupted> {
+async fn open_calls<S: RunStorage>(journal: &Journal<'_, S>, run: &AgentRun) -> Result<OpenCalls> {
     match run.next(journal.now()) {
         Next::CallTools(calls) => OpenCalls::read(journal, &calls).await,
         _ => Ok(OpenCalls::default()),
@@ -254,7 +214,7 @@ fn cut_off(status: RunStatus) -> ToolResponse {
 
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Handles a failed model call: schedules the next attempt, or ends the run if there is none.
-    pub(super) async fn fail(&mut self, error: &ModelError) -> Result<DriveOutcome, Interrupted> {
+    pub(super) async fn fail(&mut self, error: &ModelError) -> Flow {
         self.journal.span.failed(error.code.as_str());
         let (now, services) = (self.journal.now(), self.journal.services);
         let since = self.journal.error.as_ref().and_then(ErrorMessage::since).unwrap_or(now);
@@ -275,7 +235,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         error: &ModelError,
         PlannedRetry { at, counts }: PlannedRetry,
         since: DateTime<Utc>,
-    ) -> Result<DriveOutcome, Interrupted> {
+    ) -> Flow {
         tracing::warn!(%error, retry_at = %at, counts, "the model failed; the run is retried later");
         let of = self.journal.services.config.delayed.attempts(error);
         // More failures than attempts are possible only while the breaker is open, which uses up none.
@@ -298,14 +258,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let done = self.commit(step).await?;
         // A run that was cancelled meanwhile is due at once.
         let due = if done.cancel_seq.is_some() { self.journal.now() } else { at };
-        Ok(DriveOutcome::Retrying {
-            after: (due - self.journal.now()).to_std().unwrap_or_default(),
-            lane: self.journal.lane,
-        })
+        let after = (due - self.journal.now()).to_std().unwrap_or_default();
+        Ok(ControlFlow::Break(DriveOutcome::Retrying { after, lane: self.journal.lane }))
     }
 
     /// Gives up a message whose workers died too often: it becomes a dead letter.
-    pub(super) async fn dead_letter(&mut self) -> Result<DriveOutcome, Interrupted> {
+    pub(super) async fn dead_letter(&mut self) -> Flow {
         let (deaths, claims) = (self.claimed.deaths, self.claimed.claims);
         tracing::error!(run = %self.journal.run(), deaths, claims, "message given up");
         self.journal.span.failed("DEAD_LETTERED");
@@ -316,9 +274,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let mut step = self.closing_step(status, open).await;
         let notice = status.notice().unwrap_or_default();
         show_error(&mut step, &ErrorMessage::permanent(self.journal.run(), "DEAD_LETTERED", notice));
-        step.transition = self.journal.terminated(status, None, None);
+        step.transition = self.journal.terminated(status, None);
         self.commit(step).await?;
-        Ok(DriveOutcome::Ended(status))
+        ended(status)
     }
 }
 
@@ -328,7 +286,7 @@ pub(super) async fn refuse_unknown_kind<S: RunStorage>(
     mut journal: Journal<'_, S>,
     kind: &str,
     context: Option<Box<RunContext>>,
-) -> Result<Driven, Interrupted> {
+) -> Result<DriveOutcome> {
     tracing::error!(kind, "no agent type of this name: add jobs/agents/<kind>.toml");
     let text = format!("There is no agent type `{kind}`: its file is missing in jobs/agents.");
     let status = RunStatus::Failed;
@@ -337,28 +295,22 @@ pub(super) async fn refuse_unknown_kind<S: RunStorage>(
     let mut step = journal.next_step();
     close_calls(&mut run, &mut step, status, open);
     show_error(&mut step, &ErrorMessage::permanent(journal.run(), UNKNOWN_KIND, user_text(UNKNOWN_KIND)));
-    step.transition = journal.terminated(status, Some(UNKNOWN_KIND.to_owned()), Some(text));
+    step.transition = journal.terminated(status, Some((UNKNOWN_KIND, text)));
     match journal.commit(step).await {
         // Only the response was lost. Streams read the events from Postgres.
         Err(Interrupted::Landed) => journal.services.bus.publish(journal.agentable(), Live::Nudge),
         done => drop(done?),
     }
-    Ok(Driven { outcome: DriveOutcome::Ended(status), wants_title: false })
+    Ok(DriveOutcome::Ended(status))
 }
 
 /// The run with its history. The policy decides nothing here.
 async fn history_of_unknown_kind<S: RunStorage>(
     journal: &Journal<'_, S>,
     context: Option<Box<RunContext>>,
-) -> Result<AgentRun, Interrupted> {
-    let config = &journal.services.config;
-    let ContextConfig { notes, prompt, .. } = &config.context;
-    let (agentable, run) = (journal.agentable(), journal.run());
-    let context = match context {
-        Some(context) => *context,
-        None => journal.retrying(|storage| storage.run_context(agentable, run, *notes, prompt)).await?,
-    };
-    let limits = config.limits;
+) -> Result<AgentRun> {
+    let context = journal.run_context(context).await?;
+    let limits = journal.services.config.limits;
     let policy = RunPolicy { conversational: true, expects_reply: true, reply: Reply::Text, limits };
     Ok(AgentRun::resume(policy, context.history, context.run_entries, journal.now()))
 }

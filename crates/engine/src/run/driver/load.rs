@@ -21,8 +21,8 @@ use super::RunDriver;
 use super::compression::Sizes;
 use super::oversight::Oversight;
 use super::routing::{AnsweringAgent, answering_agent};
-use crate::config::{ContextConfig, TitleConfig};
-use crate::error::Interrupted;
+use crate::config::TitleConfig;
+use crate::error::Result;
 use crate::hook::{PromptSection, RunInfo};
 use crate::live::{LiveRun, Registration};
 use crate::prompt::analysis::analysis;
@@ -51,7 +51,7 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
         registration: Registration,
         kind: Arc<Setup>,
         context: Option<Box<RunContext>>,
-    ) -> Result<Self, Interrupted> {
+    ) -> Result<Self> {
         let loaded = load(&mut journal, &claimed, &registration.live, kind, context).await?;
         let Loaded { setup, answered_by, model, tools, run } = loaded;
         let wants_title = claimed.title.is_empty() && setup.agent_type.titles;
@@ -75,7 +75,7 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
     }
 
     /// Reads the run's state from Postgres again, after a commit whose response was lost.
-    pub(super) async fn reload(&mut self) -> Result<(), Interrupted> {
+    pub(super) async fn reload(&mut self) -> Result<()> {
         let Owner { tenant, agentable, .. } = self.journal.owner;
         let journal = &mut self.journal;
         let open =
@@ -100,19 +100,18 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
     }
 
     /// Makes void what providers have answered about the ids that calls have named since the last time.
-    pub(super) async fn void_written(&mut self) -> Result<(), Interrupted> {
+    pub(super) async fn void_written(&mut self) -> Result<()> {
+        if self.tools.written.is_empty() {
+            return Ok(());
+        }
         let written = std::mem::take(&mut self.tools.written);
-        if written.is_empty() { Ok(()) } else { Box::pin(self.void_context(&written)).await }
-    }
-
-    async fn void_context(&self, ids: &[String]) -> Result<(), Interrupted> {
-        let Owner { tenant, user, .. } = self.journal.owner;
         let Some(cache) = self.journal.context_cache() else { return Ok(()) };
-        self.journal.retrying(|_| cache.void(tenant, user, ids)).await
+        let Owner { tenant, user, .. } = self.journal.owner;
+        Box::pin(self.journal.retrying(|_| cache.void(tenant, user, &written))).await
     }
 
     /// Requests a title for the agentable if it has none and its user has written enough messages.
-    async fn request_title(&mut self) -> Result<(), Interrupted> {
+    async fn request_title(&mut self) -> Result<()> {
         if !self.wants_title {
             return Ok(());
         }
@@ -134,13 +133,9 @@ async fn load<S: RunStorage>(
     live: &Arc<LiveRun>,
     kind: Arc<Setup>,
     context: Option<Box<RunContext>>,
-) -> Result<Loaded, Interrupted> {
+) -> Result<Loaded> {
     let (agentable, run) = (journal.agentable(), journal.run());
-    let ContextConfig { notes, prompt: limits, .. } = &journal.services.config.context;
-    let mut context = match context {
-        Some(context) => *context,
-        None => journal.retrying(|storage| storage.run_context(agentable, run, *notes, limits)).await?,
-    };
+    let mut context = journal.run_context(context).await?;
     let entries = context.run_entries;
     let submission = claimed.submission.clone().filter(|submission| submission.entries == entries);
     if let Some(submission) = &submission {

@@ -32,7 +32,7 @@ use self::compression::Sizes;
 use self::oversight::Oversight;
 use self::routing::AnsweringAgent;
 use crate::config::Config;
-use crate::error::Interrupted;
+use crate::error::{Interrupted, Result};
 use crate::holder::Holder;
 use crate::live::Registration;
 use crate::observer::Observed;
@@ -75,14 +75,15 @@ pub enum DriveOutcome {
     Panicked,
 }
 
-/// Whether the drive goes on, or how it ended.
-type Flow = Result<ControlFlow<DriveOutcome>, Interrupted>;
+/// Error code of a run that no agent may answer.
+const AGENT_UNAVAILABLE: &str = "AGENT_UNAVAILABLE";
 
-/// A run that was driven as far as this worker could.
-pub(crate) struct Driven {
-    pub(crate) outcome: DriveOutcome,
-    /// Whether the run has ended and its agentable needs a title.
-    pub(crate) wants_title: bool,
+/// Whether the drive goes on, or how it ended.
+type Flow = Result<ControlFlow<DriveOutcome>>;
+
+/// The drive ends, and so does the run.
+fn ended(status: RunStatus) -> Flow {
+    Ok(ControlFlow::Break(DriveOutcome::Ended(status)))
 }
 
 /// Whether the message is to be given up: the run kills its workers, or too many of them lost it.
@@ -123,53 +124,45 @@ pub(crate) fn drive_claimed<'d, S: RunStorage>(
     holder: &'d Holder,
     claimed: ClaimedRun,
     span: Span,
-) -> impl Future<Output = Result<Driven, Interrupted>> + 'd {
+) -> impl Future<Output = Result<DriveOutcome>> + 'd {
     let start = Box::pin(start(storage, services, holder, claimed, span));
     async move {
         let mut driver = match start.await? {
-            Started::Driving(driver) => driver,
-            Started::Refused(driven) => return Ok(driven),
+            Ok(driver) => driver,
+            Err(refused) => return Ok(refused),
         };
         let mut first = true;
         loop {
             match driver.drive_until_end(first).await {
                 Err(Interrupted::Landed) => {
                     if !Box::pin(driver.journal.is_held()).await? {
-                        return Ok(Driven { outcome: DriveOutcome::HandedOver, wants_title: false });
+                        return Ok(DriveOutcome::HandedOver);
                     }
                     Box::pin(driver.reload()).await?;
                 }
-                Ok(outcome) => {
-                    let ended = matches!(outcome, DriveOutcome::Ended(_));
-                    if let DriveOutcome::Ended(status) = outcome {
-                        driver.observe_end(status);
+                Ok(DriveOutcome::Ended(status)) => {
+                    driver.observe_end(status);
+                    if driver.wants_title {
+                        // Nobody hears it if the process ends: a job of another worker looks for the title.
+                        let _ = services.titles.send(driver.journal.agentable());
                     }
-                    return Ok(Driven { outcome, wants_title: driver.wants_title && ended });
+                    return Ok(DriveOutcome::Ended(status));
                 }
-                Err(interrupted) => return Err(interrupted),
+                other => return other,
             }
             first = false;
         }
     }
 }
 
-/// A claimed run before its first step.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it exists for a moment, and a box would be an allocation per run"
-)]
-enum Started<'e, S> {
-    Driving(RunDriver<'e, S>),
-    Refused(Driven),
-}
-
+/// A claimed run before its first step; or how it has ended, because no agent type says how to drive it.
 async fn start<'e, S: RunStorage>(
     storage: &'e S,
     services: &'e Services,
     holder: &'e Holder,
     mut claimed: ClaimedRun,
     span: Span,
-) -> Result<Started<'e, S>, Interrupted> {
+) -> Result<Result<RunDriver<'e, S>, DriveOutcome>> {
     houston_faults::fault!("C6")?;
     let registration = services.live.register(claimed.fence.agentable, claimed.run, services.bus.clone());
     let cancel = registration.live.cancel.clone();
@@ -181,18 +174,15 @@ async fn start<'e, S: RunStorage>(
     journal.span = span;
     let context = claimed.context.take();
     match services.setup(&claimed.kind).cloned() {
-        Some(kind) => {
-            let driver = RunDriver::load(journal, Box::new(claimed), registration, kind, context).await?;
-            Ok(Started::Driving(driver))
-        }
-        None => ending::refuse_unknown_kind(journal, &claimed.kind, context).await.map(Started::Refused),
+        Some(kind) => RunDriver::load(journal, Box::new(claimed), registration, kind, context).await.map(Ok),
+        None => ending::refuse_unknown_kind(journal, &claimed.kind, context).await.map(Err),
     }
 }
 
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Executes steps until the run ends, waits for a retry, or is released. `first` is false when
     /// it is called again after a reload.
-    async fn drive_until_end(&mut self, first: bool) -> Result<DriveOutcome, Interrupted> {
+    async fn drive_until_end(&mut self, first: bool) -> Result<DriveOutcome> {
         if first && let ControlFlow::Break(outcome) = Box::pin(self.begin()).await? {
             return Ok(outcome);
         }
@@ -226,13 +216,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return self.plan_step().await;
         }
         self.withdraw_submitted().await;
-        let outcome = self.cancel().await?;
+        let ended = self.cancel().await?;
         self.void_written().await?;
-        Ok(ControlFlow::Break(outcome))
+        Ok(ended)
     }
 
     /// Ends a run that kills its workers.
-    async fn give_up(&mut self) -> Result<DriveOutcome, Interrupted> {
+    async fn give_up(&mut self) -> Flow {
         match self.setup.drive {
             Drive::PlanGraph => self.give_up_plan().await,
             Drive::ModelLoop | Drive::Custom(_) => self.dead_letter().await,
@@ -249,9 +239,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             next = self.run.next(self.journal.now());
         }
         match next {
-            Next::CallModel if self.journal.signals.is_draining() => {
-                Box::pin(self.hand_over()).await.map(ControlFlow::Break)
-            }
+            Next::CallModel if self.journal.signals.is_draining() => Box::pin(self.hand_over()).await,
             Next::CallModel => self.model_step().await,
             Next::CallTools(calls) => Box::pin(self.resume_tools(calls)).await,
             Next::Done(status) => {
@@ -265,10 +253,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
     async fn begin(&mut self) -> Flow {
         self.book_lost_calls();
         if must_be_given_up(&self.claimed, &self.journal.services.config) {
-            return self.give_up().await.map(ControlFlow::Break);
+            return self.give_up().await;
         }
         if let Some(reason) = self.answered_by.unavailable.take() {
-            return self.stop_unavailable(reason).await.map(ControlFlow::Break);
+            tracing::info!(run = %self.journal.run(), reason, "no agent may answer");
+            return self.stop_with(AGENT_UNAVAILABLE, reason).await;
         }
         if let Drive::PlanGraph = self.setup.drive {
             return Ok(ControlFlow::Continue(()));
@@ -318,7 +307,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Commits a step and passes the messages it read to the state machine.
-    async fn commit(&mut self, step: Step) -> Result<CommittedStep, Interrupted> {
+    async fn commit(&mut self, step: Step) -> Result<CommittedStep> {
         let done = self.journal.commit(step).await?;
         self.read(&done);
         Ok(done)

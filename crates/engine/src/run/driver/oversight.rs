@@ -20,7 +20,7 @@ use houston_domain::run::RunStatus;
 use tokio::time::Instant;
 
 use super::{DriveOutcome, Flow, RunDriver};
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::rates::REACH_OUTSIDE;
 use crate::run::model_turn::{CheckedBudget, check_budget};
 use crate::run::storage::RunStorage;
@@ -93,9 +93,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Pauses or ends the run if it seems to get nowhere; `None`: it calls the model.
-    pub(super) async fn oversee(&mut self) -> Result<Option<ControlFlow<DriveOutcome>>, Interrupted> {
-        let (agentable, run) = (self.journal.agentable(), self.journal.run());
-        let questions = self.journal.retrying(|storage| storage.questions_of(agentable, run)).await?;
+    pub(super) async fn oversee(&mut self) -> Result<Option<ControlFlow<DriveOutcome>>> {
+        let questions = self.journal.questions().await?;
         let (mut open, mut ended) = (Vec::new(), None);
         let newest = questions.iter().rfind(|of| Pause::of(of).is_some()).map(|of| of.asked.id);
         for (pause, question) in questions.iter().filter_map(|of| Some((Pause::of(of)?, of))) {
@@ -141,7 +140,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// The budget that the next call, which sends about `tokens`, might exceed. The model is warned of one that is nearly
     /// spent.
-    pub(super) async fn exceeded_budget(&mut self, tokens: u64) -> Result<Option<OverBudget>, Interrupted> {
+    pub(super) async fn exceeded_budget(&mut self, tokens: u64) -> Result<Option<OverBudget>> {
         let raises = &self.oversight.raises;
         let next = (tokens, self.setup.policy.limits.max_output_tokens);
         let CheckedBudget { over, nearly } = check_budget(&self.journal, &self.setup, next, raises).await?;
@@ -156,7 +155,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     pub(super) async fn budget_reached(&mut self, over: &OverBudget) -> Flow {
         let asks = self.journal.services.config.budget.when_reached == WhenReached::Ask;
         if !asks || *over == OverBudget::Unpriced {
-            return self.stop_for_budget(over).await.map(ControlFlow::Break);
+            return self.stop_for_budget(over).await;
         }
         let (agentable, run) = (self.journal.agentable(), self.journal.run());
         let questions = self.journal.retrying(|storage| storage.budget_questions(agentable)).await?;
@@ -177,7 +176,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             _ => self.budget_question(over).map(|question| Next::Ask(Box::new(question))),
         };
         match next {
-            None => self.stop_for_budget(over).await.map(ControlFlow::Break),
+            None => self.stop_for_budget(over).await,
             Some(next) => Ok(self.go_on(next, open).await?.unwrap_or(ControlFlow::Continue(()))),
         }
     }
@@ -212,11 +211,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         next: Next,
         mut open: Vec<QuestionId>,
-    ) -> Result<Option<ControlFlow<DriveOutcome>>, Interrupted> {
+    ) -> Result<Option<ControlFlow<DriveOutcome>>> {
         let (asked, waits_for) = match next {
             Next::Stop(code, text) => {
                 tracing::info!(run = %self.journal.run(), code, text, "the overseer ends the run");
-                return self.stop_with(code, text).await.map(|outcome| Some(ControlFlow::Break(outcome)));
+                return self.stop_with(code, text).await.map(Some);
             }
             Next::Proceed if open.is_empty() => return Ok(None),
             Next::Proceed => (Vec::new(), None),

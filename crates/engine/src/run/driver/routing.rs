@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::must_be_given_up;
 use crate::config::TeamsConfig;
-use crate::error::Interrupted;
+use crate::error::{Interrupted, Result};
 use crate::run::journal::Journal;
 use crate::run::model_turn::check_budget;
 use crate::run::services::Services;
@@ -68,7 +68,7 @@ pub(super) async fn answering_agent<S: RunStorage>(
     claimed: &ClaimedRun,
     context: &RunContext,
     kind: Arc<Setup>,
-) -> Result<(AnsweringAgent, Arc<Setup>), Interrupted> {
+) -> Result<(AnsweringAgent, Arc<Setup>)> {
     let (answered_by, agent) = match &context.serving {
         Serving::File => return Ok((AnsweringAgent::default(), kind)),
         Serving::Unreadable(reason) => {
@@ -113,7 +113,7 @@ async fn route<'t, S: RunStorage>(
     setup: &Setup,
     team: &'t ServingTeam,
     context: &RunContext,
-) -> Result<Option<&'t ServingAgent>, Interrupted> {
+) -> Result<Option<&'t ServingAgent>> {
     let Some(fallback) = team.fallback() else { return Ok(None) };
     let is_over = journal.signals.is_cancelled() || journal.signals.is_draining();
     if is_over || must_be_given_up(claimed, &journal.services.config) {
@@ -167,7 +167,7 @@ async fn by_model<'t, S: RunStorage>(
     team: &'t ServingTeam,
     message: &str,
     context: &RunContext,
-) -> Result<Option<Result<Pick<'t>, String>>, Interrupted> {
+) -> Result<Option<Result<Pick<'t>, String>>> {
     let able: Vec<&ServingAgent> = team.agents.iter().filter(|agent| agent.enabled).collect();
     if let [only] = able[..] {
         let reason = "no other agent may answer".to_owned();
@@ -228,7 +228,7 @@ async fn commit_pick<S: RunStorage>(
     journal: &mut Journal<'_, S>,
     team: &ServingTeam,
     pick: &Pick<'_>,
-) -> Result<(), Interrupted> {
+) -> Result<()> {
     let mut step = journal.next_step();
     step.events.push(Event::TeamRouted {
         team_id: team.id,

@@ -13,7 +13,7 @@ use houston_store::record::Owner;
 use houston_store::skill::SkillText;
 
 use super::RunDriver;
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::run::storage::RunStorage;
 
 /// Bytes of skills that are repeated after a summary has replaced them.
@@ -21,7 +21,7 @@ const MAX_REPEATED_BYTES: usize = 16 * 1024;
 
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Commits what the latest messages disclose, if they disclose something.
-    pub(super) async fn disclose_skills(&mut self) -> Result<(), Interrupted> {
+    pub(super) async fn disclose_skills(&mut self) -> Result<()> {
         let Some(skills) = self.tools.skills.clone() else { return Ok(()) };
         let (history, mark) = (self.run.history(), &self.journal.mark);
         let message = entry::latest_message(history, mark);
@@ -66,7 +66,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// The texts of the skills that only the first `at` entries of the history have, which a summary will replace.
-    pub(super) async fn repeated_skills(&self, at: usize) -> Result<Vec<MessageBlock>, Interrupted> {
+    pub(super) async fn repeated_skills(&self, at: usize) -> Result<Vec<MessageBlock>> {
         let Some(skills) = &self.tools.skills else { return Ok(Vec::new()) };
         let (replaced, kept): (&[Entry], &[Entry]) = self.run.history().split_at(at);
         let mark = &self.journal.mark;
@@ -97,7 +97,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// The frame of a skill; `None`: it was deleted.
-    async fn skill_frame(&self, skill: &SkillSummary) -> Result<Option<MessageBlock>, Interrupted> {
+    async fn skill_frame(&self, skill: &SkillSummary) -> Result<Option<MessageBlock>> {
         let bundled = self.tools.skills.as_ref().and_then(|skills| skills.bundled(skill));
         if let Some(bundled) = bundled {
             let files: Vec<String> = bundled.files.keys().cloned().collect();

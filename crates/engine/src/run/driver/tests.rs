@@ -37,9 +37,7 @@ fn process(scripts: Vec<Script>, tools: Vec<TestTool>) -> Process {
 
 async fn drive(process: &Process) -> Result<DriveOutcome, Interrupted> {
     let Process { storage, services, holder, claimed, .. } = process;
-    drive_claimed(storage, services, holder, claimed.clone(), Default::default())
-        .await
-        .map(|driven| driven.outcome)
+    drive_claimed(storage, services, holder, claimed.clone(), Default::default()).await
 }
 
 /// The history as (role, text of the first block).

@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use super::typed::Judged;
 use super::{DriveOutcome, Flow, RunDriver};
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::live::Streamed;
 use crate::prompt::analysis::forced_tool;
 use crate::run::journal::{add_message, ending_status, show_error};
@@ -30,7 +30,7 @@ use crate::run::model_turn::ModelOutcome;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{
-    Held, OpenCalls, Prepared, Responses, ToolsOutcome, WrittenRecords, commit_with,
+    Held, Prepared, Responses, StepRows, ToolsOutcome, WrittenRecords, commit_with,
 };
 use crate::setup::Drive;
 use crate::setup::guards::noted;
@@ -87,20 +87,20 @@ impl<S: RunStorage> RunDriver<'_, S> {
             ModelOutcome::Failed { error, streamed } => {
                 Box::pin(self.model_failed(error, streamed, tokens)).await
             }
-            ModelOutcome::Submitted(call) => Box::pin(self.wait_for_submitted(*call, tokens)).await,
-            ModelOutcome::Gone => self.ask_without_submitting(),
+            ModelOutcome::Submitted(Some(call)) => Box::pin(self.wait_for_submitted(*call, tokens)).await,
+            ModelOutcome::Submitted(None) => self.ask_without_submitting(),
             ModelOutcome::Stopped(Stop::Cancelled) => Box::pin(self.cancelled()).await,
-            ModelOutcome::Stopped(Stop::Drained) => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
+            ModelOutcome::Stopped(Stop::Drained) => Box::pin(self.hand_over()).await,
             ModelOutcome::Stopped(Stop::OutOfTime) => {
                 Box::pin(self.withdraw_submitted()).await;
-                Box::pin(self.end(RunStatus::MaxDuration)).await.map(ControlFlow::Break)
+                Box::pin(self.end(RunStatus::MaxDuration)).await
             }
         }
     }
 
     /// What precedes a model call: oversight, the files and the size of the request, and what may be spent. Returns the estimated
     /// tokens of the request; inside `Err`: what becomes of the run instead.
-    async fn before_call(&mut self) -> Result<Result<u64, ControlFlow<DriveOutcome>>, Interrupted> {
+    async fn before_call(&mut self) -> Result<Result<u64, ControlFlow<DriveOutcome>>> {
         if self.needs_oversight()
             && let Some(flow) = Box::pin(self.oversee()).await?
         {
@@ -113,7 +113,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Box::pin(self.model.read_files(&self.journal)).await?;
         }
         if let Some((code, text)) = self.has_too_many_calls() {
-            return Box::pin(self.stop_with(code, text)).await.map(ControlFlow::Break).map(Err);
+            return Box::pin(self.stop_with(code, text)).await.map(Err);
         }
         // What the model has read now, it may repeat in the report of its task.
         self.journal.owner.untrusted = self.tools.taint.untrusted;
@@ -124,7 +124,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Ok(Err(ControlFlow::Continue(())));
         }
         if let Some((code, text)) = self.is_too_large(tokens) {
-            return Box::pin(self.stop_with(code, text)).await.map(ControlFlow::Break).map(Err);
+            return Box::pin(self.stop_with(code, text)).await.map(Err);
         }
         if self.journal.services.config.budget.is_set()
             && let Some(over) = Box::pin(self.exceeded_budget(tokens)).await?
@@ -149,7 +149,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         mut answer: Answer,
         usage: Usage,
         streamed: Streamed,
-    ) -> Result<Turn, Interrupted> {
+    ) -> Result<Turn> {
         self.sizes.was_refused = false;
         let stop = answer.stop;
         self.keep_one_call(&mut answer);
@@ -163,14 +163,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
                     self.run.on_mismatch(frame.clone().signed(&self.journal.mark));
                     self.commit_turn(turn, usage, streamed, Some(frame)).await
                 }
-                Judged::Wrong(reason) => {
-                    let ended = Box::pin(self.end_mismatched(turn, reason)).await?;
-                    Ok(Turn::Closed(ControlFlow::Break(ended)))
-                }
+                Judged::Wrong(reason) => Box::pin(self.end_mismatched(turn, reason)).await.map(Turn::Closed),
             },
             Err(empty) => {
                 let error = ModelError::new(ModelErrorCode::InvalidResponse, empty.to_string());
-                Ok(Turn::Closed(ControlFlow::Break(Box::pin(self.fail(&error)).await?)))
+                Box::pin(self.fail(&error)).await.map(Turn::Closed)
             }
         }
     }
@@ -195,7 +192,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if !streamed && let Some((files, why)) = self.model.leave_out(&error, self.run.history()) {
             return Box::pin(self.go_on_without(files, why)).await;
         }
-        self.fail(&error).await.map(ControlFlow::Break)
+        self.fail(&error).await
     }
 
     /// Remembers that a provider refused files, and tells the user that the run goes on without them.
@@ -216,7 +213,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         usage: Usage,
         streamed: Streamed,
         mend: Option<MessageBlock>,
-    ) -> Result<Turn, Interrupted> {
+    ) -> Result<Turn> {
         let Streamed { reasoning, message: streamed, withdrawn_at } = streamed;
         let mut step = self.journal.next_step();
         step.frames.extend(mend);
@@ -261,8 +258,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         step: Step,
         prepared: Prepared,
-        records: Option<WrittenRecords<S::Transaction>>,
-    ) -> Result<Turn, Interrupted> {
+        records: StepRows<S>,
+    ) -> Result<Turn> {
         if !prepared.external.is_empty() {
             Box::pin(commit_with(&mut self.journal, step, records)).await?;
             houston_faults::fault!("C9")?;
@@ -302,12 +299,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Releases the run while calls wait for a person, or goes on with what has arrived.
-    async fn await_answers(
-        &mut self,
-        mut step: Step,
-        held: Held,
-        records: Option<WrittenRecords<S::Transaction>>,
-    ) -> Flow {
+    async fn await_answers(&mut self, mut step: Step, held: Held, records: StepRows<S>) -> Flow {
         let until = held.until;
         step.transition = self.journal.waiting(until, held.questions(), Some(held.unread));
         let done = Box::pin(commit_with(&mut self.journal, step, records)).await?;
@@ -316,36 +308,25 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Executes calls whose intents are committed. What follows is boxed, so that a run that waits for its tools does not hold
     /// the memory for it.
-    pub(super) async fn execute(&mut self, Prepared { responses, external, held }: Prepared) -> Flow {
-        match self.tools.execute(&mut self.journal, external, responses, self.run.history()).await? {
-            ToolsOutcome::Returned { step, held: of_code, .. } if held.is_open() || of_code.is_open() => {
-                Box::pin(self.await_answers(*step, held.and(of_code), None)).await
+    pub(super) async fn execute(&mut self, prepared: Prepared) -> Flow {
+        match self.tools.execute(&mut self.journal, prepared, self.run.history()).await? {
+            ToolsOutcome::Returned { step, held, .. } if held.is_open() => {
+                Box::pin(self.await_answers(*step, held, None)).await
             }
             ToolsOutcome::Returned { step, responses, .. } => {
                 let flow = Box::pin(self.close_turn(*step, responses, None)).await?;
                 houston_faults::fault!("C12")?;
                 Ok(flow)
             }
-            ToolsOutcome::HandOver => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
-            ToolsOutcome::Stopped { stop, responses, cells, held: of_code } => {
-                let open = OpenCalls::stopped(responses, cells, held.and(of_code));
-                let ended = match stop {
-                    Stop::Cancelled => Box::pin(self.cancel_with(open)).await,
-                    _ => Box::pin(self.end_with(RunStatus::MaxDuration, open)).await,
-                };
-                ended.map(ControlFlow::Break)
-            }
+            ToolsOutcome::HandOver => Box::pin(self.hand_over()).await,
+            ToolsOutcome::Stopped(Stop::Cancelled, open) => Box::pin(self.cancel_with(open)).await,
+            ToolsOutcome::Stopped(_, open) => Box::pin(self.end_with(RunStatus::MaxDuration, open)).await,
         }
     }
 
     /// Adds the tool results to the history once all responses have arrived, and commits the step, which lets the run continue
     /// or ends it.
-    async fn close_turn(
-        &mut self,
-        mut step: Step,
-        responses: Responses,
-        records: Option<WrittenRecords<S::Transaction>>,
-    ) -> Flow {
+    async fn close_turn(&mut self, mut step: Step, responses: Responses, records: StepRows<S>) -> Flow {
         if let Some(results) = self.run.on_tools(responses) {
             step.entries.push(results);
         }
@@ -391,10 +372,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return self.ask_without_submitting();
         }
         let unread = self.journal.retrying(|storage| storage.unread(agentable)).await?.count;
-        let held = Held::until(submission.look_at(now), unread);
+        let until = Some(submission.look_at(now));
         self.model.frame.submission = Some(submission);
-        let step = self.journal.next_step();
-        self.await_answers(step, held, None).await
+        let mut step = self.journal.next_step();
+        step.transition = self.journal.waiting(until, Vec::new(), Some(unread));
+        let done = self.journal.commit(step).await?;
+        Ok(self.waits(&done, until))
     }
 
     /// The provider will not answer what was submitted: the call is made as usual.

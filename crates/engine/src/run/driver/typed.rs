@@ -9,8 +9,7 @@ use houston_domain::history::{Block, Entry, Role};
 use houston_domain::model::{ModelAnswer, StopReason};
 use houston_llm::read_result;
 
-use super::{DriveOutcome, RunDriver};
-use crate::error::Interrupted;
+use super::{Flow, RunDriver};
 use crate::run::journal::add_message;
 use crate::run::storage::RunStorage;
 use crate::setup::{Wanted, answer_schema};
@@ -101,11 +100,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Ends the run whose answer is still wrong. The text is kept.
-    pub(super) async fn end_mismatched(
-        &mut self,
-        turn: TurnOutcome,
-        reason: String,
-    ) -> Result<DriveOutcome, Interrupted> {
+    pub(super) async fn end_mismatched(&mut self, turn: TurnOutcome, reason: String) -> Flow {
         let mut step = self.journal.next_step();
         step.entries.extend(turn.entry);
         if let Some(reply) = turn.reply {

@@ -19,7 +19,7 @@ use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::plan::PlanChanges;
-use houston_domain::question::{NewQuestion, QuestionChanges, QuestionKind};
+use houston_domain::question::{NewQuestion, Question, QuestionKind};
 use houston_domain::run::RunStatus;
 use houston_domain::step::{Ending, ModelCall, NewMessage, RunTransition, Step};
 use houston_llm::{Description, Ledger, Switch};
@@ -30,6 +30,7 @@ use houston_store::claim::{ClaimedRun, Fence};
 use houston_store::context_cache::ContextCache;
 use houston_store::cost::Cost;
 use houston_store::record::Owner;
+use houston_store::run_context::RunContext;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::sweep::Due;
 use houston_store::workspace_file::CommandFiles;
@@ -38,7 +39,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::error::Interrupted;
+use crate::config::ContextConfig;
+use crate::driver::Decision;
+use crate::error::{Interrupted, Result};
 use crate::holder::Holder;
 use crate::run::services::Services;
 use crate::run::signals::Signals;
@@ -91,8 +94,8 @@ pub(crate) struct Journal<'e, S> {
     pub(crate) shift: Option<Box<Event>>,
     /// That the message seems to need several operations, until a step has said so.
     pub(crate) analysed: Option<Box<Event>>,
-    /// What the run's driver wants to be committed with the next step.
-    pub(crate) driven: Option<Box<DrivenParts>>,
+    /// What the run's driver wants to be committed with the next step, and the metadata of its messages.
+    pub(crate) driven: Option<Box<(Decision, Value)>>,
     /// What the next step changes in the plan whose run this is.
     pub(crate) plan: Option<Box<PlanChanges>>,
     /// The span of the agent in this attempt, and that of its iteration.
@@ -100,22 +103,10 @@ pub(crate) struct Journal<'e, S> {
     pub(crate) iteration: Span,
 }
 
-/// What a driver adds to the step that follows its decision.
-#[derive(Debug, Default)]
-pub(crate) struct DrivenParts {
-    /// Messages of the agent, and their metadata.
-    pub(crate) messages: Vec<(String, Value)>,
-    pub(crate) questions: QuestionChanges,
-    pub(crate) state: Option<Value>,
-}
-
 /// Rows that are committed with a step.
 pub(crate) trait Rows<S: RunStorage>: Sync {
     /// Writes the rows into a new transaction. `None` if they no longer match the step.
-    fn write(
-        &self,
-        journal: &Journal<'_, S>,
-    ) -> impl Future<Output = Result<Option<S::Transaction>, Interrupted>> + Send;
+    fn write(&self, journal: &Journal<'_, S>) -> impl Future<Output = Result<Option<S::Transaction>>> + Send;
 }
 
 impl<'e, S: RunStorage> Journal<'e, S> {
@@ -275,7 +266,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     pub(crate) fn retrying<'j, T, F>(
         &'j self,
         ask: impl Fn(&'e S) -> F + Send + Sync + 'j,
-    ) -> impl Future<Output = Result<T, Interrupted>> + Send
+    ) -> impl Future<Output = Result<T>> + Send
     where
         T: Send,
         F: Future<Output = houston_store::Result<T>> + Send,
@@ -296,7 +287,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     pub(crate) fn of_postgres<'j, T, F>(
         &'j self,
         ask: impl Fn(&'e RunStore) -> F + Send + Sync + 'j,
-    ) -> impl Future<Output = Result<T, Interrupted>> + Send
+    ) -> impl Future<Output = Result<T>> + Send
     where
         T: Default + Send,
         F: Future<Output = houston_store::Result<T>> + Send,
@@ -308,11 +299,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     }
 
     /// Waits before the next attempt at a request.
-    async fn wait_for_postgres(
-        &self,
-        error: &houston_store::Error,
-        pause: &mut Duration,
-    ) -> Result<(), Interrupted> {
+    async fn wait_for_postgres(&self, error: &houston_store::Error, pause: &mut Duration) -> Result<()> {
         if self.signals.is_lost() {
             return Err(Interrupted::Lost);
         }
@@ -326,7 +313,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     }
 
     /// What the run and others of its agentable have spent, if `budget` limits it.
-    pub(crate) async fn spent(&self, budget: &Budget) -> Result<Spent, Interrupted> {
+    pub(crate) async fn spent(&self, budget: &Budget) -> Result<Spent> {
         let (agentable, run) = (self.agentable(), self.run());
         match budget.is_set() {
             true => self.retrying(|storage| storage.spent(agentable, run)).await,
@@ -334,8 +321,24 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         }
     }
 
+    /// What the run starts from; `known`: it was read with the claim.
+    pub(crate) async fn run_context(&self, known: Option<Box<RunContext>>) -> Result<RunContext> {
+        let (agentable, run) = (self.agentable(), self.run());
+        let ContextConfig { notes, prompt, .. } = &self.services.config.context;
+        match known {
+            Some(context) => Ok(*context),
+            None => self.retrying(|storage| storage.run_context(agentable, run, *notes, prompt)).await,
+        }
+    }
+
+    /// The questions of the run, oldest first.
+    pub(crate) async fn questions(&self) -> Result<Vec<Question>> {
+        let (agentable, run) = (self.agentable(), self.run());
+        self.retrying(|storage| storage.questions_of(agentable, run)).await
+    }
+
     /// Whether the lock is still held under this fence.
-    pub(crate) async fn is_held(&self) -> Result<bool, Interrupted> {
+    pub(crate) async fn is_held(&self) -> Result<bool> {
         let fence = &self.fence;
         self.retrying(|storage| storage.is_held(fence)).await
     }
@@ -360,7 +363,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     /// # Errors
     /// [`Interrupted::Landed`] when an earlier attempt had committed it, [`Interrupted::Lost`] when the lock or the lease is
     /// lost, [`Interrupted::Store`] when Postgres refuses.
-    pub(crate) async fn commit(&mut self, mut step: Step) -> Result<CommittedStep, Interrupted> {
+    pub(crate) async fn commit(&mut self, mut step: Step) -> Result<CommittedStep> {
         self.complete(&mut step);
         let (fence, sent) = (&self.fence, &step);
         match self.retrying(|storage| storage.commit(fence, sent)).await? {
@@ -380,7 +383,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         rows: S::Transaction,
         mut step: Step,
         again: &impl Rows<S>,
-    ) -> Result<CommittedStep, Interrupted> {
+    ) -> Result<CommittedStep> {
         self.complete(&mut step);
         let (mut open, mut pause) = (rows, FIRST_PAUSE);
         loop {
@@ -496,14 +499,14 @@ impl<S: RunStorage> Journal<'_, S> {
         self.book(step);
         step.plan = self.plan.take();
         if let Some(driven) = self.driven.take() {
-            let DrivenParts { messages, questions, state } = *driven;
-            for (content, metadata) in messages {
-                add_message(step, self.new_id(), content, metadata);
+            let (Decision { messages, questions, superseded, state, .. }, label) = *driven;
+            for content in messages {
+                add_message(step, self.new_id(), content, label.clone());
             }
-            if !questions.is_empty() {
+            if !questions.is_empty() || !superseded.is_empty() {
                 let of_step = step.questions.get_or_insert_default();
-                of_step.asked.splice(..0, questions.asked);
-                of_step.superseded.extend(questions.superseded);
+                of_step.asked.splice(..0, questions);
+                of_step.superseded.extend(superseded);
             }
             step.state = state.map(Box::new);
         }
@@ -575,36 +578,25 @@ impl<S: RunStorage> Journal<'_, S> {
         Event::StepFinished { iteration: self.open_iteration, next_message_id: self.new_id() }
     }
 
-    /// The event that ends the run with `status`. `code` and `message` say why, if it failed.
-    pub(crate) fn run_finished(
-        &self,
-        status: RunStatus,
-        code: Option<String>,
-        message: Option<String>,
-    ) -> Event {
-        Event::RunFinished {
+    /// The end of the run with `status`, and its event. A code and a message say `why`, if it failed.
+    pub(crate) fn run_finished(&self, status: RunStatus, why: Option<(&str, String)>) -> (Event, Ending) {
+        let (error_code, error_message) = why.map(|(code, message)| (code.to_owned(), message)).unzip();
+        let notice = || status.notice().filter(|_| !status.answers()).map(str::to_owned);
+        let event = Event::RunFinished {
             status,
             iteration: Some(self.open_iteration),
             usage: self.total_usage(),
-            message: message
-                .or_else(|| (!status.answers()).then(|| status.notice().map(str::to_owned)).flatten()),
-            code,
+            message: error_message.clone().or_else(notice),
+            code: error_code.clone(),
             result: self.result.clone().filter(|_| status.answers()),
-        }
+        };
+        (event, Ending { status, error_code, error_message })
     }
 
-    /// The end of a run that nothing continues. `code` and `message` say why, if it failed.
-    pub(crate) fn terminated(
-        &self,
-        status: RunStatus,
-        code: Option<String>,
-        message: Option<String>,
-    ) -> RunTransition {
-        let event = self.run_finished(status, code.clone(), message.clone());
-        RunTransition::Terminate {
-            event,
-            ending: Ending { status, error_code: code, error_message: message },
-        }
+    /// The end of a run that nothing continues. A code and a message say `why`, if it failed.
+    pub(crate) fn terminated(&self, status: RunStatus, why: Option<(&str, String)>) -> RunTransition {
+        let (event, ending) = self.run_finished(status, why);
+        RunTransition::Terminate { event, ending }
     }
 }
 

@@ -8,6 +8,7 @@ use houston_store::record::{RecordIds, RecordLimits, RecordTx};
 use houston_tools::{NewTaskInfo, Record, RecordFuture};
 
 use super::*;
+use crate::run::storage::RecordOf;
 use crate::run::tests::fixture::{Process, ScriptedModel};
 use crate::run::tests::memory_storage::{Fault, MemoryStorage};
 use crate::run::tests::memory_transaction::MemoryTransaction;
@@ -52,7 +53,8 @@ async fn written(journal: &Journal<'_, MemoryStorage>) -> MemoryTransaction {
     let config = &journal.services.config;
     let limits =
         RecordLimits { tasks: config.tasks, reach: config.reach, check_ins: config.check_ins, page_bytes: 1 };
-    let written = rows.record(journal.owner, ids, limits, &NoteRecord).await.unwrap();
+    let of = RecordOf { owner: journal.owner, ids, limits };
+    let written = rows.record(of, &NoteRecord).await.unwrap();
     assert_eq!(written, ToolResponse::success("Written."));
     rows
 }
@@ -203,7 +205,7 @@ async fn usage_is_without_cost_if_no_call_has_a_price() {
     assert_eq!(journal.total_usage().cost, None);
     journal.ledger.enter_lost(&description("openai", "gpt-5-mini"), 4_000_000);
     assert_eq!(journal.total_usage().cost, Some(1.into()));
-    let Event::RunFinished { usage, .. } = journal.run_finished(RunStatus::Completed, None, None) else {
+    let (Event::RunFinished { usage, .. }, _) = journal.run_finished(RunStatus::Completed, None) else {
         panic!("another event");
     };
     assert_eq!(usage.input_tokens, 4_000_005);

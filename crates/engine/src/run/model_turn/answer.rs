@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::live::LiveRun;
 use crate::setup::guards::Shown;
 
-/// The model that answers, and the fallbacks before it, where several models may answer. Boxed, because it is held while the run
+/// The model that answers, and the fallbacks before it, where several models may answer; and how much is read of it. Boxed, because it is held while the run
 /// waits for its model.
 #[derive(Default)]
 pub(super) struct Answerer {
@@ -26,6 +26,10 @@ pub(super) struct Answerer {
     /// What streams show, if addresses in it must lead nowhere.
     pub(super) shown: Option<Shown>,
     pub(super) plain: Plain,
+    /// After so many bytes an answer is cut off.
+    pub(super) most_bytes: usize,
+    /// When it is cut off because it repeats itself.
+    pub(super) repeated: RepeatedText,
 }
 
 /// What text outside of `send_message` is, where that is how an agent replies.
@@ -47,44 +51,40 @@ const HELD_CHARS: usize = 160;
 /// What has come instead of an answer, or the answer.
 pub(super) enum Read {
     Answer(Box<Answer>),
-    /// It comes later.
-    Submitted(Box<SubmittedCall>),
-    /// It does not come.
-    Gone,
-}
-
-/// When an answer is cut off.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
-    /// After so many bytes.
-    pub(super) most: usize,
-    /// When it repeats itself.
-    pub(super) repeated: RepeatedText,
+    /// It comes later; `None`: it does not come.
+    Submitted(Option<Box<SubmittedCall>>),
 }
 
 /// Reads the answer to its end and streams its text. Events that are ready together are streamed as one delta. Fails with
-/// `InvalidResponse` beyond the bounds.
+/// `InvalidResponse` if it is too long, or repeats itself.
 pub(super) async fn read(
     stream: EventStream,
     live: &LiveRun,
     reply: Reply,
-    Bounds { most, repeated }: Bounds,
     answerer: &mut Answerer,
 ) -> Result<Read, ModelError> {
     let mut bytes = 0;
-    let mut repetition = Repetition::new(repeated);
+    let most = answerer.most_bytes;
+    let mut repetition = Repetition::new(answerer.repeated);
     let mut chunks = stream.ready_chunks(64);
-    let mut writer = Writer { live, reply, sending: None, message_begun: false, plain: &mut answerer.plain };
+    let mut writer = Writer {
+        live,
+        reply,
+        sending: None,
+        message_begun: false,
+        plain: &mut answerer.plain,
+        shown: answerer.shown.as_mut(),
+        pending: None,
+    };
     while let Some(events) = chunks.next().await {
         let mut done = None;
-        let mut pending = Pending::default();
         for event in events {
             match event? {
                 Event::Done(turn) => done = Some(turn),
                 Event::Fallback(switch) => answerer.switches.push(*switch),
                 Event::Answering(answering) => answerer.answering = Some(answering),
-                Event::Submitted(call) => return Ok(Read::Submitted(call)),
-                Event::Gone => return Ok(Read::Gone),
+                Event::Submitted(call) => return Ok(Read::Submitted(Some(call))),
+                Event::Gone => return Ok(Read::Submitted(None)),
                 event => {
                     answerer.first.get_or_insert_with(Instant::now);
                     bytes += length(&event);
@@ -95,7 +95,7 @@ pub(super) async fn read(
                             "the model's answer repeated the same text again and again: it was cut off";
                         return Err(ModelError::new(ModelErrorCode::InvalidResponse, message));
                     }
-                    writer.take(event, &mut pending, answerer.shown.as_mut());
+                    writer.take(event);
                 }
             }
         }
@@ -107,16 +107,14 @@ pub(super) async fn read(
             && turn.stop != StopReason::Paused
         {
             let is_call = |block: &Block| matches!(block, Block::ToolUse { .. });
-            let shown = &mut answerer.shown;
-            match turn.content.iter().any(is_call) {
-                true => writer.call_follows(&mut pending, shown.as_mut()),
-                false => writer.answer(&mut pending, shown.as_mut()),
+            if turn.content.iter().any(is_call) {
+                writer.call_follows()
+            } else {
+                writer.answer()
             }
-            if let Some(shown) = shown {
-                pending.finish(shown, live);
-            }
+            writer.finish();
         }
-        pending.flush(live);
+        writer.flush();
         houston_faults::fault!("C7").map_err(|error| broken(error.into()))?;
         if let Some(turn) = done {
             return Ok(Read::Answer(turn));
@@ -139,52 +137,6 @@ fn length(event: &Event) -> usize {
     }
 }
 
-/// Text of one part (reasoning or message) that is not streamed yet.
-#[derive(Default)]
-struct Pending {
-    part: Option<Part>,
-    text: String,
-}
-
-impl Pending {
-    /// Adds what can be shown of a piece. What is held of the reasoning comes before the message.
-    fn add(&mut self, part: Part, text: &str, live: &LiveRun, shown: Option<&mut Shown>) {
-        let Some(shown) = shown else { return self.write(part, text, live) };
-        if part == Part::Message {
-            let rest = shown.finish(Part::Reasoning);
-            self.write(Part::Reasoning, &rest, live);
-        }
-        let text = shown.push(part, text);
-        self.write(part, &text, live);
-    }
-
-    /// Adds what is held: the answer is over.
-    fn finish(&mut self, shown: &mut Shown, live: &LiveRun) {
-        for part in [Part::Reasoning, Part::Message] {
-            let rest = shown.finish(part);
-            self.write(part, &rest, live);
-        }
-    }
-
-    fn write(&mut self, part: Part, text: &str, live: &LiveRun) {
-        if text.is_empty() {
-            return;
-        }
-        if self.part != Some(part) {
-            self.flush(live);
-            self.part = Some(part);
-        }
-        self.text.push_str(text);
-    }
-
-    fn flush(&mut self, live: &LiveRun) {
-        if let Some(part) = self.part.take() {
-            live.write(part, &self.text);
-            self.text.clear();
-        }
-    }
-}
-
 /// Decides which parts of an answer are streamed as reasoning, and which as the message.
 struct Writer<'l> {
     live: &'l LiveRun,
@@ -193,59 +145,92 @@ struct Writer<'l> {
     sending: Option<(usize, StringProperty)>,
     message_begun: bool,
     plain: &'l mut Plain,
+    shown: Option<&'l mut Shown>,
+    /// Text of a part that is not streamed yet.
+    pending: Option<(Part, String)>,
 }
 
 impl Writer<'_> {
+    /// Adds what can be shown of a piece. What is held of the reasoning comes before the message.
+    fn add(&mut self, part: Part, text: &str) {
+        let Some(shown) = &mut self.shown else { return self.write(part, text) };
+        let rest = if part == Part::Message { shown.finish(Part::Reasoning) } else { String::new() };
+        let text = shown.push(part, text);
+        self.write(Part::Reasoning, &rest);
+        self.write(part, &text);
+    }
+
+    /// Adds what is held: the answer is over.
+    fn finish(&mut self) {
+        for part in [Part::Reasoning, Part::Message] {
+            let rest = self.shown.as_mut().map(|shown| shown.finish(part)).unwrap_or_default();
+            self.write(part, &rest);
+        }
+    }
+
+    fn write(&mut self, part: Part, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if self.pending.as_ref().is_some_and(|(of, _)| *of != part) {
+            self.flush();
+        }
+        self.pending.get_or_insert_with(|| (part, String::new())).1.push_str(text);
+    }
+
+    fn flush(&mut self) {
+        if let Some((part, text)) = self.pending.take() {
+            self.live.write(part, &text);
+        }
+    }
+
     /// A call follows: the text before it is not the answer.
-    fn call_follows(&mut self, pending: &mut Pending, shown: Option<&mut Shown>) {
+    fn call_follows(&mut self) {
         match std::mem::take(self.plain) {
             Plain::Thought => {}
-            Plain::Held(text) => pending.add(Part::Reasoning, &text, self.live, shown),
+            Plain::Held(text) => self.add(Part::Reasoning, &text),
             Plain::Answer => {
-                if let Some(shown) = shown {
-                    pending.finish(shown, self.live);
-                }
-                pending.flush(self.live);
+                self.finish();
+                self.flush();
                 self.live.withdraw();
             }
         }
     }
 
     /// The text that is held is the answer.
-    fn answer(&mut self, pending: &mut Pending, shown: Option<&mut Shown>) {
-        if let Plain::Held(text) = &mut *self.plain
-            && !text.trim().is_empty()
+    fn answer(&mut self) {
+        if matches!(&*self.plain, Plain::Held(text) if !text.trim().is_empty())
+            && let Plain::Held(text) = std::mem::replace(self.plain, Plain::Answer)
         {
             self.live.draft();
-            pending.add(Part::Message, text, self.live, shown);
-            *self.plain = Plain::Answer;
+            self.add(Part::Message, &text);
         }
     }
 
-    fn take(&mut self, event: Event, pending: &mut Pending, shown: Option<&mut Shown>) {
+    fn take(&mut self, event: Event) {
         match event {
             Event::Thinking(text) if !self.message_begun && !matches!(self.plain, Plain::Answer) => {
-                pending.add(Part::Reasoning, &text, self.live, shown)
+                self.add(Part::Reasoning, &text);
             }
             Event::Text(text) => match (self.reply, &mut *self.plain) {
                 (Reply::Text, _) => {
                     self.message_begun = true;
-                    pending.add(Part::Message, &text, self.live, shown);
+                    self.add(Part::Message, &text);
                 }
-                (Reply::SendMessage, Plain::Answer) => pending.add(Part::Message, &text, self.live, shown),
+                (Reply::SendMessage, Plain::Answer) => self.add(Part::Message, &text),
                 (Reply::SendMessage, Plain::Held(held)) => {
                     held.push_str(&text);
                     if held.trim().chars().nth(HELD_CHARS).is_some() {
-                        self.answer(pending, shown);
+                        self.answer();
                     }
                 }
                 (Reply::SendMessage, Plain::Thought) if !self.message_begun => {
-                    pending.add(Part::Reasoning, &text, self.live, shown)
+                    self.add(Part::Reasoning, &text);
                 }
                 (Reply::SendMessage, Plain::Thought) => {}
             },
             Event::ToolStart { index, name, .. } if self.reply == Reply::SendMessage => {
-                self.call_follows(pending, shown);
+                self.call_follows();
                 if name == SEND_MESSAGE && self.sending.is_none() {
                     self.sending = Some((index, StringProperty::new("content")));
                 }
@@ -255,7 +240,7 @@ impl Writer<'_> {
                     let text = content.push(&json);
                     if !text.is_empty() {
                         self.message_begun = true;
-                        pending.add(Part::Message, &text, self.live, shown);
+                        self.add(Part::Message, &text);
                     }
                 }
             }

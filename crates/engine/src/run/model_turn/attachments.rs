@@ -16,7 +16,7 @@ use houston_domain::image::{
 use houston_store::attachment::{PART_BYTES, StoredAttachment};
 use houston_store::{Error, RunStore};
 
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 use crate::setup::Takes;
@@ -142,7 +142,7 @@ impl Attachments {
     }
 
     /// Reads what [`Self::search`] has found to be missing.
-    pub(super) async fn read<S: RunStorage>(&mut self, journal: &Journal<'_, S>) -> Result<(), Interrupted> {
+    pub(super) async fn read<S: RunStorage>(&mut self, journal: &Journal<'_, S>) -> Result<()> {
         let unknown = self.mentions.iter().filter(|mention| !self.found.contains_key(&mention.file));
         let unknown: BTreeSet<AttachmentId> = unknown.map(|mention| mention.file).collect();
         if !unknown.is_empty() {
@@ -205,7 +205,7 @@ async fn read_one<S: RunStorage>(
     share: Share,
     limits: ContextAttachments,
     takes: Takes,
-) -> Result<Block, Interrupted> {
+) -> Result<Block> {
     let tenant = journal.owner.tenant;
     let most = match file.kind {
         AttachmentType::Text => limits.max_text_bytes,
@@ -274,7 +274,7 @@ async fn pdf_text<S: RunStorage>(
     file: &StoredAttachment,
     bytes: &[u8],
     most: usize,
-) -> Result<String, Interrupted> {
+) -> Result<String> {
     if let Some((text, is_cut)) = &file.text {
         return Ok(fenced(file.id, &file.name, text, *is_cut));
     }
@@ -344,7 +344,7 @@ impl Images {
     }
 
     /// Reads what [`Self::search`] has found to be missing.
-    pub(super) async fn read<S: RunStorage>(&mut self, journal: &Journal<'_, S>) -> Result<(), Interrupted> {
+    pub(super) async fn read<S: RunStorage>(&mut self, journal: &Journal<'_, S>) -> Result<()> {
         let ids: Vec<ImageId> = self.missing().into_iter().collect();
         let most = if self.are_seen { self.limits.max_images } else { 0 };
         let newest = self.mentions.iter().rev().take(most).map(|mention| mention.file);

@@ -29,10 +29,10 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
-use self::answer::{Answerer, Bounds, Plain, Read, read};
+use self::answer::{Answerer, Plain, Read, read};
 use self::attachments::{Attachments, Images, Insertion, inserted};
 use self::refused::{Refused, SentFile, refused_by, without};
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::live::{LiveRun, Streamed};
 use crate::observer::Observed;
 use crate::run::journal::Journal;
@@ -98,10 +98,8 @@ pub(crate) enum ModelOutcome {
     Answered { answer: Box<Answer>, usage: Usage, streamed: Streamed },
     /// The call failed. Streams may have `streamed` a part of an answer, which is taken back.
     Failed { error: ModelError, streamed: bool },
-    /// The provider answers later.
-    Submitted(Box<SubmittedCall>),
-    /// What was submitted gets no answer.
-    Gone,
+    /// The provider answers later; `None`: what was submitted gets no answer.
+    Submitted(Option<Box<SubmittedCall>>),
     /// The call was abandoned, and nothing of it is kept.
     Stopped(Stop),
 }
@@ -149,10 +147,7 @@ impl ModelTurn {
     }
 
     /// Reads the images and files that the history refers to.
-    pub(crate) async fn read_files<S: RunStorage>(
-        &mut self,
-        journal: &Journal<'_, S>,
-    ) -> Result<(), Interrupted> {
+    pub(crate) async fn read_files<S: RunStorage>(&mut self, journal: &Journal<'_, S>) -> Result<()> {
         self.images.read(journal).await?;
         self.attachments.read(journal).await?;
         let sent: Vec<Uuid> = self.sent_files().into_iter().map(|file| file.id).collect();
@@ -258,24 +253,27 @@ impl ModelTurn {
     }
 
     /// Calls the model with the history and streams its answer; once more, with more room, if thinking has used up the first one
-    /// and the budgets allow it. `tokens` is the estimated size of the request. What it used and the fallbacks to other models are left in the journal for the next step.
+    /// and the budgets allow it. `tokens` is the estimated size of the request. What it used and the fallbacks to other models
+    /// are left in the journal for the next step.
     ///
     /// # Errors
-    /// [`Interrupted::Lost`] when the lease is lost: write nothing.
+    /// [`Interrupted::Lost`](crate::error::Interrupted::Lost) when the lease is lost: write nothing.
     pub(crate) async fn call<S: RunStorage>(
         &mut self,
         journal: &mut Journal<'_, S>,
         history: &[Entry],
         offer: &Offer,
         tokens: u64,
-    ) -> Result<ModelOutcome, Interrupted> {
+    ) -> Result<ModelOutcome> {
         let shown = self.inert.then(|| Shown::new(Arc::clone(&self.setup.guards)));
         let (began, owed) = (Instant::now(), journal.owed());
         let pause = self.frame.answered.map(|answered| (began - answered).as_secs());
         self.frame.pauses.extend(pause.map(|pause| u32::try_from(pause).unwrap_or(u32::MAX)));
         let takes_text = self.is_answered_by_text && self.frame.forced.is_none();
         let plain = if takes_text { Plain::Held(String::new()) } else { Plain::Thought };
-        let mut answerer = Box::new(Answerer { shown, plain, ..Answerer::default() });
+        let config = &journal.services.config;
+        let (most_bytes, repeated) = (config.context.max_answer_bytes, config.overseer.repeated_text);
+        let mut answerer = Box::new(Answerer { shown, plain, most_bytes, repeated, ..Answerer::default() });
         self.live.begin(journal.next_message);
         let asked = self.setup.model.description();
         let span =
@@ -286,9 +284,6 @@ impl ModelTurn {
         }
         journal.iteration = journal.span.iteration(journal.open_iteration);
         let chat = self.chat(journal, history);
-        let config = &journal.services.config;
-        let bounds =
-            Bounds { most: config.context.max_answer_bytes, repeated: config.overseer.repeated_text };
         let waited_ms = AtomicU64::new(0);
         let outcome = loop {
             let outcome = {
@@ -299,7 +294,7 @@ impl ModelTurn {
                     ledger: Some(&journal.ledger),
                     ..self.request(&history, offer, Some(tokens))
                 };
-                let call = self.stream(&request, bounds, &mut answerer);
+                let call = self.stream(&request, &mut answerer);
                 let call = pin!(call.instrument(span.clone()));
                 journal.signals.until_stopped(call).await?
             };
@@ -323,10 +318,6 @@ impl ModelTurn {
             Ok(Ok(Read::Submitted(call))) => {
                 observe(journal, &span, Observed::ModelCallStopped { model: &self.answering });
                 ModelOutcome::Submitted(call)
-            }
-            Ok(Ok(Read::Gone)) => {
-                observe(journal, &span, Observed::ModelCallStopped { model: &self.answering });
-                ModelOutcome::Gone
             }
             Ok(Ok(Read::Answer(answer))) => {
                 self.frame.has_fetched = self.frame.submission.take().is_some();
@@ -366,7 +357,7 @@ impl ModelTurn {
         journal: &Journal<'_, S>,
         answerer: &Answerer,
         tokens: u64,
-    ) -> Result<Result<u32, ModelError>, Interrupted> {
+    ) -> Result<Result<u32, ModelError>> {
         let answering = answerer.answering.as_deref().unwrap_or(self.setup.model.description());
         let limit = self.limit();
         let more = more_room(limit, answering).filter(|_| self.frame.more.is_none());
@@ -393,18 +384,13 @@ impl ModelTurn {
         chat
     }
 
-    async fn stream(
-        &self,
-        request: &Request<'_>,
-        bounds: Bounds,
-        answerer: &mut Answerer,
-    ) -> Result<Read, ModelError> {
+    async fn stream(&self, request: &Request<'_>, answerer: &mut Answerer) -> Result<Read, ModelError> {
         let stream = self.setup.model.stream(request).await?;
-        let mut read = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
+        let mut read = read(stream, &self.live, self.setup.policy.reply, answerer).await?;
         if let Read::Answer(answer) = &mut read
             && answer.stop == StopReason::Paused
         {
-            Box::pin(self.go_on(request, answer, bounds, answerer)).await?;
+            Box::pin(self.go_on(request, answer, answerer)).await?;
         }
         Ok(read)
     }
@@ -415,7 +401,6 @@ impl ModelTurn {
         &self,
         request: &Request<'_>,
         answer: &mut Answer,
-        bounds: Bounds,
         answerer: &mut Answerer,
     ) -> Result<(), ModelError> {
         let mut entries = request.entries.to_vec();
@@ -433,7 +418,7 @@ impl ModelTurn {
                 ..*request
             };
             let stream = self.setup.model.stream(&request).await?;
-            let read = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
+            let read = read(stream, &self.live, self.setup.policy.reply, answerer).await?;
             let Read::Answer(more) = read else { break };
             entries.pop();
             answer.content.extend(more.content);
@@ -469,7 +454,7 @@ pub(crate) async fn check_budget<S: RunStorage>(
     setup: &Setup,
     (tokens, answer): (u64, u32),
     raises: &Raises,
-) -> Result<CheckedBudget, Interrupted> {
+) -> Result<CheckedBudget> {
     let budget = journal.services.config.budget.raised(raises);
     if !budget.is_set() {
         return Ok(CheckedBudget::default());

@@ -9,6 +9,7 @@ use houston_domain::overseer::RepeatedText;
 use houston_llm::Event;
 
 use super::*;
+use crate::error::Interrupted;
 use crate::run::tests::fixture::{Process, Script, ScriptedModel, USAGE, only_thinks, says, streamed};
 
 struct Call {

@@ -231,6 +231,7 @@ impl Process {
             config: config(),
             setups,
             live,
+            titles: tokio::sync::mpsc::unbounded_channel().0,
             summaries: None,
             side_models: BTreeMap::new(),
             rates: crate::rates::Rates::default(),
@@ -274,9 +275,7 @@ impl Process {
             claimed.submission = storage.submission();
         }
         claimed.attempt = attempt;
-        drive_claimed(storage, services, holder, claimed, Default::default())
-            .await
-            .map(|driven| driven.outcome)
+        drive_claimed(storage, services, holder, claimed, Default::default()).await
     }
 
     /// The same; from the second attempt on as a claim of a run that waited.

@@ -6,12 +6,12 @@ use houston_domain::step::Step;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_store::Result;
 use houston_store::compression::NewCompression;
-use houston_store::record::{Owner, RecordIds, RecordLimits};
+use houston_store::record::Owner;
 use houston_store::step::Commit;
 use houston_tools::Record;
 
 use super::memory_storage::MemoryStorage;
-use crate::run::storage::RunTransaction;
+use crate::run::storage::{RecordOf, RunTransaction};
 
 /// A transaction of [`MemoryStorage`].
 pub(crate) struct MemoryTransaction {
@@ -29,13 +29,7 @@ impl MemoryStorage {
 impl RunTransaction for MemoryTransaction {
     fn set_traceparent(&mut self, _: Option<&str>) {}
 
-    async fn record(
-        &mut self,
-        _: Owner,
-        _: RecordIds,
-        _: RecordLimits,
-        record: &dyn Record,
-    ) -> Result<ToolResponse> {
+    async fn record(&mut self, _: RecordOf, record: &dyn Record) -> Result<ToolResponse> {
         if self.storage.rows().refusals.pop_front().unwrap_or(false) {
             return Ok(ToolResponse::failure(ToolErrorCode::RateLimited, "too many"));
         }
@@ -43,13 +37,7 @@ impl RunTransaction for MemoryTransaction {
         Ok(ToolResponse::success("Written."))
     }
 
-    async fn preview(
-        &mut self,
-        _: Owner,
-        _: RecordIds,
-        _: RecordLimits,
-        record: &dyn Record,
-    ) -> Result<Option<String>> {
+    async fn preview(&mut self, _: RecordOf, record: &dyn Record) -> Result<Option<String>> {
         Ok(Some(format!("{record:?}")))
     }
 

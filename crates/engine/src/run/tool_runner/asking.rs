@@ -17,8 +17,8 @@ use rust_decimal::Decimal;
 
 use super::ToolRunner;
 use super::execution::{ExternalCall, Work};
-use crate::background::side_model::{Answered, Cut, NoAnswer, Question, SideModel};
-use crate::error::Interrupted;
+use crate::background::side_model::{Answered, NoAnswer, Question, SideModel};
+use crate::error::{Interrupted, Result};
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 
@@ -37,22 +37,14 @@ impl ToolRunner {
         &mut self,
         journal: &Journal<'_, S>,
         call: ExternalCall,
-    ) -> Result<ExternalCall, Interrupted> {
+    ) -> Result<ExternalCall> {
         let ExternalCall { work: Work::Ask(ask), .. } = call else { return Ok(call) };
-        let work = match Box::pin(self.asking(journal, *ask)).await? {
-            Ok(asking) => asking,
-            Err(response) => Work::answered(response),
-        };
-        Ok(ExternalCall { work, ..call })
+        Ok(ExternalCall { work: Box::pin(self.asking(journal, *ask)).await?, ..call })
     }
 
-    async fn asking<S: RunStorage>(
-        &mut self,
-        journal: &Journal<'_, S>,
-        mut ask: Ask,
-    ) -> Result<Result<Work, ToolResponse>, Interrupted> {
+    async fn asking<S: RunStorage>(&mut self, journal: &Journal<'_, S>, mut ask: Ask) -> Result<Work> {
         let Some(model) = journal.services.side_models.get(ask.use_case).cloned() else {
-            return Ok(Err(not_set(&ask)));
+            return Ok(Work::answered(not_set(&ask)));
         };
         let (ready, image) = match std::mem::replace(&mut ask.material, Material::given()) {
             Material::Image(source, load) => {
@@ -62,7 +54,7 @@ impl ToolRunner {
             Material::Posted(id) => {
                 let image = match posted(journal, ask.tool, id).await? {
                     Ok(image) => image,
-                    Err(response) => return Ok(Err(response)),
+                    Err(response) => return Ok(Work::answered(response)),
                 };
                 let text = ask.task.clone();
                 let load: BoxFuture<'static, _> = Box::pin(std::future::ready(Ok(image)));
@@ -70,11 +62,11 @@ impl ToolRunner {
             }
             Material::Text(source) => {
                 let Some(SourceText { text, untrusted }) = source_text(journal, &source).await? else {
-                    return Ok(Err(ask.missing(&source)));
+                    return Ok(Work::answered(ask.missing(&source)));
                 };
                 match ask.question(&source.name(), &text) {
                     Ok(text) => (Ready { ask, text, source: source.name(), untrusted }, None),
-                    Err(refused) => return Ok(Err(refused)),
+                    Err(refused) => return Ok(Work::answered(refused)),
                 }
             }
         };
@@ -92,7 +84,7 @@ impl ToolRunner {
             let most = model.max_cost(&ready.question(None), more, now, budget.refuse_unpriced);
             if let Err(over) = budget.check(&spent, most) {
                 let text = format!("{}: the model is not asked: {over}", ready.ask.tool);
-                return Ok(Err(ToolResponse::failure(ToolErrorCode::RateLimited, text)));
+                return Ok(Work::answered(ToolResponse::failure(ToolErrorCode::RateLimited, text)));
             }
             self.reserved.push((Arc::downgrade(&call), most.unwrap_or(Decimal::ZERO)));
         }
@@ -111,28 +103,24 @@ impl ToolRunner {
             let answered = model.ask(ready.question(sent), (&budget, &spent), now, &ledger).await;
             ready.response(&model, answered)
         };
-        Ok(Ok(Work::Execute(Box::pin(work))))
+        Ok(Work::Execute(Box::pin(work)))
     }
 }
 
 impl Ready {
     fn question<'q>(&'q self, image: Option<SentImage<'q>>) -> Question<'q> {
-        Question {
-            instructions: self.ask.instructions,
-            text: self.text.clone(),
-            max_output_tokens: self.ask.max_output_tokens,
-            // The tool's own time-out ends it earlier.
-            within: Duration::from_secs(3600),
-            schema: self.ask.schema.as_ref(),
-            image,
-        }
+        let Ask { instructions, max_output_tokens, schema, .. } = &self.ask;
+        // The tool's own time-out ends it earlier.
+        let within = Duration::from_secs(3600);
+        let question = Question::new(instructions, self.text.clone(), *max_output_tokens, within);
+        Question { schema: schema.as_ref(), image, ..question }
     }
 
     fn response(&self, model: &SideModel, answered: Result<Answered, NoAnswer>) -> ToolResponse {
         let tool = self.ask.tool;
         let failed = |code, why: &str| ToolResponse::failure(code, format!("{tool}: {why}"));
         match answered {
-            Ok(Answered { cut: Cut(true), .. }) => {
+            Ok(Answered { is_cut: true, .. }) => {
                 let why = "the answer was longer than the model may write: give the text in parts";
                 failed(ToolErrorCode::ValidationError, why)
             }
@@ -155,7 +143,7 @@ impl Ready {
 async fn source_text<S: RunStorage>(
     journal: &Journal<'_, S>,
     source: &TextSource,
-) -> Result<Option<SourceText>, Interrupted> {
+) -> Result<Option<SourceText>> {
     let (tenant, agentable) = (journal.owner.tenant, journal.agentable());
     let read = match source {
         TextSource::Given(text) => return Ok(Some(SourceText::new(text.clone(), false))),
@@ -181,7 +169,7 @@ async fn posted<S: RunStorage>(
     journal: &Journal<'_, S>,
     tool: &str,
     id: ImageId,
-) -> Result<Result<Image, ToolResponse>, Interrupted> {
+) -> Result<Result<Image, ToolResponse>> {
     let (tenant, user, ids) = (journal.owner.tenant, journal.owner.user, [id]);
     let found = journal.of_postgres(|store| store.tenant(tenant).images(user, &ids, &ids)).await?;
     let failed = |code, why: &str| ToolResponse::failure(code, format!("{tool}: {why}"));

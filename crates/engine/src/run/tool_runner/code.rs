@@ -18,7 +18,7 @@ use super::fallback::Falling;
 use super::record::commit_with;
 use super::resume::Committed;
 use super::{Held, Made, Origin, Plans, ToolRunner, cut};
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::run::journal::{Journal, add_message};
 use crate::run::storage::RunStorage;
 use crate::setup::guards::shown;
@@ -49,13 +49,13 @@ impl ToolRunner {
         journal: &mut Journal<'_, S>,
         asked: CodeCalls,
         executing: &mut Executing<'_>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<()> {
         let CodeCalls { of, calls, failed, answers } = asked;
         let codes = &mut executing.codes;
         if let (Some(failed), Some(falling)) =
             (failed, codes.script(&of).and_then(|script| script.falling.as_mut()))
         {
-            falling.failed(cut(journal, failed));
+            falling.failed = Some(cut(journal, failed));
         }
         let calls: Vec<(usize, ToolCall)> = calls.into_iter().map(|call| named(&of, call)).collect();
         if calls.iter().any(|(number, call)| self.recorded.has_other(&of, *number, &call.id)) {
@@ -108,7 +108,7 @@ impl ToolRunner {
         of: &str,
         mut plans: Plans,
         codes: &mut Codes<'_>,
-    ) -> Result<Vec<ExternalCall>, Interrupted> {
+    ) -> Result<Vec<ExternalCall>> {
         let prepared = match plans.has_new() {
             false => plans.known(),
             true => {
@@ -162,7 +162,7 @@ pub(super) struct Codes<'h> {
     pub(super) history: &'h [Entry],
     scripts: Vec<Script>,
     pub(super) rounds: Vec<Round>,
-    /// Calls of code that wait for a person, and calls of the turn and of its code that have paused.
+    /// Calls of the turn and of its code that wait for a person, or have paused.
     pub(super) held: Held,
     channel: Option<Channel>,
 }
@@ -211,9 +211,9 @@ pub(super) enum Progress {
 }
 
 impl<'h> Codes<'h> {
-    /// Of the calls that are to be executed, those that run code.
-    pub(super) fn of(history: &'h [Entry]) -> Self {
-        Self { history, ..Self::default() }
+    /// No call yet; `held` are those of the turn that wait already.
+    pub(super) fn of(history: &'h [Entry], held: Held) -> Self {
+        Self { history, held, ..Self::default() }
     }
 
     /// Adds a call that is to be executed. Returns where it sends its calls, if it runs code or has a fallback.
@@ -300,7 +300,7 @@ impl<'h> Codes<'h> {
             if let Some(script) = self.scripts.iter_mut().find(|script| script.of == round.of) {
                 script.untrusted |= untrusted::is_marked(response.text());
                 if let (Some(falling), [tool, ..]) = (&mut script.falling, round.tools.as_slice()) {
-                    falling.answered(tool, response);
+                    falling.answered = Some((tool.clone(), response.clone()));
                 }
             }
             return;
@@ -367,12 +367,14 @@ impl Script {
 
 /// What code reads of a response: JSON as a value, and everything else as text.
 fn answer_of(response: &ToolResponse) -> CodeAnswer {
-    let text = response.text();
-    if !response.is_success() {
-        return Err(text.to_owned());
-    }
-    let parsed = text.starts_with(['{', '[']).then(|| serde_json::from_str(text).ok()).flatten();
-    Ok(parsed.unwrap_or_else(|| Value::String(text.to_owned())))
+    let text = response.text().to_owned();
+    if response.is_success() { Ok(value_of(text)) } else { Err(text) }
+}
+
+/// A text as a value: JSON objects and lists are read.
+pub(crate) fn value_of(text: String) -> Value {
+    let parsed = text.starts_with(['{', '[']).then(|| serde_json::from_str(&text).ok()).flatten();
+    parsed.unwrap_or(Value::String(text))
 }
 
 fn diverged() -> ToolResponse {

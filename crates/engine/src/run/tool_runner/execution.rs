@@ -22,10 +22,10 @@ use tracing::{Instrument as _, Span};
 use super::cells::{add_response, cell_of};
 use super::code::{Codes, time_of};
 use super::fallback::FallbackCall;
-use super::path::not_for_plans;
+use super::path::{Prepared, not_for_plans};
 use super::pausing::Pausing;
-use super::{Cells, Held, Responses, ToolRunner, cut};
-use crate::error::Interrupted;
+use super::{Cells, Held, OpenCalls, Responses, ToolRunner, cut};
+use crate::error::{Interrupted, Result};
 use crate::observer::Observed;
 use crate::run::journal::Journal;
 use crate::run::signals::Stop;
@@ -38,8 +38,8 @@ pub(crate) enum ToolsOutcome {
     Returned { step: Box<Step>, responses: Responses, held: Held },
     /// The process stops, and the calls that are still open may be repeated by another worker.
     HandOver,
-    /// The calls were stopped. The responses that arrived are committed; `cells` are those of all calls.
-    Stopped { stop: Stop, responses: Responses, cells: Cells, held: Held },
+    /// The calls were stopped. The responses that arrived are committed.
+    Stopped(Stop, OpenCalls),
 }
 
 /// A call without a response yet.
@@ -66,14 +66,13 @@ impl ToolRunner {
     pub(crate) async fn execute<S: RunStorage>(
         &mut self,
         journal: &mut Journal<'_, S>,
-        external: Vec<ExternalCall>,
-        responses: Responses,
+        Prepared { responses, external, held }: Prepared,
         history: &[Entry],
-    ) -> Result<ToolsOutcome, Interrupted> {
+    ) -> Result<ToolsOutcome> {
         if journal.signals.is_lost() {
             return Err(Interrupted::Lost);
         }
-        let (running, codes) = (FuturesUnordered::new(), Box::new(Codes::of(history)));
+        let (running, codes) = (FuturesUnordered::new(), Box::new(Codes::of(history, held)));
         let mut calls = Executing { running, open: Vec::new(), cells: Cells::new(), responses, codes };
         for call in external {
             Box::pin(self.start(journal, self.with_fallback(journal, call), &mut calls)).await?;
@@ -93,7 +92,7 @@ impl ToolRunner {
                 Err(stop) => {
                     Box::pin(self.stop(journal, &mut calls)).await?;
                     let Executing { responses, cells, codes, .. } = calls;
-                    return Ok(ToolsOutcome::Stopped { stop, responses, cells, held: codes.held });
+                    return Ok(ToolsOutcome::Stopped(stop, OpenCalls::stopped(responses, cells, codes.held)));
                 }
             };
             let mut step = Box::new(journal.next_step());
@@ -129,7 +128,7 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         call: ExternalCall,
         calls: &mut Executing<'_>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<()> {
         let call = self.with_material(journal, call).await?;
         let ToolCall { id, name, .. } = &call.call;
         let patience = self.offer().get(name).map(|tool| tool.stop_within()).unwrap_or_default();
@@ -147,7 +146,7 @@ impl ToolRunner {
         &mut self,
         journal: &Journal<'_, S>,
         call: ExternalCall,
-    ) -> Result<BoxFuture<'static, ToolResponse>, Interrupted> {
+    ) -> Result<BoxFuture<'static, ToolResponse>> {
         let call = self.with_material(journal, call).await?;
         let metrics = Arc::clone(&journal.services.metrics);
         let running = self.run(journal, call, None);
@@ -169,7 +168,7 @@ impl ToolRunner {
         step: &mut Step,
         returned: Returned,
         calls: &mut Executing<'_>,
-    ) -> Result<(bool, Option<ExternalCall>), Interrupted> {
+    ) -> Result<(bool, Option<ExternalCall>)> {
         calls.open.retain(|open| open.call != returned.call.id);
         Ok(match self.pause_returned(journal, step, returned, calls).await? {
             Ok(going) => (true, going),
@@ -186,7 +185,7 @@ impl ToolRunner {
         step: &mut Step,
         Returned { call, acted, .. }: Returned,
         calls: &mut Executing<'_>,
-    ) -> Result<Result<Option<ExternalCall>, (ToolCall, ToolResponse)>, Interrupted> {
+    ) -> Result<Result<Option<ExternalCall>, (ToolCall, ToolResponse)>> {
         let pause: Pause = match acted {
             Acted::Done(response) => {
                 journal.services.metrics.tools.answered(&response);
@@ -264,7 +263,7 @@ impl ToolRunner {
         &mut self,
         journal: &mut Journal<'_, S>,
         calls: &mut Executing<'_>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<()> {
         // The watchdog stops tools through the same token as a cancel request.
         journal.signals.cancel().cancel();
         let mut running = std::mem::take(&mut calls.running);

@@ -47,24 +47,14 @@ pub(super) struct Falling {
     effect: EffectClass,
     cell: Option<MessageId>,
     /// What the call returned, if the fallback was called.
-    failed: Option<ToolResponse>,
+    pub(super) failed: Option<ToolResponse>,
     /// The fallback, and what it returned.
-    answered: Option<(String, ToolResponse)>,
+    pub(super) answered: Option<(String, ToolResponse)>,
 }
 
 impl Falling {
     pub(super) fn of(call: &ExternalCall, effect: EffectClass) -> Self {
         Self { call: call.call.clone(), effect, cell: call.cell, failed: None, answered: None }
-    }
-
-    /// The call has failed, and its fallback is called.
-    pub(super) fn failed(&mut self, response: ToolResponse) {
-        self.failed = Some(response);
-    }
-
-    /// The fallback has answered.
-    pub(super) fn answered(&mut self, tool: &str, response: &ToolResponse) {
-        self.answered = Some((tool.to_owned(), response.clone()));
     }
 
     /// Adds the failure to the step that has the intent of the fallback.

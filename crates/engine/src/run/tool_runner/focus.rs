@@ -6,6 +6,7 @@
 //! something is void.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -110,9 +111,9 @@ impl ToolRunner {
             stale => stale.map(|stale| Said::Answer(stale.answer, stale.age_s)),
         };
         let providers = &journal.services.providers;
-        let Some(slot) = providers.slot() else {
-            return stale.unwrap_or(Said::Late);
-        };
+        // Too many are being asked, if there is none.
+        let slot = Arc::clone(&providers.slots).try_acquire_owned();
+        let Ok(slot) = slot else { return stale.unwrap_or(Said::Late) };
         let keep = match cache {
             Some(cache) => {
                 let began = cache.begin(&key, timeout + Duration::from_secs(5)).await.ok().flatten();
@@ -127,7 +128,7 @@ impl ToolRunner {
         };
         let (sender, receiver) = oneshot::channel();
         let question = Question { work, timeout, slot, keep };
-        providers.spawn(question.ask(sender));
+        providers.tasks.spawn(question.ask(sender));
         match stale {
             // The answer of now is for the next run.
             Some(stale) => stale,

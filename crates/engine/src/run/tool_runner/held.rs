@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::cells::{cell_of, title};
 use super::record::{self, PendingRecord};
 use super::{Cells, ToolRunner};
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 
@@ -67,11 +67,6 @@ pub(super) struct WaitingCall {
 }
 
 impl Held {
-    /// No call: what is waited for comes at a time.
-    pub(crate) fn until(until: DateTime<Utc>, unread: i32) -> Self {
-        Self { calls: Vec::new(), until: Some(until), unread }
-    }
-
     /// A call that a person must allow.
     pub(super) fn add(&mut self, call: String, question: QuestionId, cell: MessageId) {
         self.calls.push(WaitingCall { call, question: Some(question), cell, paused: None });
@@ -164,7 +159,7 @@ impl ToolRunner {
         step: &mut Step,
         held: Vec<HeldCall>,
         cells: &Cells,
-    ) -> Result<Held, Interrupted> {
+    ) -> Result<Held> {
         let mut waiting = Held::default();
         if held.is_empty() {
             return Ok(waiting);
@@ -185,7 +180,7 @@ impl ToolRunner {
         &self,
         journal: &Journal<'_, S>,
         held: Vec<HeldCall>,
-    ) -> Result<Vec<NewQuestion>, Interrupted> {
+    ) -> Result<Vec<NewQuestion>> {
         let previewed: Vec<&PendingRecord> = held.iter().filter_map(|held| held.previewed.as_ref()).collect();
         let previews =
             if previewed.is_empty() { Vec::new() } else { record::previews(journal, &previewed).await? };

@@ -35,10 +35,11 @@ use crate::setup::Setup;
 use crate::setup::guards::Taint;
 
 pub(crate) use self::cells::{Cells, add_tool_result};
+pub(crate) use self::code::value_of;
 pub(crate) use self::execution::{ExternalCall, ToolsOutcome};
 pub(crate) use self::held::Held;
 pub(crate) use self::path::{Made, Origin, Plans, Prepared};
-pub(crate) use self::record::{PendingRecord, WrittenRecords, commit_with};
+pub(crate) use self::record::{PendingRecord, StepRows, WrittenRecords, commit_with};
 pub(crate) use self::resume::OpenCalls;
 
 /// Call ids with their responses.

@@ -21,10 +21,9 @@ use super::cells::{add_cells, add_response, cell_of, name_of};
 use super::execution::{ExternalCall, Work, noted, observe};
 use super::guard::{Intents, Judged, Judgement};
 use super::held::{Decided, Held, HeldCall, cell_asked};
-use super::pausing::Resuming;
-use super::record::{PendingRecord, WrittenRecords, begin_spans};
-use super::{Cells, Responses, ToolRunner, add_tool_result, cut};
-use crate::error::Interrupted;
+use super::record::{PendingRecord, StepRows, begin_spans};
+use super::{Cells, Responses, ToolRunner, add_tool_result, cut, pausing};
+use crate::error::Result;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 
@@ -185,7 +184,7 @@ impl ToolRunner {
         calls: Vec<ToolCall>,
         (said, left): (&str, usize),
         history: &[Entry],
-    ) -> Result<Plans, Interrupted> {
+    ) -> Result<Plans> {
         let origin = Origin::Turn { intents: Intents::of(said, &calls), history };
         let most = journal.services.config.context.max_tool_calls;
         let refused = |reason| Made::Refused(ToolResponse::failure(ToolErrorCode::RateLimited, reason));
@@ -208,7 +207,7 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         origin: &Origin<'_>,
         mut calls: Vec<(ToolCall, Made)>,
-    ) -> Result<Plans, Interrupted> {
+    ) -> Result<Plans> {
         let of_code = matches!(origin, Origin::Code { .. });
         let mut plans = Plans { of_code, ..Plans::default() };
         let open: Vec<_> = calls.iter_mut().filter_map(|(_, made)| made.open_question()).collect();
@@ -276,17 +275,17 @@ impl ToolRunner {
                 let note = note.filter(|_| !matches!(origin, Origin::Step));
                 return plans.external.push(self.repeat(journal, call, cell, note, intent));
             }
-            Made::Paused(cell, paused, question) => match Resuming::of(&paused, question.as_deref()) {
-                Resuming::Waits => return plans.waiting.add_paused(call.id, paused, cell),
-                Resuming::GoesOn => {
-                    let paused = Paused { state: paused.state, answer: None };
-                    return plans.external.push(self.going_on(journal, call, Some(cell), paused, intent));
-                }
-                Resuming::Decided(decided) => {
-                    plans.begun.push(call.id.clone());
-                    (Some(cell), decided)
-                }
-            },
+            Made::Paused(cell, paused, _) if paused.question.is_none() => {
+                let paused = Paused { state: paused.state, answer: None };
+                return plans.external.push(self.going_on(journal, call, Some(cell), paused, intent));
+            }
+            Made::Paused(cell, paused, question) => {
+                let Some(decided) = pausing::decided(&paused, question.as_deref()) else {
+                    return plans.waiting.add_paused(call.id, paused, cell);
+                };
+                plans.begun.push(call.id.clone());
+                (Some(cell), decided)
+            }
             Made::Asked(question) if question.state == QuestionState::Open => {
                 let cell = cell_asked(&question);
                 return cell
@@ -369,7 +368,7 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         origin: &Origin<'_>,
         plans: &mut Plans,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<()> {
         if !plans.held.iter().any(|held| held.lasting) {
             return Ok(());
         }
@@ -428,7 +427,7 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         step: &mut Step,
         mut plans: Plans,
-    ) -> Result<(Prepared, Option<WrittenRecords<S::Transaction>>), Interrupted> {
+    ) -> Result<(Prepared, StepRows<S>)> {
         if !plans.superseded.is_empty() {
             step.questions.get_or_insert_default().superseded = std::mem::take(&mut plans.superseded);
         }

@@ -19,7 +19,7 @@ use serde_json::json;
 use super::ToolRunner;
 use super::execution::{ExternalCall, Work};
 use super::held::Decided;
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 
@@ -36,34 +36,19 @@ pub(super) enum Pausing {
     Failed(ToolResponse),
 }
 
-/// How a paused call goes on in another attempt.
-pub(super) enum Resuming {
-    /// It waits for its question.
-    Waits,
-    /// It is decided.
-    Decided(Decided),
-    /// It goes on by itself.
-    GoesOn,
-}
-
-impl Resuming {
-    /// `question`: that of the call, if there is one.
-    pub(super) fn of(paused: &PausedCall, question: Option<&Question>) -> Self {
-        if paused.question.is_none() {
-            return Self::GoesOn;
+/// How a paused call goes on that has asked this question; `None`: it waits for the answer.
+pub(super) fn decided(paused: &PausedCall, question: Option<&Question>) -> Option<Decided> {
+    let response = match question.map(|question| (question.state, &question.answer)) {
+        Some((QuestionState::Open, _)) => return None,
+        Some((QuestionState::Answered, Some(answer))) if InputAnswer::from_value(answer).is_some() => {
+            let paused = Paused { state: paused.state.clone(), answer: Some(answer.clone()) };
+            return Some(Decided::GoOn(paused));
         }
-        let response = match question.map(|question| (question.state, &question.answer)) {
-            Some((QuestionState::Open, _)) => return Self::Waits,
-            Some((QuestionState::Answered, Some(answer))) if InputAnswer::from_value(answer).is_some() => {
-                let paused = Paused { state: paused.state.clone(), answer: Some(answer.clone()) };
-                return Self::Decided(Decided::GoOn(paused));
-            }
-            Some((QuestionState::Expired, _)) => input::expired(),
-            Some((QuestionState::Superseded, _)) => input::superseded(),
-            _ => input::closed(),
-        };
-        Self::Decided(Decided::Answer(response))
-    }
+        Some((QuestionState::Expired, _)) => input::expired(),
+        Some((QuestionState::Superseded, _)) => input::superseded(),
+        _ => input::closed(),
+    };
+    Some(Decided::Answer(response))
 }
 
 impl ToolRunner {
@@ -135,7 +120,7 @@ impl ToolRunner {
         &self,
         journal: &Journal<'_, S>,
         paused: &PausedCall,
-    ) -> Result<i32, Interrupted> {
+    ) -> Result<i32> {
         if paused.question.is_some() {
             return Ok(0);
         }

@@ -16,9 +16,10 @@ use houston_tools::{NewTaskInfo, Record};
 use super::cells::cell_of;
 use super::execution::{noted, parent};
 use super::{Cells, Responses, ToolRunner, cut};
-use crate::error::Interrupted;
+use crate::config::Config;
+use crate::error::Result;
 use crate::run::journal::{Journal, Rows};
-use crate::run::storage::{RunStorage, RunTransaction};
+use crate::run::storage::{RecordOf, RunStorage, RunTransaction};
 
 /// A tool call that writes a row of Houston's own tables, before the row is written.
 #[derive(Debug, Clone)]
@@ -34,18 +35,17 @@ pub(crate) struct PendingRecord {
     untrusted: bool,
     /// The span of the call, in which the task or plan is begun that it starts.
     traceparent: Option<String>,
+    /// Whether the call succeeded when the row was written. The step contains the result.
+    succeeded: bool,
 }
+
+/// The rows that are committed with a step, if there are some.
+pub(crate) type StepRows<S> = Option<WrittenRecords<<S as RunStorage>::Transaction>>;
 
 /// Rows written in an open transaction, whose step is not committed yet.
 pub(crate) struct WrittenRecords<T> {
     rows: T,
-    records: Records,
-}
-
-struct Records {
-    pending: Vec<PendingRecord>,
-    /// For each record, whether its call succeeded. The step contains the results.
-    succeeded: Vec<bool>,
+    records: Vec<PendingRecord>,
 }
 
 impl PendingRecord {
@@ -56,7 +56,7 @@ impl PendingRecord {
         note: Option<String>,
     ) -> Self {
         let ids = RecordIds { row: journal.new_id(), run: journal.new_id(), message: journal.new_id() };
-        Self { call, ids, record, note, untrusted: false, traceparent: None }
+        Self { call, ids, record, note, untrusted: false, traceparent: None, succeeded: false }
     }
 }
 
@@ -99,12 +99,14 @@ impl ToolRunner {
         &self,
         journal: &Journal<'_, S>,
         mut records: Vec<PendingRecord>,
-    ) -> Result<(WrittenRecords<S::Transaction>, Responses), Interrupted> {
+    ) -> Result<(WrittenRecords<S::Transaction>, Responses)> {
         for record in &mut records {
             record.untrusted = self.taint.untrusted;
         }
         let (rows, responses) = write(journal, &records).await?;
-        let records = Records { succeeded: succeeded(&responses), pending: records };
+        for (record, (_, response)) in records.iter_mut().zip(&responses) {
+            record.succeeded = response.is_success();
+        }
         Ok((WrittenRecords { rows, records }, responses))
     }
 }
@@ -112,15 +114,15 @@ impl ToolRunner {
 async fn write<S: RunStorage>(
     journal: &Journal<'_, S>,
     records: &[PendingRecord],
-) -> Result<(S::Transaction, Responses), Interrupted> {
-    let limits = limits(journal);
+) -> Result<(S::Transaction, Responses)> {
     let write = |_| async move {
         let mut rows = journal.begin().await?;
         let mut responses = Responses::with_capacity(records.len());
-        for PendingRecord { call, ids, record, note, untrusted, traceparent } in records {
+        for PendingRecord { call, ids, record, note, untrusted, traceparent, .. } in records {
             rows.set_traceparent(traceparent.as_deref());
-            let owner = Owner { untrusted: *untrusted, ..journal.owner };
-            let response = rows.record(owner, *ids, limits, &**record).await?;
+            let of = record_of(journal, *ids);
+            let owner = Owner { untrusted: *untrusted, ..of.owner };
+            let response = rows.record(RecordOf { owner, ..of }, &**record).await?;
             responses.push((call.clone(), cut(journal, noted(response, note.as_deref()))));
         }
         Ok((rows, responses))
@@ -132,12 +134,12 @@ async fn write<S: RunStorage>(
 pub(super) async fn previews<S: RunStorage>(
     journal: &Journal<'_, S>,
     records: &[&PendingRecord],
-) -> Result<Vec<Option<String>>, Interrupted> {
+) -> Result<Vec<Option<String>>> {
     let preview = |_| async move {
         let mut rows = journal.begin().await?;
         let mut previews = Vec::with_capacity(records.len());
         for PendingRecord { ids, record, .. } in records {
-            previews.push(rows.preview(journal.owner, *ids, limits(journal), &**record).await?);
+            previews.push(rows.preview(record_of(journal, *ids), &**record).await?);
         }
         Ok(previews)
     };
@@ -150,39 +152,34 @@ pub(super) async fn read_record<S: RunStorage>(
     ids: RecordIds,
     record: &dyn Record,
 ) -> houston_store::Result<ToolResponse> {
-    journal.begin().await?.record(journal.owner, ids, limits(journal), record).await
+    journal.begin().await?.record(record_of(journal, ids), record).await
 }
 
-fn limits<S: RunStorage>(journal: &Journal<'_, S>) -> RecordLimits {
-    let config = &journal.services.config;
-    let page_bytes = config.context.results.page_bytes;
-    RecordLimits { tasks: config.tasks, reach: config.reach, check_ins: config.check_ins, page_bytes }
+fn record_of<S: RunStorage>(journal: &Journal<'_, S>, ids: RecordIds) -> RecordOf {
+    let Config { tasks, reach, check_ins, context, .. } = journal.services.config;
+    let limits = RecordLimits { tasks, reach, check_ins, page_bytes: context.results.page_bytes };
+    RecordOf { owner: journal.owner, ids, limits }
 }
 
-/// For each response, whether the call succeeded.
-fn succeeded(responses: &Responses) -> Vec<bool> {
-    responses.iter().map(|(_, response)| response.is_success()).collect()
+/// The tasks that were created.
+fn tasks(records: &[PendingRecord]) -> impl Iterator<Item = (&PendingRecord, NewTaskInfo<'_>)> {
+    let written = records.iter().filter(|record| record.succeeded);
+    written.filter_map(|record| Some((record, record.record.task()?)))
 }
 
-impl Records {
-    /// The tasks that were created.
-    fn tasks(&self) -> impl Iterator<Item = (&PendingRecord, NewTaskInfo<'_>)> {
-        let written = self.pending.iter().zip(&self.succeeded).filter(|(_, succeeded)| **succeeded);
-        written.filter_map(|(pending, _)| Some((pending, pending.record.task()?)))
-    }
-}
-
-impl<S: RunStorage> Rows<S> for Records {
-    async fn write(&self, journal: &Journal<'_, S>) -> Result<Option<S::Transaction>, Interrupted> {
-        let (rows, responses) = write(journal, &self.pending).await?;
-        Ok((succeeded(&responses) == self.succeeded).then_some(rows))
+impl<S: RunStorage> Rows<S> for Vec<PendingRecord> {
+    async fn write(&self, journal: &Journal<'_, S>) -> Result<Option<S::Transaction>> {
+        let (rows, responses) = write(journal, self).await?;
+        let mut written = self.iter().zip(&responses);
+        let is_same = written.all(|(record, (_, response))| record.succeeded == response.is_success());
+        Ok(is_same.then_some(rows))
     }
 }
 
 impl<T> WrittenRecords<T> {
     /// Adds an event for each task that was created.
     pub(super) fn add_task_events(&self, step: &mut Step, cells: &Cells) {
-        for (PendingRecord { call, ids, .. }, task) in self.records.tasks() {
+        for (PendingRecord { call, ids, .. }, task) in tasks(&self.records) {
             let id = AgentableId(ids.row).public_id(task.kind);
             if let Some(plan) = task.plan {
                 let (checklist, goal) = (plan.checklist(&id), task.title.to_owned());
@@ -200,7 +197,7 @@ impl<T> WrittenRecords<T> {
 
     /// Whether a plan was made that the run waits for.
     pub(crate) fn has_attached_plan(&self) -> bool {
-        self.records.tasks().any(|(_, task)| task.plan.is_some_and(|plan| plan.attached))
+        tasks(&self.records).any(|(_, task)| task.plan.is_some_and(|plan| plan.attached))
     }
 }
 
@@ -208,11 +205,11 @@ impl<T> WrittenRecords<T> {
 pub(crate) async fn commit_with<S: RunStorage>(
     journal: &mut Journal<'_, S>,
     step: Step,
-    records: Option<WrittenRecords<S::Transaction>>,
-) -> Result<CommittedStep, Interrupted> {
+    records: StepRows<S>,
+) -> Result<CommittedStep> {
     let Some(WrittenRecords { rows, records }) = records else { return journal.commit(step).await };
     let done = journal.commit_with_rows(rows, step, &records).await?;
-    for (pending, task) in records.tasks() {
+    for (pending, task) in tasks(&records) {
         let hint = Hint::run(AgentableId(pending.ids.row));
         journal.services.hints.send(journal.services.lane(task.kind), hint);
     }

@@ -12,7 +12,7 @@ use super::cells::cell_of;
 use super::guard::Intents;
 use super::held::{Held, WaitingCall, cell_asked};
 use super::{Cells, Made, Origin, Plans, Responses, ToolRunner};
-use crate::error::Interrupted;
+use crate::error::Result;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 
@@ -31,10 +31,7 @@ pub(crate) struct OpenCalls {
 
 impl OpenCalls {
     /// Reads what is committed about `calls`, and about those that code has made which they run, from Postgres.
-    pub(crate) async fn read<S: RunStorage>(
-        journal: &Journal<'_, S>,
-        calls: &[ToolCall],
-    ) -> Result<Self, Interrupted> {
+    pub(crate) async fn read<S: RunStorage>(journal: &Journal<'_, S>, calls: &[ToolCall]) -> Result<Self> {
         let committed = Committed::read(journal).await?;
         let mut open = Self::default();
         for ToolCall { id, .. } in calls {
@@ -69,7 +66,7 @@ impl OpenCalls {
     }
 
     /// Calls that were stopped, with those that waited.
-    pub(crate) fn stopped(responses: Responses, cells: Cells, waiting: Held) -> Self {
+    pub(super) fn stopped(responses: Responses, cells: Cells, waiting: Held) -> Self {
         let mut open = Self { responses, cells, ..Self::default() };
         for WaitingCall { call, cell, paused, .. } in waiting.calls {
             match paused {
@@ -119,11 +116,10 @@ impl Committed {
         self.intents.keys().map(String::as_str).chain(asked)
     }
 
-    async fn read<S: RunStorage>(journal: &Journal<'_, S>) -> Result<Self, Interrupted> {
-        let (agentable, run) = (journal.agentable(), journal.run());
+    async fn read<S: RunStorage>(journal: &Journal<'_, S>) -> Result<Self> {
+        let run = journal.run();
         let intents = journal.retrying(|storage| storage.committed_intents(run)).await?;
-        let questions = journal.retrying(|storage| storage.questions_of(agentable, run)).await?;
-        Ok(Self { intents, questions })
+        Ok(Self { intents, questions: journal.questions().await? })
     }
 }
 
@@ -134,7 +130,7 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         calls: Vec<ToolCall>,
         said: &str,
-    ) -> Result<Plans, Interrupted> {
+    ) -> Result<Plans> {
         self.recorded = Committed::read(journal).await?;
         let origin = Origin::Turn { intents: Intents::of(said, &calls), history: &[] };
         let made = |call: ToolCall| {

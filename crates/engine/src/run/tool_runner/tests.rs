@@ -45,10 +45,9 @@ impl Turn {
         let mut step = journal.next_step();
         let plans = self.tools.plan_turn(&journal, self.calls.clone(), ("", usize::MAX), &[]).await.unwrap();
         let (prepared, _) = self.tools.prepare(&journal, &mut step, plans).await.unwrap();
-        let Prepared { responses, external, .. } = prepared;
         assert_eq!(step.intents.len(), self.calls.len());
         journal.commit(step).await.unwrap();
-        let execution = self.tools.execute(&mut journal, external, responses, &[]);
+        let execution = self.tools.execute(&mut journal, prepared, &[]);
         let (outcome, ()) = tokio::join!(execution, meanwhile(&self.process));
         outcome.unwrap()
     }
@@ -62,8 +61,7 @@ impl Turn {
         let mut journal = self.process.journal();
         let plans = self.tools.resume(&journal, self.calls.clone(), "").await.unwrap();
         assert!(!plans.has_new(), "all are begun or answered");
-        let Prepared { external, responses, .. } = plans.known();
-        let outcome = self.tools.execute(&mut journal, external, responses, &[]).await.unwrap();
+        let outcome = self.tools.execute(&mut journal, plans.known(), &[]).await.unwrap();
         let ToolsOutcome::Returned { responses, .. } = outcome else { panic!("a call did not return") };
         responses
     }
@@ -183,9 +181,8 @@ async fn nothing_is_started_without_a_trusted_lease() {
     let mut step = journal.next_step();
     let plans = turn.tools.plan_turn(&journal, turn.calls.clone(), ("", usize::MAX), &[]).await.unwrap();
     let (prepared, _) = turn.tools.prepare(&journal, &mut step, plans).await.unwrap();
-    let Prepared { responses, external, .. } = prepared;
     turn.process.trusted.store(false, Ordering::Relaxed);
-    let outcome = turn.tools.execute(&mut journal, external, responses, &[]).await;
+    let outcome = turn.tools.execute(&mut journal, prepared, &[]).await;
     assert!(matches!(outcome, Err(Interrupted::Lost)));
     assert_eq!(turn.executed(), [0]);
 }
@@ -215,7 +212,7 @@ async fn cancelled_tool_may_report_what_it_has_done() {
         TestTool::new("pay", EffectClass::Effect, Behaviour::Hangs),
     ]);
     let outcome = turn.run(async |process: &Process| process.registration.live.cancel.cancel()).await;
-    let ToolsOutcome::Stopped { stop: Stop::Cancelled, responses, cells, .. } = outcome else {
+    let ToolsOutcome::Stopped(Stop::Cancelled, OpenCalls { responses, cells, .. }) = outcome else {
         panic!("not cancelled")
     };
     assert_eq!(responses, [("book".to_owned(), ToolResponse::success("Done."))]);

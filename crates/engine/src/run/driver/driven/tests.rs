@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::*;
 use crate::driver::Drivers;
+use crate::error::Interrupted;
 use crate::run::tests::fixture::{Behaviour, KIND, Process, ScriptedModel, TestTool, says};
 use crate::run::tests::memory_storage::Fault;
 use crate::setup::kinds::driver_of;
@@ -226,7 +227,8 @@ async fn driver_that_takes_long_is_dropped_when_the_process_stops() {
 #[test]
 fn unknown_driver_is_refused_with_those_that_exist() {
     let mut drivers = Drivers::default();
-    drivers.add("script", std::sync::Arc::new(Scripted(|_: DrivenRun<'_>| Decision::from(Then::Finish))));
+    let script = Scripted(|_: DrivenRun<'_>| Decision::from(Then::Finish));
+    drivers.insert("script".into(), std::sync::Arc::new(script));
     let mut kind: houston_domain::agentable::AgentType =
         toml::from_str(include_str!("../../../../../../jobs/agents/goal.toml")).unwrap();
     assert!(driver_of(&kind, &drivers).unwrap().is_none());

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use super::Works;
 use super::graph::Graph;
-use super::replan::Replanned;
 use crate::error::Interrupted;
-use crate::run::driver::{DriveOutcome, Flow, RunDriver};
+use crate::run::driver::{self, Flow, RunDriver};
 use crate::run::journal::add_message;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
+use crate::run::tool_runner::value_of;
 use crate::setup::guards::shown;
 
 impl<S: RunStorage> RunDriver<'_, S> {
@@ -30,16 +30,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
                     self.commit_graph(graph, None).await?;
                 }
                 match self.replan(graph, &path).await? {
-                    Replanned::Changed => return Ok(ControlFlow::Continue(())),
-                    Replanned::Failed(failure) => End::Failed(failure),
-                    Replanned::Stopped(Stop::Cancelled) => return Ok(ControlFlow::Continue(())),
-                    Replanned::Stopped(Stop::Drained) => {
+                    Ok(None) | Err(Stop::Cancelled) => return Ok(ControlFlow::Continue(())),
+                    Ok(Some(failure)) => End::Failed(failure),
+                    Err(Stop::Drained) => {
                         works.abort_all();
-                        return self.hand_over().await.map(ControlFlow::Break);
+                        return self.hand_over().await;
                     }
-                    Replanned::Stopped(Stop::OutOfTime) => {
-                        let stopped = self.stop_plan(graph, works, RunStatus::MaxDuration).await;
-                        return stopped.map(ControlFlow::Break);
+                    Err(Stop::OutOfTime) => {
+                        return self.stop_plan(graph, works, RunStatus::MaxDuration).await;
                     }
                 }
             }
@@ -51,7 +49,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             End::Failed(failure) => (Some(failure.clone()), Value::Null),
             End::Cancelled | End::Replan { .. } => {
                 self.close_graph(graph, &end);
-                return self.cancel().await.map(ControlFlow::Break);
+                return self.cancel().await;
             }
         };
         let status = if failed.is_some() { "failed" } else { "completed" };
@@ -62,7 +60,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             changes.listed = None;
         }
         if let Some(Failure { code, message }) = failed {
-            return self.terminate(step, &code, user_text(&code), message).await.map(ControlFlow::Break);
+            return self.terminate(step, &code, user_text(&code), message).await;
         }
         let text = match output {
             Value::Null => String::new(),
@@ -74,15 +72,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
             let text = if inert { shown(&text, &self.setup.guards) } else { text };
             add_message(&mut step, self.journal.new_id(), text, self.label());
         }
-        step.transition = self.completed(RunStatus::Completed, None, None);
+        step.transition = self.completed(RunStatus::Completed, None);
         let done = self.commit(step).await?;
         graph.commit();
         graph.begun.committed();
         self.void_written().await?;
-        Ok(match done.continued {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(DriveOutcome::Ended(RunStatus::Completed)),
-        })
+        if done.continued { Ok(ControlFlow::Continue(())) } else { driver::ended(RunStatus::Completed) }
     }
 
     /// Ends the plan because its run was cancelled, or has no time left.
@@ -91,7 +86,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         graph: &mut Graph,
         works: &mut Works,
         status: RunStatus,
-    ) -> Result<DriveOutcome, Interrupted> {
+    ) -> Flow {
         // Tools are asked to stop by the same token.
         self.journal.signals.cancel().cancel();
         works.abort_all();
@@ -252,12 +247,6 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         false
     }
-}
-
-/// A text as a value: JSON objects and lists are read.
-fn value_of(text: String) -> Value {
-    let parsed = text.starts_with(['{', '[']).then(|| serde_json::from_str(&text).ok()).flatten();
-    parsed.unwrap_or(Value::String(text))
 }
 
 /// The JSON in a text, if it matches the schema.

@@ -16,7 +16,7 @@ use houston_store::plan::{DrivenPlan, ExecutorOutcome, StoredStep};
 use serde_json::Value;
 
 use super::start::Begun;
-use crate::error::Interrupted;
+use crate::error::{Interrupted, Result};
 
 /// A plan with the states of its steps.
 pub(super) struct Graph {
@@ -29,12 +29,12 @@ pub(super) struct Graph {
     /// Until when the plan waits, as it is committed.
     waited: Option<DateTime<Utc>>,
     executors: BTreeMap<String, AgentableId>,
-    questions: BTreeMap<String, QuestionId>,
+    pub(super) questions: BTreeMap<String, QuestionId>,
     /// The list of steps that people see, and how it differs from what the stream of the parent has.
     shown: Shown,
     shown_changes: Vec<Value>,
     /// What executors have returned that no commit has taken over.
-    outcomes: Vec<(String, ExecutorOutcome)>,
+    pub(super) outcomes: Vec<(String, ExecutorOutcome)>,
     /// When the plan was looked at last.
     now: DateTime<Utc>,
     /// Whether its deadline was put off since the last commit.
@@ -43,7 +43,7 @@ pub(super) struct Graph {
     pub(super) calls: u32,
     /// The document was replaced since the last commit, for this reason.
     replaced: Option<String>,
-    limits: Limits,
+    pub(super) limits: Limits,
     /// Whether a model can be asked to change it.
     has_planner: bool,
     /// Whether all its expressions are plain, so that evaluating them holds no thread.
@@ -124,11 +124,6 @@ impl Graph {
         })
     }
 
-    /// See [`DrivenPlan::changes`].
-    pub(super) fn changes(&self) -> i64 {
-        self.stored.changes
-    }
-
     /// When the plan has to have ended, with what has changed since the last commit.
     fn deadline(&self) -> DateTime<Utc> {
         deadline(self.waited, self.stored.deadline, waits_until(&self.states), self.now)
@@ -176,11 +171,7 @@ impl Graph {
     ///
     /// # Errors
     /// The process ends.
-    pub(super) async fn advance(
-        &mut self,
-        tenant: TenantId,
-        now: DateTime<Utc>,
-    ) -> Result<Advance, Interrupted> {
+    pub(super) async fn advance(&mut self, tenant: TenantId, now: DateTime<Utc>) -> Result<Advance> {
         self.now = now;
         self.note();
         let situation = self.situation(false);
@@ -211,7 +202,7 @@ impl Graph {
         tenant: TenantId,
         is_light: bool,
         work: impl FnOnce(&Document, &mut States, &Value) -> T + Send + 'static,
-    ) -> Result<T, Interrupted> {
+    ) -> Result<T> {
         if is_light {
             return Ok(work(&self.document, &mut self.states, &self.stored.input));
         }
@@ -249,7 +240,7 @@ impl Graph {
         tenant: TenantId,
         now: DateTime<Utc>,
         path: &str,
-    ) -> Result<Result<Action, Failure>, Interrupted> {
+    ) -> Result<Result<Action, Failure>> {
         let path = path.to_owned();
         self.computed(tenant, self.is_plain, move |document, states, input| {
             resolve(document, states, input, now, &path)
@@ -277,10 +268,6 @@ impl Graph {
         self.questions.get(path).copied()
     }
 
-    pub(super) fn ask(&mut self, path: &str, question: QuestionId) {
-        self.questions.insert(path.to_owned(), question);
-    }
-
     /// The path of the step that asks this question.
     pub(super) fn path_of(&self, question: QuestionId) -> Option<String> {
         self.questions.iter().find(|(_, of)| **of == question).map(|(path, _)| path.clone())
@@ -291,10 +278,6 @@ impl Graph {
         let (result, size) = kept(result, self.results);
         self.results += size;
         succeed(&mut self.states, path, result);
-    }
-
-    pub(super) fn take_outcomes(&mut self) -> Vec<(String, ExecutorOutcome)> {
-        std::mem::take(&mut self.outcomes)
     }
 
     /// Steps that run in a process: their paths and attempts.
@@ -395,11 +378,6 @@ impl Graph {
     pub(super) fn is_used_up(&self) -> bool {
         let made = u32::try_from(self.stored.calls).unwrap_or(u32::MAX).saturating_add(self.calls);
         made >= self.max_calls()
-    }
-
-    /// How often a model may correct a change that was refused.
-    pub(super) fn repairs(&self) -> u32 {
-        self.limits.repairs
     }
 
     /// The list at the end of the plan.

@@ -11,7 +11,7 @@ mod graph;
 mod replan;
 mod start;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -29,8 +29,8 @@ use houston_store::step::CommittedStep;
 
 use self::ending::Finished;
 use self::graph::Graph;
-use super::{DriveOutcome, Flow, RunDriver};
-use crate::error::Interrupted;
+use super::{Flow, RunDriver};
+use crate::error::{Interrupted, Result};
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::commit_with;
@@ -38,57 +38,48 @@ use crate::run::tool_runner::commit_with;
 /// How often a plan that works here looks whether something else has changed it: an executor that ended, a pause.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What follows a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
-    GoOn,
-    /// The plan is read again first.
-    Reload,
-}
-
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Drives a plan until it waits, ends, or is released.
     pub(super) async fn plan_step(&mut self) -> Flow {
         let mut graph = match self.load_held_up().await? {
             Ok(graph) => graph,
-            Err((code, text)) => return self.stop_with(code, text).await.map(ControlFlow::Break),
+            Err((code, text)) => return self.stop_with(code, text).await,
         };
         let mut works = Works::default();
         let abandoned = self.journal.signals.abandoned(true);
         unless(abandoned, self.take_over(&mut graph, works.here())).await?;
         let mut drained = pin!(self.journal.signals.drained().fuse());
         loop {
-            let round = self.plan_round(&mut graph, &mut works, drained.as_mut()).await;
-            let next = match round {
-                // What was decided is void: something else has changed the plan.
-                Err(Interrupted::PlanChanged) => Next::Reload,
-                Ok(ControlFlow::Break(outcome)) => return Ok(ControlFlow::Break(outcome)),
-                Ok(ControlFlow::Continue(next)) => next,
-                Err(interrupted) => return Err(interrupted),
-            };
-            if next == Next::Reload {
-                let abandoned = self.journal.signals.abandoned(works.may_all_repeat());
-                let reload = self.reload_graph(&mut graph, works.here());
-                if let Err((code, text)) = unless(abandoned, reload).await? {
-                    return self.stop_with(code, text).await.map(ControlFlow::Break);
+            match self.plan_round(&mut graph, &mut works, drained.as_mut()).await {
+                Ok(ControlFlow::Continue(())) => {}
+                Err(Interrupted::PlanChanged) => {
+                    let abandoned = self.journal.signals.abandoned(works.may_all_repeat());
+                    let reload = self.reload_graph(&mut graph, works.here());
+                    if let Err((code, text)) = unless(abandoned, reload).await? {
+                        return self.stop_with(code, text).await;
+                    }
                 }
+                ended => return ended,
             }
         }
     }
 
     /// Lets the plan go on, commits that, and waits until something happens. Has at most one commit, which comes before any
     /// work starts.
+    ///
+    /// # Errors
+    /// [`Interrupted::PlanChanged`] when the plan is to be read again: what was decided since is void.
     async fn plan_round(
         &mut self,
         graph: &mut Graph,
         works: &mut Works,
         drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
-    ) -> Result<ControlFlow<DriveOutcome, Next>, Interrupted> {
+    ) -> Flow {
         if self.journal.signals.is_lost() {
             return Err(Interrupted::Lost);
         }
         if self.journal.signals.is_cancelled() {
-            return self.stop_plan(graph, works, RunStatus::Cancelled).await.map(ControlFlow::Break);
+            return self.stop_plan(graph, works, RunStatus::Cancelled).await;
         }
         let cancelled = self.journal.signals.cancel().clone().cancelled_owned();
         let abandoned = self.journal.signals.abandoned(works.may_all_repeat());
@@ -96,22 +87,21 @@ impl<S: RunStorage> RunDriver<'_, S> {
             biased;
             settled = unless(abandoned, self.settle(graph, works)) => settled?,
             // The graph is read again: it may have been in the middle of a change.
-            () = cancelled => return Ok(ControlFlow::Continue(Next::Reload)),
+            () = cancelled => return Err(Interrupted::PlanChanged),
         };
         let until = match settled {
             ControlFlow::Continue(until) => until,
             ControlFlow::Break(end) => {
-                return Ok(match self.end_plan(graph, works, end).await? {
-                    ControlFlow::Break(outcome) => ControlFlow::Break(outcome),
+                return match self.end_plan(graph, works, end).await? {
                     // A changed plan is committed with what begins by it.
-                    ControlFlow::Continue(()) if graph.has_changed() => ControlFlow::Continue(Next::GoOn),
-                    ControlFlow::Continue(()) => ControlFlow::Continue(Next::Reload),
-                });
+                    ControlFlow::Continue(()) if !graph.has_changed() => Err(Interrupted::PlanChanged),
+                    flow => Ok(flow),
+                };
             }
         };
         let waits = works.is_empty() && !graph.begun.has_work();
         if waits && self.journal.signals.is_draining() && !graph.has_changed() {
-            return self.hand_over().await.map(ControlFlow::Break);
+            return self.hand_over().await;
         }
         let done = self.commit_graph(graph, waits.then_some(until)).await?;
         if works.is_empty() && graph.begun.works.is_empty() {
@@ -120,21 +110,22 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         works.start(self, graph).await?;
         if waits {
-            let flow = done.map_or(ControlFlow::Continue(()), |done| self.waits(&done, until));
-            return Ok(flow.map_continue(|()| Next::Reload));
+            let waiting = done.map(|done| self.waits(&done, until)).filter(ControlFlow::is_break);
+            return waiting.ok_or(Interrupted::PlanChanged);
         }
         if !works.is_empty() {
             return self.await_works(graph, works, until, drained).await;
         }
-        Ok(ControlFlow::Continue(Next::GoOn))
+        Ok(ControlFlow::Continue(()))
     }
 
-    /// Lets begin and settle what can, without a commit. May evaluate expressions for long, so it may be abandoned. Breaks with how the plan ends, or returns when something is due.
+    /// Lets begin and settle what can, without a commit. May evaluate expressions for long, so it may be abandoned. Breaks with
+    /// how the plan ends, or returns when something is due.
     async fn settle(
         &mut self,
         graph: &mut Graph,
         works: &mut Works,
-    ) -> Result<ControlFlow<End, Option<DateTime<Utc>>>, Interrupted> {
+    ) -> Result<ControlFlow<End, Option<DateTime<Utc>>>> {
         loop {
             self.spare_waiting(graph).await?;
             let advance = graph.advance(self.journal.owner.tenant, self.journal.now()).await?;
@@ -149,7 +140,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// The plan, with the time in which nobody took it: that is committed first.
-    async fn load_held_up(&mut self) -> Result<Result<Graph, (&'static str, String)>, Interrupted> {
+    async fn load_held_up(&mut self) -> Result<Result<Graph, (&'static str, String)>> {
         let claimed = self.journal.claimed_time;
         loop {
             let mut graph = match self.load_graph().await? {
@@ -168,7 +159,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Executors that wait for a person or for a worker do not work: their steps do not run out of time meanwhile.
-    async fn spare_waiting(&mut self, graph: &mut Graph) -> Result<(), Interrupted> {
+    async fn spare_waiting(&mut self, graph: &mut Graph) -> Result<()> {
         let overdue = graph.overdue_executors(self.journal.now());
         if overdue.is_empty() {
             return Ok(());
@@ -181,14 +172,17 @@ impl<S: RunStorage> RunDriver<'_, S> {
         Ok(())
     }
 
-    /// Waits for the works, and takes over what they return. Returns how the drive ends, if it does.
+    /// Waits for the works, and takes over what they return.
+    ///
+    /// # Errors
+    /// As [`Self::plan_round`].
     async fn await_works(
         &mut self,
         graph: &mut Graph,
         works: &mut Works,
         until: Option<DateTime<Utc>>,
         drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
-    ) -> Result<ControlFlow<DriveOutcome, Next>, Interrupted> {
+    ) -> Flow {
         let due =
             until.map_or(Duration::MAX, |until| (until - self.journal.now()).to_std().unwrap_or_default());
         let look = if graph.waits_for_others() { LOOK } else { Duration::from_secs(2) };
@@ -204,20 +198,18 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Ok(Err(_elapsed)) => {
                 let agentable = self.journal.agentable();
                 let changes = self.journal.of_postgres(|store| store.plan_changes(agentable)).await?;
-                if changes != graph.changes() {
-                    return Ok(ControlFlow::Continue(Next::Reload));
+                if changes != graph.stored.changes {
+                    return Err(Interrupted::PlanChanged);
                 }
             }
             Err(Stop::Cancelled) => {}
             Err(Stop::Drained) => {
                 works.abort_all();
-                return self.hand_over().await.map(ControlFlow::Break);
+                return self.hand_over().await;
             }
-            Err(Stop::OutOfTime) => {
-                return self.stop_plan(graph, works, RunStatus::MaxDuration).await.map(ControlFlow::Break);
-            }
+            Err(Stop::OutOfTime) => return self.stop_plan(graph, works, RunStatus::MaxDuration).await,
         }
-        Ok(ControlFlow::Continue(Next::GoOn))
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Gives up work that is not wanted any more: here, and that of executors.
@@ -226,7 +218,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         graph: &mut Graph,
         advance: &Advance,
         works: &mut Works,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<()> {
         let mut executors = Vec::new();
         for path in &advance.cancel {
             works.abort(path);
@@ -238,7 +230,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         self.cancel_executors(&executors).await
     }
 
-    pub(super) async fn cancel_executors(&self, executors: &[AgentableId]) -> Result<(), Interrupted> {
+    pub(super) async fn cancel_executors(&self, executors: &[AgentableId]) -> Result<()> {
         if executors.is_empty() {
             return Ok(());
         }
@@ -252,7 +244,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         graph: &mut Graph,
         waits: Option<Option<DateTime<Utc>>>,
-    ) -> Result<Option<CommittedStep>, Interrupted> {
+    ) -> Result<Option<CommittedStep>> {
         let records = std::mem::take(&mut graph.begun.records);
         let written = match records.is_empty() {
             true => None,
@@ -306,7 +298,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Ends the run before its next step, because it kills its workers. The same commit says that the plan has failed.
-    pub(super) async fn give_up_plan(&mut self) -> Result<DriveOutcome, Interrupted> {
+    pub(super) async fn give_up_plan(&mut self) -> Flow {
         loop {
             if let Ok(mut graph) = self.load_graph().await? {
                 graph.give_up(self.journal.now());
@@ -325,10 +317,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 ///
 /// # Errors
 /// [`Interrupted::Lost`] then, and those of `work`.
-async fn unless<T>(
-    abandoned: impl Future<Output = ()>,
-    work: impl Future<Output = Result<T, Interrupted>>,
-) -> Result<T, Interrupted> {
+async fn unless<T>(abandoned: impl Future<Output = ()>, work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! {
         biased;
         done = work => done,
@@ -344,8 +333,8 @@ type Here = BTreeMap<String, u32>;
 struct Works {
     running: FuturesUnordered<BoxFuture<'static, Result<Finished, Aborted>>>,
     handles: BTreeMap<String, Handle>,
-    /// Calls that have finished together with others.
-    finished: VecDeque<Finished>,
+    /// Calls that have finished, until they are taken.
+    finished: Vec<Finished>,
 }
 
 struct Handle {
@@ -369,17 +358,8 @@ impl Works {
         self.handles.iter().map(|(path, handle)| (path.clone(), handle.attempt)).collect()
     }
 
-    /// Whether this attempt at a step runs here.
-    fn has(&self, path: &str, attempt: u32) -> bool {
-        self.handles.get(path).is_some_and(|handle| handle.attempt == attempt)
-    }
-
     /// Starts what begins, after it was committed.
-    async fn start<S: RunStorage>(
-        &mut self,
-        driver: &mut RunDriver<'_, S>,
-        graph: &mut Graph,
-    ) -> Result<(), Interrupted> {
+    async fn start<S: RunStorage>(&mut self, driver: &mut RunDriver<'_, S>, graph: &mut Graph) -> Result<()> {
         for (path, attempt, work) in std::mem::take(&mut graph.begun.works) {
             let may_repeat = driver.may_repeat(&work);
             let work = driver.work(path.clone(), attempt, work).await?;
@@ -411,25 +391,18 @@ impl Works {
 
     /// The next calls that have finished.
     async fn next(&mut self) -> Vec<Finished> {
-        loop {
-            if self.finished.is_empty() {
-                match self.running.next().await {
-                    Some(Ok(finished)) => self.finished.push_back(finished),
-                    Some(Err(Aborted)) => continue,
-                    None => return std::future::pending().await,
-                }
-            }
-            self.settle();
-            let mut taken = Vec::new();
-            while let Some(finished) = self.finished.pop_front() {
-                if self.has(&finished.path, finished.attempt) {
-                    self.handles.remove(&finished.path);
-                }
-                taken.push(finished);
-            }
-            if !taken.is_empty() {
-                return taken;
+        while self.finished.is_empty() {
+            match self.running.next().await {
+                Some(Ok(finished)) => self.finished.push(finished),
+                Some(Err(Aborted)) => {}
+                None => return std::future::pending().await,
             }
         }
+        self.settle();
+        let finished = std::mem::take(&mut self.finished);
+        for Finished { path, attempt, .. } in &finished {
+            self.handles.retain(|of, handle| of != path || handle.attempt != *attempt);
+        }
+        finished
     }
 }

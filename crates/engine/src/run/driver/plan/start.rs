@@ -20,8 +20,8 @@ use serde_json::Value;
 use super::Here;
 use super::ending::{Finished, Returned};
 use super::graph::Graph;
-use crate::background::side_model::{Answered, Cut, NoAnswer, Question as Asked, SideModel};
-use crate::error::Interrupted;
+use crate::background::side_model::{Answered, NoAnswer, Question as Asked, SideModel};
+use crate::error::{Interrupted, Result};
 use crate::run::driver::RunDriver;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{ExternalCall, Made, Origin, PendingRecord, Plans};
@@ -37,7 +37,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     ///
     /// # Errors
     /// There is none, or it cannot be read: a code, and why for operators.
-    pub(super) async fn load_graph(&self) -> Result<Result<Graph, (&'static str, String)>, Interrupted> {
+    pub(super) async fn load_graph(&self) -> Result<Result<Graph, (&'static str, String)>> {
         let agentable = self.journal.agentable();
         let stored = self.journal.of_postgres(|store| store.driven_plan(agentable)).await?;
         let Some(stored) = stored else {
@@ -62,7 +62,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         graph: &mut Graph,
         here: Here,
-    ) -> Result<Result<(), (&'static str, String)>, Interrupted> {
+    ) -> Result<Result<(), (&'static str, String)>> {
         let begun = std::mem::take(&mut graph.begun);
         match self.load_graph().await? {
             Ok(read) => *graph = read,
@@ -79,9 +79,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Takes over what happened while this worker did not look: what executors and people have returned, and what another
     /// worker began and has not finished.
-    pub(super) async fn take_over(&mut self, graph: &mut Graph, here: Here) -> Result<(), Interrupted> {
+    pub(super) async fn take_over(&mut self, graph: &mut Graph, here: Here) -> Result<()> {
         let overdue = graph.overdue_executors(self.journal.now());
-        for (path, outcome) in graph.take_outcomes() {
+        for (path, outcome) in std::mem::take(&mut graph.outcomes) {
             let is_overdue = overdue.iter().any(|(of, _)| *of == path);
             self.record_outcome(graph, &path, outcome, is_overdue);
         }
@@ -90,7 +90,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             lost.into_iter().filter(|(path, attempt)| here.get(path) != Some(attempt)).collect();
         let was_asked = lost.iter().any(|(path, _)| graph.question(path).is_some());
         let questions = match was_asked || !graph.open_questions().is_empty() {
-            true => self.questions().await?,
+            true => self.journal.questions().await?,
             false => Vec::new(),
         };
         let of_step = |question: Question| Some((graph.path_of(question.asked.id)?, question));
@@ -128,17 +128,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
     }
 
-    async fn questions(&self) -> Result<Vec<Question>, Interrupted> {
-        let (agentable, run) = (self.journal.agentable(), self.journal.run());
-        self.journal.retrying(|storage| storage.questions_of(agentable, run)).await
-    }
-
     /// Begins steps. Returns whether one has settled at once, so that others may begin.
-    pub(super) async fn begin_steps(
-        &mut self,
-        graph: &mut Graph,
-        paths: Vec<String>,
-    ) -> Result<bool, Interrupted> {
+    pub(super) async fn begin_steps(&mut self, graph: &mut Graph, paths: Vec<String>) -> Result<bool> {
         let mut settled = false;
         for path in paths {
             self.begin_step(graph, &path, Made::No).await?;
@@ -148,12 +139,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Goes on with a call that a person has decided: as it was asked about, whatever expressions would say now.
-    async fn begin_decided(
-        &mut self,
-        graph: &mut Graph,
-        path: &str,
-        question: &Question,
-    ) -> Result<(), Interrupted> {
+    async fn begin_decided(&mut self, graph: &mut Graph, path: &str, question: &Question) -> Result<()> {
         let seconds = graph.step(path).and_then(|step| step.timeout_s).unwrap_or(60);
         let due = self.journal.now() + chrono::TimeDelta::seconds(seconds.into());
         if let Some(state) = graph.states.get_mut(path) {
@@ -167,7 +153,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// `made`: what is committed about its call.
-    async fn begin_step(&mut self, graph: &mut Graph, path: &str, made: Made) -> Result<(), Interrupted> {
+    async fn begin_step(&mut self, graph: &mut Graph, path: &str, made: Made) -> Result<()> {
         let now = self.journal.now();
         let resolved = graph.resolve(self.journal.owner.tenant, now, path).await?;
         let (attempt, is_new) = (graph.attempt(path), !matches!(made, Made::Started(..)));
@@ -204,7 +190,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                     expires_at: graph.states.get(path).and_then(|state| state.due),
                     ..self.question(path, question)
                 };
-                graph.ask(path, question.id);
+                graph.questions.insert(path.to_owned(), question.id);
                 graph.begun.questions.push((path.to_owned(), question));
             }
             // A container executes nothing, and was refused above.
@@ -219,14 +205,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
         (path, attempt): (&str, u32),
         call: ToolCall,
         made: Made,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<()> {
         let Plans { answered, recorded, external, held, .. } =
             self.tools.plan(&self.journal, &Origin::Step, vec![(call, made)]).await?;
         for question in self.tools.questions(&self.journal, held).await? {
             if let Some(state) = graph.states.get_mut(path) {
                 (state.status, state.due) = (Status::Asking, question.expires_at);
             }
-            graph.ask(path, question.id);
+            graph.questions.insert(path.to_owned(), question.id);
             graph.begun.questions.push((path.to_owned(), question));
         }
         for (_, response) in answered {
@@ -304,7 +290,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         path: String,
         attempt: u32,
         work: Work,
-    ) -> Result<BoxFuture<'static, Finished>, Interrupted> {
+    ) -> Result<BoxFuture<'static, Finished>> {
         match work {
             Work::Tool(call) => {
                 let running = self.tools.start_step(&self.journal, *call).await?;
@@ -315,13 +301,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 let (spent, now) = (self.journal.spent(&budget).await?, self.journal.now());
                 let (model, ledger) = (SideModel::new(self.setup.model.clone()), self.journal.ledger.clone());
                 Ok(async move {
+                    let most = max_output_tokens.unwrap_or(OUTPUT_TOKENS);
                     let asked = Asked {
-                        instructions: ROLE,
-                        text: prompt,
-                        max_output_tokens: max_output_tokens.unwrap_or(OUTPUT_TOKENS),
-                        within: Duration::from_secs(600),
                         schema: schema.as_ref(),
-                        image: None,
+                        ..Asked::new(ROLE, prompt, most, Duration::from_secs(600))
                     };
                     let answered = model.ask(asked, (&budget, &spent), now, &ledger).await;
                     Finished { path, attempt, returned: Returned::Llm(answer(answered, schema.is_some())) }
@@ -348,7 +331,7 @@ fn asked_about(question: &Question) -> Option<ToolCall> {
 fn answer(answered: Result<Answered, NoAnswer>, is_json: bool) -> Result<Value, Failure> {
     let failure = |code: &str, message: &str| Err(Failure::new(code, message));
     match answered {
-        Ok(Answered { cut: Cut(true), .. }) if is_json => {
+        Ok(Answered { is_cut: true, .. }) if is_json => {
             failure("VALIDATION_ERROR", "the answer was longer than max_output_tokens allows")
         }
         Ok(Answered { text, .. }) if is_json => {
