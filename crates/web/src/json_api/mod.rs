@@ -17,7 +17,6 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-pub use argument::ArgumentError;
 pub use document::{from_document, not_public};
 pub use file::from_toml;
 pub use openapi::from_openapi;
