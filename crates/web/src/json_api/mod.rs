@@ -30,6 +30,10 @@ pub const MAX_SCHEMA: usize = 32 * 1024;
 /// The most characters of a description.
 pub const MAX_DESCRIPTION: usize = 1024;
 
+/// The methods that an endpoint may have.
+const METHODS: [Method; 6] =
+    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+
 /// One endpoint.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
