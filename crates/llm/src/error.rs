@@ -201,7 +201,7 @@ pub(crate) fn looks_like_html(body: &[u8]) -> bool {
 fn code_of(status: Option<u16>, error: &ProviderError) -> Code {
     let client_fault = status.is_none_or(|status| matches!(status, 400 | 404 | 413 | 422));
     let refused = status.is_some_and(|status| (400..=428).contains(&status));
-    let marks = &FILE.marks;
+    let marks = marks();
 
     if too_long(status, client_fault, error) {
         return Code::ContextLengthExceeded;
@@ -235,7 +235,7 @@ fn code_of(status: Option<u16>, error: &ProviderError) -> Code {
 }
 
 fn too_long(status: Option<u16>, client_fault: bool, error: &ProviderError) -> bool {
-    let mark = &FILE.marks.too_long;
+    let mark = &marks().too_long;
     // A 429 may mention tokens, too: there only an error code counts. A 500 counts with llama.cpp's own wording.
     status == Some(413)
         || error.tagged(mark)
@@ -244,7 +244,7 @@ fn too_long(status: Option<u16>, client_fault: bool, error: &ProviderError) -> b
 }
 
 fn no_model(status: Option<u16>, client_fault: bool, error: &ProviderError) -> bool {
-    let Marks { no_model, missing, not_the_model, no_address, .. } = &FILE.marks;
+    let Marks { no_model, missing, not_the_model, no_address, .. } = marks();
     let is_another =
         error.mentions(not_the_model) || error.mentions(no_address) || error.is_exactly("not found");
     if client_fault && is_another {
@@ -259,7 +259,7 @@ fn no_model(status: Option<u16>, client_fault: bool, error: &ProviderError) -> b
 
 /// Chooses the error code by status, when no code or phrase decided.
 fn by_status(status: Option<u16>, error: &ProviderError) -> Code {
-    let marks = &FILE.marks;
+    let marks = marks();
     match status {
         Some(404) if error.mentions(&marks.not_the_model) => Code::Unknown,
         Some(404 | 405) => Code::InvalidResponse,
@@ -443,7 +443,7 @@ struct File {
 /// By what kinds of errors are known.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Marks {
+pub(crate) struct Marks {
     too_long: Mark,
     out_of_credit: Mark,
     filtered: Mark,
@@ -456,14 +456,18 @@ struct Marks {
     too_much: Mark,
     too_slow: Mark,
     broken: Mark,
+    /// What says that a field of the request is not accepted.
+    pub(crate) refusing: Mark,
+    /// What names the schema of an answer.
+    pub(crate) schema: Mark,
 }
 
 /// Codes, which are compared as a whole, and phrases, which are searched for.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Mark {
+pub(crate) struct Mark {
     tags: Vec<String>,
-    phrases: Vec<String>,
+    pub(crate) phrases: Vec<String>,
     /// For people who read the table.
     why: String,
 }
@@ -473,6 +477,11 @@ static FILE: LazyLock<File> = LazyLock::new(read);
 #[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
 fn read() -> File {
     serde_json::from_str(TEXT).expect("data/errors.json has the shape of `File`")
+}
+
+/// By what kinds of errors are known.
+pub(crate) fn marks() -> &'static Marks {
+    &FILE.marks
 }
 
 #[cfg(test)]
