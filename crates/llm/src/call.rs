@@ -106,11 +106,16 @@ pub(crate) async fn collected(
 }
 
 fn whole(turn: ModelAnswer, model: Description) -> Answer {
-    let texts = turn.content.iter().filter_map(|block| match block {
+    Answer { text: text_of(&turn), value: None, stop: turn.stop, usage: turn.usage, model }
+}
+
+/// The texts of an answer, joined.
+pub(crate) fn text_of(answer: &ModelAnswer) -> String {
+    let texts = answer.content.iter().filter_map(|block| match block {
         Block::Text { text, .. } => Some(text.as_str()),
         _ => None,
     });
-    Answer { text: texts.collect(), value: None, stop: turn.stop, usage: turn.usage, model }
+    texts.collect()
 }
 
 /// Tells a model in which form to answer.

@@ -15,7 +15,7 @@ use houston_domain::tool_call::ToolDefinition;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::call::collected;
+use crate::call::{collected, text_of};
 use crate::connection::{Connection, connect_as};
 use crate::http::Http;
 use crate::ledger::Ledger;
@@ -278,16 +278,9 @@ fn reason(error: ModelError) -> String {
 /// Whether an answer shows that what was asked for was done, where it can.
 fn has_done(answer: &ModelAnswer, asks: Asks) -> Result<(), String> {
     let called = |block: &Block| matches!(block, Block::ToolUse { name, .. } if name == FORCED);
-    let text = || -> String {
-        let texts = answer.content.iter().filter_map(|block| match block {
-            Block::Text { text, .. } => Some(text.as_str()),
-            _ => None,
-        });
-        texts.collect()
-    };
     match asks {
         Asks::ForcedTool if !answer.content.iter().any(called) => Err("it was not called".to_owned()),
-        Asks::Schema if !has_json(&text()) => Err("the answer is not JSON".to_owned()),
+        Asks::Schema if !has_json(&text_of(answer)) => Err("the answer is not JSON".to_owned()),
         Asks::Tier(_) if answer.usage.tier.is_none() => Err("the usual tier answered".to_owned()),
         _ => Ok(()),
     }

@@ -2,14 +2,16 @@
 //!
 //! Providers agree on little: a rejected key is a 400 at two of them, and a conversation that is too long can often
 //! be recognised by the message alone. So the error's codes and phrases are checked before its HTTP status. Each of
-//! them was seen in a recording or in a provider's documentation.
+//! them was seen in a recording or in a provider's documentation; they are in `data/errors.json`.
 
 mod delay;
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use houston_domain::model::{ModelError, ModelErrorCode as Code};
 use reqwest::header::{CONTENT_ENCODING, HeaderMap, LOCATION};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::scrub::{redacted_address, shortened};
@@ -186,7 +188,7 @@ pub(crate) fn transport(error: reqwest::Error) -> ModelError {
 
 /// The provider's id of the request.
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
-    let value = REQUEST_IDS.iter().find_map(|name| headers.get(*name))?.to_str().ok()?;
+    let value = FILE.request_ids.iter().find_map(|name| headers.get(name))?.to_str().ok()?;
     Some(shortened(value, 128))
 }
 
@@ -199,36 +201,33 @@ pub(crate) fn looks_like_html(body: &[u8]) -> bool {
 fn code_of(status: Option<u16>, error: &ProviderError) -> Code {
     let client_fault = status.is_none_or(|status| matches!(status, 400 | 404 | 413 | 422));
     let refused = status.is_some_and(|status| (400..=428).contains(&status));
+    let marks = marks();
 
     if too_long(status, client_fault, error) {
         return Code::ContextLengthExceeded;
     }
-    if error.tagged(OUT_OF_CREDIT_TAGS) || status == Some(402) || error.mentions(OUT_OF_CREDIT_PHRASES) {
-        return Code::Unknown;
-    }
-    // The content of the prompt was rejected; another key would not help.
-    if error.tagged(FILTERED_TAGS) || error.mentions(FILTERED_PHRASES) {
+    if status == Some(402) || error.has(&marks.out_of_credit) || error.has(&marks.filtered) {
         return Code::Unknown;
     }
     if matches!(status, Some(401 | 403))
-        || error.tagged(BAD_KEY_TAGS)
-        || (client_fault && error.mentions(BAD_KEY_PHRASES))
+        || error.tagged(&marks.bad_key)
+        || (client_fault && error.mentions(&marks.bad_key))
     {
         return Code::AuthenticationError;
     }
-    if error.tagged(&["tool_use_failed"]) {
+    if error.tags.iter().any(|tag| tag == "tool_use_failed") {
         return Code::InvalidResponse;
     }
     // The server's setup or the request must be changed: a retry fails the same way.
-    if error.mentions(SETUP_PHRASES) {
+    if error.mentions(&marks.setup) {
         return Code::Unknown;
     }
     if no_model(status, client_fault, error) {
         return Code::ModelNotFound;
     }
     if matches!(status, Some(429 | 498 | 529))
-        || error.tagged(TOO_MUCH_TAGS)
-        || (!refused && error.mentions(&["overloaded"]))
+        || error.tagged(&marks.too_much)
+        || (!refused && error.words.contains("overloaded"))
     {
         return Code::RateLimited;
     }
@@ -236,22 +235,23 @@ fn code_of(status: Option<u16>, error: &ProviderError) -> Code {
 }
 
 fn too_long(status: Option<u16>, client_fault: bool, error: &ProviderError) -> bool {
+    let mark = &marks().too_long;
     // A 429 may mention tokens, too: there only an error code counts. A 500 counts with llama.cpp's own wording.
     status == Some(413)
-        || error.tagged(TOO_LONG_TAGS)
-        || (client_fault && error.mentions(TOO_LONG_PHRASES))
-        || (status == Some(500) && error.mentions(&["is too large to process"]))
+        || error.tagged(mark)
+        || (client_fault && error.mentions(mark))
+        || (status == Some(500) && error.words.contains("is too large to process"))
 }
 
 fn no_model(status: Option<u16>, client_fault: bool, error: &ProviderError) -> bool {
-    let is_another = error.mentions(NOT_THE_MODEL_PHRASES)
-        || error.mentions(NO_ADDRESS_PHRASES)
-        || error.is_exactly("not found");
+    let Marks { no_model, missing, not_the_model, no_address, .. } = marks();
+    let is_another =
+        error.mentions(not_the_model) || error.mentions(no_address) || error.is_exactly("not found");
     if client_fault && is_another {
         return false;
     }
-    let no_such_model = error.mentions(NO_MODEL_PHRASES) || error.mentions_after_model(MISSING_PHRASES);
-    error.tagged(NO_MODEL_TAGS)
+    let no_such_model = error.mentions(no_model) || error.mentions_after_model(missing);
+    error.tagged(no_model)
         || (client_fault && no_such_model)
         // A 404 whose error does not mention a model is due to the address.
         || (status == Some(404) && error.is_error_object)
@@ -259,16 +259,17 @@ fn no_model(status: Option<u16>, client_fault: bool, error: &ProviderError) -> b
 
 /// Chooses the error code by status, when no code or phrase decided.
 fn by_status(status: Option<u16>, error: &ProviderError) -> Code {
+    let marks = marks();
     match status {
-        Some(404) if error.mentions(NOT_THE_MODEL_PHRASES) => Code::Unknown,
+        Some(404) if error.mentions(&marks.not_the_model) => Code::Unknown,
         Some(404 | 405) => Code::InvalidResponse,
         Some(408 | 504 | 522 | 524) => Code::Timeout,
         // Not implemented: a retry fails the same way.
         Some(501 | 505) => Code::Unknown,
         Some(499 | 500..) => Code::NetworkError,
         Some(200..400) => Code::InvalidResponse,
-        None if error.tagged(TOO_SLOW_TAGS) => Code::Timeout,
-        None if error.tagged(BROKEN_TAGS) || error.mentions(BROKEN_PHRASES) => Code::NetworkError,
+        None if error.tagged(&marks.too_slow) => Code::Timeout,
+        None if error.has(&marks.broken) => Code::NetworkError,
         _ => Code::Unknown,
     }
 }
@@ -366,14 +367,19 @@ impl ProviderError {
         })
     }
 
-    /// Whether one of its codes is in `tags`.
-    fn tagged(&self, tags: &[&str]) -> bool {
-        self.tags.iter().any(|tag| tags.contains(&tag.as_str()))
+    /// Whether it has one of the codes of `mark`.
+    fn tagged(&self, mark: &Mark) -> bool {
+        self.tags.iter().any(|tag| mark.tags.contains(tag))
     }
 
-    /// Whether its message contains one of `phrases`.
-    fn mentions(&self, phrases: &[&str]) -> bool {
-        phrases.iter().any(|phrase| self.words.contains(phrase))
+    /// Whether its message contains one of the phrases of `mark`.
+    fn mentions(&self, mark: &Mark) -> bool {
+        mark.phrases.iter().any(|phrase| self.words.contains(phrase.as_str()))
+    }
+
+    /// Whether it has one of both.
+    fn has(&self, mark: &Mark) -> bool {
+        self.tagged(mark) || self.mentions(mark)
     }
 
     /// Whether its message is `phrase` and nothing else.
@@ -381,10 +387,10 @@ impl ProviderError {
         self.words.trim().trim_end_matches('.') == phrase
     }
 
-    /// Whether the message contains one of `phrases` after the word `model` in the same sentence.
-    fn mentions_after_model(&self, phrases: &[&str]) -> bool {
-        phrases.iter().any(|phrase| {
-            let Some(at) = self.words.find(phrase) else { return false };
+    /// Whether the message contains one of the phrases of `mark` after the word `model` in the same sentence.
+    fn mentions_after_model(&self, mark: &Mark) -> bool {
+        mark.phrases.iter().any(|phrase| {
+            let Some(at) = self.words.find(phrase.as_str()) else { return false };
             let before = &self.words[..at];
             let sentence = before.rfind(". ").map_or(before, |end| &before[end..]);
             sentence.contains("model")
@@ -423,224 +429,60 @@ fn status(code: &Value) -> Option<u16> {
     u16::try_from(code).ok().filter(|code| (400..600).contains(code))
 }
 
-// Codes and phrases by which errors are classified, in lower case. Codes are compared as a whole, phrases are
-// searched for.
+const TEXT: &str = include_str!("../data/errors.json");
 
-/// Headers with a request id: those of providers before those of proxies and gateways.
-const REQUEST_IDS: &[&str] = &[
-    "request-id",
-    "x-request-id",
-    "apim-request-id",
-    "x-ms-request-id",
-    "x-goog-request-id",
-    "x-goog-trace-id",
-    "x-debug-trace-id",
-    "x-ds-trace-id",
-    "mistral-correlation-id",
-    "x-kong-request-id",
-    "x-github-request-id",
-    "x-generation-id",
-    "x-amzn-requestid",
-    "cf-ray",
-];
+/// By which errors are classified, in lower case.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Headers with a request id: those of providers before those of proxies and gateways.
+    request_ids: Vec<String>,
+    marks: Marks,
+}
 
-const TOO_LONG_TAGS: &[&str] = &[
-    "context_length_exceeded",
-    "exceed_context_size_error",
-    "too_many_prompt_tokens",
-    "too_many_tokens",
-    "model_context_window_exceeded",
-    "model_max_prompt_tokens_exceeded",
-    "tokens_limit_reached",
-    "request_too_large",
-    "string_above_max_length",
-];
+/// By what kinds of errors are known.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Marks {
+    too_long: Mark,
+    out_of_credit: Mark,
+    filtered: Mark,
+    bad_key: Mark,
+    setup: Mark,
+    no_model: Mark,
+    missing: Mark,
+    not_the_model: Mark,
+    no_address: Mark,
+    too_much: Mark,
+    too_slow: Mark,
+    broken: Mark,
+    /// What says that a field of the request is not accepted.
+    pub(crate) refusing: Mark,
+    /// What names the schema of an answer.
+    pub(crate) schema: Mark,
+}
 
-const TOO_LONG_PHRASES: &[&str] = &[
-    "prompt is too long",
-    "prompt too long",
-    "prompt exceeds max length",
-    "prompt token count",
-    "input is too long",
-    "input tokens exceed",
-    "input token count",
-    "exceed context limit",
-    "exceeded model token limit",
-    "longer than the maximum model length",
-    "longer than the model's context",
-    "maximum context length",
-    "maximum prompt length",
-    "maximum number of tokens allowed",
-    "context length",
-    "context window",
-    "context size",
-    "is too large to process",
-    "range of input length should be",
-    "reduce the length of the messages",
-    "`inputs` tokens + `max_new_tokens` must be",
-    "too many tokens",
-    "total length of all messages",
-];
+/// Codes, which are compared as a whole, and phrases, which are searched for.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Mark {
+    tags: Vec<String>,
+    pub(crate) phrases: Vec<String>,
+    /// For people who read the table.
+    why: String,
+}
 
-const OUT_OF_CREDIT_TAGS: &[&str] = &[
-    "insufficient_quota",
-    "insufficient_balance",
-    "insufficient_credits",
-    "exceeded_current_quota_error",
-    "billing_error",
-    "billing_not_active",
-    "billing_hard_limit_reached",
-    "payment_required",
-];
+static FILE: LazyLock<File> = LazyLock::new(read);
 
-const OUT_OF_CREDIT_PHRASES: &[&str] = &[
-    "credit balance is too low",
-    "insufficient balance",
-    "insufficient credits",
-    "requires more credits",
-    "have any credits",
-    "used all available credits",
-    "余额不足",
-];
+#[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
+fn read() -> File {
+    serde_json::from_str(TEXT).expect("data/errors.json has the shape of `File`")
+}
 
-const FILTERED_TAGS: &[&str] =
-    &["content_filter", "content_policy_violation", "responsibleaipolicyviolation", "moderation_blocked"];
-
-const FILTERED_PHRASES: &[&str] =
-    &["content management policy", "content violates usage guidelines", "requires moderation"];
-
-const BAD_KEY_TAGS: &[&str] = &[
-    "authentication_error",
-    "invalid_api_key",
-    "invalid_authentication_error",
-    "api_key_invalid",
-    "permission_error",
-    "permission_denied",
-    "unauthenticated",
-    "unauthorized",
-];
-
-const BAD_KEY_PHRASES: &[&str] = &[
-    "incorrect api key",
-    "invalid api key",
-    "api key not valid",
-    "api key expired",
-    "no auth credentials",
-    "invalid x-api-key",
-    "bad credentials",
-];
-
-const NO_MODEL_TAGS: &[&str] = &[
-    "model_not_found",
-    "model_decommissioned",
-    "deploymentnotfound",
-    "not_found_error",
-    "invalid_model",
-    "unknown_model",
-    "model_not_available",
-    "model_not_exist",
-];
-
-const NO_MODEL_PHRASES: &[&str] = &[
-    "is not a valid model",
-    "invalid model",
-    "unknown model",
-    "no such model",
-    "no endpoints found for",
-    "unable to access model",
-    "supported api model names",
-    "supported models are",
-    "model identifier is invalid",
-    "does not exist or you do not have access",
-];
-
-/// The model exists; something else that was requested does not, or is not allowed.
-const NOT_THE_MODEL_PHRASES: &[&str] = &[
-    // The model exists; its address does not serve it: see `correction`.
-    "in the v1/chat/completions endpoint",
-    "not in v1/chat/completions",
-    "in the v1/responses endpoint",
-    "not in v1/responses",
-    "no endpoints found that",
-    "no endpoints found matching",
-    "no endpoints available",
-    "no allowed providers",
-    "is not supported in this model",
-    "not supported by this model",
-    "not supported with this model",
-    "does not support",
-    "cache content",
-    "cached content",
-    "cachedcontent",
-];
-
-/// Messages of llama.cpp and Ollama, sent with status 500, about a server set up without the needed feature.
-const SETUP_PHRASES: &[&str] = &[
-    "requires --jinja",
-    "cannot use both json_schema and grammar",
-    "input is not supported",
-    "requires more system memory",
-    "unable to load model",
-];
-
-/// These count only if `model` precedes them.
-const MISSING_PHRASES: &[&str] = &[
-    "not found",
-    "does not exist",
-    "not exist",
-    "was removed",
-    "has been deprecated",
-    "been decommissioned",
-    "reached the end of its life",
-];
-
-/// The address is wrong, not the model.
-const NO_ADDRESS_PHRASES: &[&str] = &[
-    "invalid url",
-    "unknown request url",
-    "resource not found",
-    "path not found",
-    "page not found",
-    "no route",
-];
-
-const TOO_MUCH_TAGS: &[&str] = &[
-    "rate_limit_error",
-    "rate_limit_exceeded",
-    "rate_limited",
-    "ratelimitreached",
-    "too_many_requests",
-    "resource_exhausted",
-    "overloaded_error",
-    "overloaded",
-    "server_overloaded",
-    "engine_overloaded",
-    "engine_overloaded_error",
-    "throttlingexception",
-    "slow_down",
-];
-
-const TOO_SLOW_TAGS: &[&str] = &["timeout_error", "deadline_exceeded", "timeout", "gateway_timeout"];
-
-const BROKEN_TAGS: &[&str] = &[
-    "api_error",
-    "server_error",
-    "internal_error",
-    "internal_server_error",
-    "internalservererror",
-    "internal",
-    "service_unavailable",
-    "unavailable",
-    "bad_gateway",
-];
-
-/// Ollama's messages, which come without a code.
-const BROKEN_PHRASES: &[&str] = &[
-    "error was encountered while running the model",
-    "runner process",
-    "unexpected eof",
-    "internal server error",
-];
+/// By what kinds of errors are known.
+pub(crate) fn marks() -> &'static Marks {
+    &FILE.marks
+}
 
 #[cfg(test)]
 mod tests;

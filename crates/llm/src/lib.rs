@@ -41,7 +41,7 @@
 //! - HTTP/2, see [`Http::new`].
 //!
 //! # Add a provider
-//! A provider that uses a supported wire is a row in [`provider::PROVIDERS`]: address, variables of the key, default
+//! A provider that uses a supported wire is a row in `data/providers.json` ([`Provider`]): address, variables of the key, default
 //! model. If its address is more than a base URL, add a variant to [`Address`]. If it rejects something that others
 //! accept, or one of its models does, add a row to `data/profiles.json` ([`profile`]), and a field if there is none.
 //!
@@ -104,7 +104,7 @@ pub use routing::breaker::{BreakerPolicy, BreakerState};
 pub use routing::fallback::Fallback;
 pub use routing::guard::{BreakerStatus, Guards};
 pub use routing::latency::Latencies;
-pub use routing::retry::{RetryBudgetPolicy, RetryPolicy, Retrying};
+pub use routing::retry::{RetryBudgetPolicy, RetryPolicy};
 pub use routing::router::{Candidate, Need, Rates, Strategy};
 pub use scrub::redacted_address;
 pub use secret::{Fingerprint, Secret};

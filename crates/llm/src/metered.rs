@@ -13,13 +13,11 @@
 //! | refused, or broken off before anything of it was received | nothing |
 //! | submitted, to be answered later | nothing yet: see [`Submitting`](crate::model::Submitting) |
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 
-use futures_util::Stream;
-use futures_util::future::BoxFuture;
+use futures_util::StreamExt as _;
+use futures_util::future::{self, BoxFuture};
 use houston_domain::model::{ModelError, ModelErrorCode, Usage};
 use houston_domain::step::CallTiming;
 use tokio::time::Instant;
@@ -70,7 +68,8 @@ impl Metered {
         // Entered here, and not once more by what it may consist of.
         let stream =
             self.inner.stream(&Request { ledger: None, is_sent: Some(&is_sent), ..*request }).await?;
-        Ok(Box::pin(MeteredStream { stream, entry: asking.entry.take() }))
+        let mut open = OpenEntry(asking.entry.take());
+        Ok(Box::pin(stream.filter_map(move |item| future::ready(open.passed(item)))))
     }
 }
 
@@ -176,55 +175,44 @@ impl Entry {
     }
 }
 
-struct MeteredStream {
-    stream: EventStream,
-    /// `None`: nothing is to be entered, or it was.
-    entry: Option<Entry>,
-}
+/// The entry of an answer that is being received; `None`: nothing is to be entered, or it was.
+struct OpenEntry(Option<Entry>);
 
-impl Stream for MeteredStream {
-    type Item = Result<Event, ModelError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            let item = match self.stream.as_mut().poll_next(cx) {
-                Poll::Ready(item) => item,
-                Poll::Pending => return Poll::Pending,
-            };
-            match &item {
-                Some(Ok(event)) => {
-                    if let Some(entry) = &mut self.entry {
-                        entry.record(event);
-                    }
-                    match event {
-                        Event::Usage(_) => continue,
-                        // It is entered with its answer.
-                        Event::Submitted(_) | Event::Gone => self.entry = None,
-                        Event::Done(answer) => {
-                            if let Some(entry) = self.entry.take() {
-                                entry.complete(answer.usage);
-                            }
+impl OpenEntry {
+    /// What is passed on of an item of the answer.
+    fn passed(&mut self, item: Result<Event, ModelError>) -> Option<Result<Event, ModelError>> {
+        match &item {
+            Ok(event) => {
+                if let Some(entry) = &mut self.0 {
+                    entry.record(event);
+                }
+                match event {
+                    Event::Usage(_) => return None,
+                    // It is entered with its answer.
+                    Event::Submitted(_) | Event::Gone => self.0 = None,
+                    Event::Done(answer) => {
+                        if let Some(entry) = self.0.take() {
+                            entry.complete(answer.usage);
                         }
-                        _ => {}
                     }
+                    _ => {}
                 }
-                Some(Err(error)) => {
-                    // What the provider itself has ended before it sent anything was refused.
-                    let is_used = |entry: &Entry| entry.begun || error.code == ModelErrorCode::Timeout;
-                    if let Some(entry) = self.entry.take().filter(is_used) {
-                        entry.cut_off();
-                    }
-                }
-                None => {}
             }
-            return Poll::Ready(item);
+            Err(error) => {
+                // What the provider itself has ended before it sent anything was refused.
+                let is_used = |entry: &Entry| entry.begun || error.code == ModelErrorCode::Timeout;
+                if let Some(entry) = self.0.take().filter(is_used) {
+                    entry.cut_off();
+                }
+            }
         }
+        Some(item)
     }
 }
 
-impl Drop for MeteredStream {
+impl Drop for OpenEntry {
     fn drop(&mut self) {
-        if let Some(entry) = self.entry.take() {
+        if let Some(entry) = self.0.take() {
             entry.cut_off();
         }
     }

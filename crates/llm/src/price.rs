@@ -61,7 +61,7 @@ impl Price {
 
     /// Cost in US dollars of a call made at `at`; `None` when the usage is inconsistent.
     pub fn cost(&self, usage: &Usage, at: DateTime<Utc>) -> Option<Decimal> {
-        let counts = counts(usage).ok()?;
+        let counts = counts(usage);
         let (terms, share) = self.terms(usage.tier);
         let cost = self
             .cost_of(&counts, at, &terms)
@@ -94,8 +94,8 @@ impl Price {
     /// Cost in US dollars of `counts` at `at`, on special terms such as `service_tier` or `processing`.
     ///
     /// # Errors
-    /// A [`PriceError`] when the counts are inconsistent.
-    fn cost_of(&self, counts: &Counts, at: DateTime<Utc>, terms: &Terms) -> Result<Decimal, PriceError> {
+    /// What is inconsistent in the counts.
+    fn cost_of(&self, counts: &Counts, at: DateTime<Utc>, terms: &Terms) -> Result<Decimal, String> {
         match &*self.0 {
             Kind::Free => Ok(Decimal::ZERO),
             Kind::Listed { tariff, is_own } => {
@@ -108,8 +108,7 @@ impl Price {
 }
 
 /// Converts usage into the units of the price list.
-fn counts(usage: &Usage) -> Result<Counts, PriceError> {
-    let mut counts = Counts::default();
+fn counts(usage: &Usage) -> Counts {
     let billed = usage.billed();
     // Billed counts that differ from the reported ones do not say how many of the tokens were cached.
     let part = |count: u64| if usage.billed.is_none() { count } else { 0 };
@@ -129,15 +128,12 @@ fn counts(usage: &Usage) -> Result<Counts, PriceError> {
         ("output_image_tokens", part(apart.output_image_tokens.into())),
         ("web_searches", apart.web_searches.into()),
     ];
-    for (unit, count) in all {
-        counts.add(unit, Decimal::from(count))?;
-    }
-    Ok(counts)
+    all.into_iter().map(|(unit, count)| (unit.into(), count.into())).collect()
 }
 
 /// The price list's id of a provider.
 pub(crate) fn provider_id(provider: &str) -> Option<&'static str> {
-    table().provider(provider).map(|provider| provider.id())
+    table().provider(provider).map(|provider| &*provider.id)
 }
 
 /// The price list's id of a model, and its context window in tokens, if listed.
@@ -171,50 +167,11 @@ pub(crate) struct Unit {
 pub(crate) struct Units(BTreeMap<Box<str>, Unit>);
 
 /// Counts of a call by unit name: `input_tokens`, `cache_read_tokens`, …
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Counts(BTreeMap<Box<str>, Decimal>);
+pub(crate) type Counts = BTreeMap<Box<str>, Decimal>;
 
-impl Counts {
-    /// Adds `count` to the count of `unit`.
-    ///
-    /// # Errors
-    /// [`PriceError::Overflow`] when the sum exceeds the range of a decimal.
-    pub(crate) fn add(&mut self, unit: &str, count: Decimal) -> Result<(), PriceError> {
-        let so_far = self.0.entry(unit.into()).or_default();
-        *so_far = so_far.checked_add(count).ok_or(PriceError::Overflow)?;
-        Ok(())
-    }
-
-    /// The units with a count above 0.
-    #[cfg(test)]
-    pub(crate) fn units(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(|(_, count)| !count.is_zero()).map(|(unit, _)| &**unit)
-    }
-
-    /// Whether no unit was counted, not even with 0.
-    #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-/// Why counts cannot be priced.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PriceError {
-    /// A part was counted, but the whole that is billed was not.
-    #[error("the usage counts {part} but not {whole}, of which that is a part")]
-    MissingWhole {
-        /// The missing unit.
-        whole: String,
-        /// The counted unit.
-        part: String,
-    },
-    /// The parts of a unit add up to more than the unit.
-    #[error("the usage counts more of the parts of {0} than of {0} itself")]
-    PartExceedsWhole(String),
-    /// A count or cost exceeds the range of a decimal.
-    #[error("the counts of the usage are larger than any real call's")]
-    Overflow,
+/// A count or cost that exceeds the range of a decimal.
+fn overflow() -> String {
+    "the counts of the usage are larger than any real call's".to_owned()
 }
 
 /// A price that may depend on the length of the input.
@@ -272,7 +229,7 @@ impl Units {
 
     /// Cost of `counts` in US dollars: everything is billed once, at the price of the most specific unit that has
     /// one.
-    pub(crate) fn cost(&self, amounts: &Amounts, counts: &Counts) -> Result<Decimal, PriceError> {
+    pub(crate) fn cost(&self, amounts: &Amounts, counts: &Counts) -> Result<Decimal, String> {
         let mut priced: Vec<(&str, &Unit, &Amount)> = Vec::new();
         for (name, unit) in &self.0 {
             if let Some(amount) = amounts.get(&unit.price) {
@@ -288,7 +245,7 @@ impl Units {
             let rest = if name == CALLS { Decimal::ONE } else { self.rest(counts, name, unit, &rests)? };
             rests.push((unit, rest));
             let cost = amount.at(input).checked_mul(rest).and_then(|all| all.checked_div(unit.per.into()));
-            total = cost.and_then(|cost| total.checked_add(cost)).ok_or(PriceError::Overflow)?;
+            total = cost.and_then(|cost| total.checked_add(cost)).ok_or_else(overflow)?;
         }
         Ok(total)
     }
@@ -300,29 +257,28 @@ impl Units {
         name: &str,
         unit: &Unit,
         rests: &[(&Unit, Decimal)],
-    ) -> Result<Decimal, PriceError> {
+    ) -> Result<Decimal, String> {
         let parts: Decimal =
             rests.iter().filter(|(part, _)| part.is_part_of(unit)).map(|(_, rest)| rest).sum();
-        let rest = self.count(counts, name)?.checked_sub(parts).ok_or(PriceError::Overflow)?;
+        let rest = self.count(counts, name)?.checked_sub(parts).ok_or_else(overflow)?;
         if rest.is_sign_negative() && !rest.is_zero() {
-            return Err(PriceError::PartExceedsWhole(name.to_owned()));
+            return Err(format!("the usage counts more of the parts of {name} than of {name} itself"));
         }
         Ok(rest)
     }
 
     /// The count of `name`: as reported, or 0. An error if only a part of it was reported.
-    fn count(&self, counts: &Counts, name: &str) -> Result<Decimal, PriceError> {
-        if let Some(count) = counts.0.get(name) {
+    fn count(&self, counts: &Counts, name: &str) -> Result<Decimal, String> {
+        if let Some(count) = counts.get(name) {
             return Ok(*count);
         }
         let Some(unit) = self.0.get(name) else { return Ok(Decimal::ZERO) };
         let reported: Vec<(&str, &Unit)> = counts
-            .0
             .iter()
             .filter(|(_, count)| !count.is_zero())
             .filter_map(|(name, _)| self.0.get(name).map(|unit| (&**name, unit)))
             .collect();
-        let missing = |part: &str| PriceError::MissingWhole { whole: name.to_owned(), part: part.to_owned() };
+        let missing = |part: &str| format!("the usage counts {part} but not {name}, of which that is a part");
         if let Some((part, _)) = reported.iter().find(|(_, part)| part.is_part_of(unit)) {
             return Err(missing(part));
         }

@@ -13,7 +13,7 @@ use houston_web::{Answer, Client, Limits, ListedHost, Request, Tls, WebError};
 use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
-    StreamableHttpPostResponse, StreamableHttpResponseLimits,
+    StreamableHttpPostResponse,
 };
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use sse_stream::{Sse, SseStream};
@@ -91,8 +91,6 @@ pub(crate) fn cause(error: &DynamicTransportError) -> Option<&HttpError> {
     }
 }
 
-type Posted = Result<StreamableHttpPostResponse, StreamableHttpError<HttpError>>;
-
 impl Http {
     /// # Errors
     /// [`StartError::Variable`], [`StartError::Header`] or [`StartError::Address`].
@@ -110,9 +108,7 @@ impl Http {
         } else {
             Client::guarded(tls)
         };
-        let whole = settings.call_limit(limits).max(Duration::from_secs(limits.start_s)) + SPARE;
-        let limits = Limits { whole, body: limits.answer_bytes, ..Limits::default() };
-        let client = builder.limits(limits).build();
+        let client = builder.limits(limits_of(settings, limits)).build();
         client.judge(url).map_err(refuse)?;
         Ok(Self { client, secrets, is_own: false, account: None, too_large: Arc::default() })
     }
@@ -128,10 +124,9 @@ impl Http {
         own: &Own,
         tls: Tls,
     ) -> Result<Self, StartError> {
-        let whole = settings.call_limit(limits).max(Duration::from_secs(limits.start_s)) + SPARE;
-        let limits = Limits { whole, body: limits.answer_bytes, ..Limits::default() };
         let account = own.account.clone().map(|account| (account, tls.clone()));
-        let client = own.reach.client(url, tls, limits).map_err(StartError::NotPublic)?;
+        let is_listed = own.reach.judge(url).map_err(StartError::NotPublic)?;
+        let client = own.reach.client(is_listed, tls, limits_of(settings, limits));
         Ok(Self { client, secrets: own.headers.clone(), is_own: true, account, too_large: Arc::default() })
     }
 
@@ -260,6 +255,11 @@ impl Http {
     }
 }
 
+fn limits_of(settings: &ServerSettings, limits: &McpLimits) -> Limits {
+    let whole = settings.call_limit(limits).max(Duration::from_secs(limits.start_s)) + SPARE;
+    Limits { whole, body: limits.answer_bytes, ..Limits::default() }
+}
+
 /// The token to send. It is got in a task: the transport sends several messages in one, and does not go on with the one that
 /// renews the token while it waits for another that needs it.
 async fn token(account: &Arc<Account>, refused: Option<Token>, tls: &Tls) -> Result<Token, NoToken> {
@@ -326,6 +326,7 @@ fn secrets(settings: &ServerSettings, surroundings: &Surroundings) -> Result<Hea
 impl StreamableHttpClient for Http {
     type Error = HttpError;
 
+    /// The limits are those of the guarded client.
     async fn post_message(
         &self,
         uri: Arc<str>,
@@ -333,21 +334,8 @@ impl StreamableHttpClient for Http {
         session_id: Option<Arc<str>>,
         _: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Posted {
+    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<HttpError>> {
         self.post(&uri, message, session_id, custom_headers).await.map_err(StreamableHttpError::Client)
-    }
-
-    /// The limits are those of the guarded client.
-    async fn post_message_with_response_limits(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-        _: StreamableHttpResponseLimits,
-    ) -> Posted {
-        self.post_message(uri, message, session_id, auth_header, custom_headers).await
     }
 
     async fn delete_session(

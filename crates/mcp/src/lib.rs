@@ -75,7 +75,6 @@ mod owner;
 pub mod pins;
 pub mod pool;
 mod process;
-mod reach;
 mod schema;
 pub mod server;
 pub mod settings;

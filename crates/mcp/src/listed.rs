@@ -1,14 +1,11 @@
 //! [`Listed`]: a tool as a server lists it.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
 pub use houston_domain::mcp_server::pin::ListedTool as Listed;
 
 use houston_domain::mcp_server::pin::Pin;
 use houston_domain::tool_schema::read;
 use rmcp::model::Tool;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::schema;
@@ -34,7 +31,7 @@ pub(crate) fn listed_of(tool: &Tool) -> Listed {
         open_world: annotations.and_then(|hints| hints.open_world_hint),
     };
     let schema = Value::Object((*tool.input_schema).clone());
-    let sha256 = sha256_of(&json!({
+    let sha256 = sha256_of(json!({
         "name": tool.name,
         "description": tool.description,
         "inputSchema": schema,
@@ -80,27 +77,9 @@ fn depth(value: &Value) -> usize {
 }
 
 /// SHA-256 of a JSON value whose keys are sorted, as 64 hex digits.
-fn sha256_of(value: &Value) -> String {
-    hex(&Sha256::digest(sorted(value).to_string().as_bytes()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
-        Value::Object(fields) => {
-            let fields: BTreeMap<&String, Value> =
-                fields.iter().map(|(key, value)| (key, sorted(value))).collect();
-            Value::Object(fields.into_iter().map(|(key, value)| (key.clone(), value)).collect::<Map<_, _>>())
-        }
-        other => other.clone(),
-    }
+fn sha256_of(mut value: Value) -> String {
+    value.sort_all_objects();
+    format!("{:x}", Sha256::digest(value.to_string()))
 }
 
 #[cfg(test)]
@@ -178,7 +157,7 @@ pub(crate) mod tests {
     fn hash_does_not_depend_on_the_order_of_keys() {
         let one = json!({"b": [{"y": 1, "x": 2}], "a": null});
         let two: Value = serde_json::from_str(r#"{"a":null,"b":[{"x":2,"y":1}]}"#).unwrap();
-        assert_eq!(sha256_of(&one), sha256_of(&two));
-        assert_ne!(sha256_of(&one), sha256_of(&json!({"b": [{"y": 1, "x": 3}], "a": null})));
+        assert_eq!(sha256_of(one.clone()), sha256_of(two));
+        assert_ne!(sha256_of(one), sha256_of(json!({"b": [{"y": 1, "x": 3}], "a": null})));
     }
 }

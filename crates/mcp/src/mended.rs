@@ -12,15 +12,15 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::io;
-use std::pin::Pin;
+use std::io::Cursor;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
 
+use futures_util::stream::unfold;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, BufReader};
+use tokio_util::io::{InspectWriter, StreamReader};
 
 /// The ids of the questions that were sent and not answered, as JSON.
 #[derive(Debug, Clone, Default)]
@@ -152,118 +152,51 @@ fn with_whole_pairs(text: &str) -> Cow<'_, str> {
 }
 
 /// The output of a process with mended lines of at most `most` bytes. A longer one is the end: dropping it, as the transport
-/// would, leaves the call that it answers without an answer.
-pub(crate) struct Mended<R> {
-    inner: R,
+/// would, leaves the call that it answers without an answer. `exceeded` becomes true then.
+pub(crate) fn mended(
+    output: impl AsyncRead + Send + Unpin + 'static,
     open: Open,
     most: usize,
     exceeded: Arc<AtomicBool>,
-    line: Vec<u8>,
-    /// What was mended and not read, and how much of it was.
-    ready: (Vec<u8>, usize),
-}
-
-impl<R> Mended<R> {
-    /// `exceeded` becomes true when a line is too long.
-    pub(crate) fn new(inner: R, open: Open, most: usize, exceeded: Arc<AtomicBool>) -> Self {
-        Self { inner, open, most, exceeded, line: Vec::new(), ready: (Vec::new(), 0) }
-    }
-
-    fn push(&mut self, piece: &[u8]) {
-        self.line.extend_from_slice(piece);
-        if self.line.len() > self.most {
-            self.exceeded.store(true, Ordering::Relaxed);
-            return;
-        }
-        if self.line.last() != Some(&b'\n') {
-            return;
-        }
-        self.line.pop();
-        match self.open.mended(&self.line) {
-            Some(mended) => self.ready.0.extend(mended),
-            None => self.ready.0.append(&mut self.line),
-        }
-        self.ready.0.push(b'\n');
-        self.line.clear();
-    }
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Mended<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        loop {
-            let (ready, read) = &mut self.ready;
-            if *read < ready.len() {
-                let length = buffer.remaining().min(ready.len() - *read);
-                buffer.put_slice(&ready[*read..*read + length]);
-                *read += length;
-                return Poll::Ready(Ok(()));
+) -> impl AsyncRead + Send + Unpin + 'static {
+    let lines = unfold(BufReader::new(output), move |mut output| {
+        let (open, exceeded) = (open.clone(), Arc::clone(&exceeded));
+        async move {
+            let mut line = Vec::new();
+            if let Err(error) = (&mut output).take(most as u64 + 1).read_until(b'\n', &mut line).await {
+                return Some((Err(error), output));
             }
-            if self.exceeded.load(Ordering::Relaxed) {
-                return Poll::Ready(Ok(()));
+            if line.len() > most {
+                exceeded.store(true, Ordering::Relaxed);
+                return None;
             }
-            self.ready = (Vec::new(), 0);
-            let mut piece = [0; 8192];
-            let mut piece = ReadBuf::new(&mut piece);
-            ready!(Pin::new(&mut self.inner).poll_read(context, &mut piece))?;
-            if piece.filled().is_empty() {
-                // The end; a line without one is no message.
-                return Poll::Ready(Ok(()));
-            }
-            for line in piece.filled().split_inclusive(|byte| *byte == b'\n') {
-                self.push(line);
-            }
+            // A line without an end is no message.
+            line.pop_if(|last| *last == b'\n')?;
+            let mut line = open.mended(&line).unwrap_or(line);
+            line.push(b'\n');
+            Some((Ok(Cursor::new(line)), output))
         }
-    }
+    });
+    StreamReader::new(Box::pin(lines))
 }
 
 /// The input of a process, which notes the questions that are written to it.
-pub(crate) struct Noted<W> {
-    inner: W,
-    open: Open,
-    line: Vec<u8>,
-}
-
-impl<W> Noted<W> {
-    pub(crate) fn new(inner: W, open: Open) -> Self {
-        Self { inner, open, line: Vec::new() }
-    }
-}
-
-impl<W: AsyncWrite + Unpin> AsyncWrite for Noted<W> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        // Before the process reads it: its answer may be there at once.
-        let this = &mut *self;
-        let length = ready!(Pin::new(&mut this.inner).poll_write(context, bytes))?;
-        for piece in bytes[..length].split_inclusive(|byte| *byte == b'\n') {
-            this.line.extend_from_slice(piece);
+pub(crate) fn noted<W: AsyncWrite>(input: W, open: Open) -> InspectWriter<W, impl FnMut(&[u8])> {
+    let mut line = Vec::new();
+    InspectWriter::new(input, move |bytes: &[u8]| {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(piece);
             if piece.ends_with(b"\n") {
-                this.open.sent(&std::mem::take(&mut this.line));
+                open.sent(&std::mem::take(&mut line));
             }
         }
-        Poll::Ready(Ok(length))
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::io::AsyncWriteExt as _;
 
     use super::*;
 
@@ -334,10 +267,6 @@ mod tests {
         }
     }
 
-    fn mended<R>(inner: R, open: Open, most: usize) -> Mended<R> {
-        Mended::new(inner, open, most, Arc::default())
-    }
-
     #[tokio::test]
     async fn output_ends_at_a_line_that_is_too_long() {
         for (text, expected, is_exceeded) in [
@@ -348,14 +277,11 @@ mod tests {
         ] {
             for cut in 0..text.len() {
                 let (first, second) = text.as_bytes().split_at(cut);
-                let mut mended = mended(first.chain(second), Open::default(), 5);
+                let exceeded = Arc::<AtomicBool>::default();
+                let mut mended = mended(first.chain(second), Open::default(), 5, Arc::clone(&exceeded));
                 let mut all = String::new();
                 mended.read_to_string(&mut all).await.unwrap();
-                assert_eq!(
-                    (&*all, mended.exceeded.load(Ordering::Relaxed)),
-                    (expected, is_exceeded),
-                    "{cut}"
-                );
+                assert_eq!((&*all, exceeded.load(Ordering::Relaxed)), (expected, is_exceeded), "{cut}");
             }
         }
     }
@@ -366,7 +292,7 @@ mod tests {
         let (ours, theirs) = tokio::io::duplex(64);
         let (mut output, mut input) = tokio::io::split(theirs);
         let (from, to) = tokio::io::split(ours);
-        let (mut from, mut to) = (mended(from, open.clone(), 99), Noted::new(to, open.clone()));
+        let (mut from, mut to) = (mended(from, open.clone(), 99, Arc::default()), noted(to, open.clone()));
         to.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"x\"}\n").await.unwrap();
         to.flush().await.unwrap();
         assert_eq!(open.ids().len(), 1);

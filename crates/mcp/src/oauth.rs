@@ -16,7 +16,7 @@ use ::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHE
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use houston_domain::mcp_server::OAuthSettings;
-use houston_web::{Limits, Request, Response, Tls};
+use houston_web::{Limits, Request, Response, TenantReach, Tls};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -24,7 +24,6 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 use url::form_urlencoded::Serializer;
 
-use crate::reach::OwnReach;
 use crate::text::cleaned;
 
 /// What a client is to its authorization server.
@@ -71,7 +70,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// What requests need.
 pub(crate) struct Exchange<'e> {
-    pub(crate) reach: &'e OwnReach,
+    pub(crate) reach: &'e TenantReach,
     pub(crate) tls: Tls,
 }
 
@@ -218,7 +217,7 @@ struct Said {
 impl Exchange<'_> {
     async fn send(&self, mut request: Request) -> Result<Response, String> {
         let limits = Limits { whole: LIMIT, body: MAX_BYTES, ..Limits::default() };
-        let client = self.reach.client(&request.url, self.tls.clone(), limits)?;
+        let client = self.reach.client(self.reach.judge(&request.url)?, self.tls.clone(), limits);
         // Codes and tokens are sent to no other address.
         request.follows = false;
         client.send(request).await.map_err(|error| error.to_string())

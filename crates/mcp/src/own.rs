@@ -16,6 +16,7 @@ use houston_domain::mcp_server::names::of_settings;
 use houston_domain::mcp_server::{LOGIN_PATH, OAuthSettings};
 use houston_tools::SharedTool;
 use houston_tools::servers::{OwnServer, OwnServers};
+use houston_web::TenantReach;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::call::Call;
@@ -23,7 +24,6 @@ use crate::listed::Listed;
 use crate::oauth::{self, Exchange, Pending};
 use crate::owner::{Account, Own, Rooms, Rows, now, sealable};
 pub use crate::owner::{AccountKey, Renewal, ServerKey, ServerRows, StoredAccount};
-pub use crate::reach::OwnReach;
 use crate::server::Server;
 use crate::settings::{McpLimits, McpSettings, ServerSettings, TenantLimits, is_of_the_protocol};
 use crate::surroundings::{Shared, Surroundings};
@@ -42,7 +42,7 @@ pub struct OwnPool {
 
 struct Inner {
     limits: McpLimits,
-    reach: Arc<OwnReach>,
+    reach: Arc<TenantReach>,
     rooms: Arc<Rooms>,
     /// Where browsers reach this installation.
     public_url: Option<String>,
@@ -70,7 +70,7 @@ impl OwnPool {
         let surroundings = Surroundings { path: None, homes: std::path::PathBuf::new(), variable: |_| None };
         let inner = Inner {
             limits: McpLimits { answer_bytes: *answer_bytes, ..settings.limits },
-            reach: Arc::new(OwnReach::new(hosts)),
+            reach: Arc::new(TenantReach::new(hosts, "its headers and answers")),
             rooms: Rooms::new(*connections, *connections_of_all),
             public_url: public_url.clone(),
             rows: Rows::default(),

@@ -16,7 +16,7 @@ use crate::connection::{Connection, Ended, InUse, Limits, Request, Way};
 use crate::error::{CallError, StartError};
 use crate::http::Http;
 use crate::listed::Listed;
-use crate::mended::{Mended, Noted, Open};
+use crate::mended::{Open, mended, noted};
 use crate::owner::{Leavable as _, Own};
 use crate::pins::{Pin, Standing};
 use crate::process::{Pipes, Process, Stderr};
@@ -390,8 +390,8 @@ impl Server {
         self.shared.tracker.spawn(stderr.clone().drain(printed));
         let too_large = Arc::new(AtomicBool::new(false));
         let open = Open::default();
-        let stdout = Mended::new(stdout, open.clone(), limits.message_bytes, Arc::clone(&too_large));
-        let stdin = Noted::new(stdin, open);
+        let stdout = mended(stdout, open.clone(), limits.message_bytes, Arc::clone(&too_large));
+        let stdin = noted(stdin, open);
         let is_modern = self.settings.is_modern();
         let way =
             Way { transport: (stdout, stdin), is_modern, process: Some(process), too_large, place: None };

@@ -6,9 +6,9 @@ use houston_domain::guard::ToolFacts;
 use houston_domain::masks::Masks;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_domain::tool_schema::in_form;
-use houston_web::json_api::{ArgumentError, Credentials, Effect, Endpoint, Problem, from_document};
+use houston_web::json_api::{Credentials, Effect, Endpoint, Problem, from_document};
 use houston_web::webhook::Signer;
-use houston_web::{Request, Response};
+use houston_web::{Fault, Request, Response};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -77,7 +77,7 @@ impl EndpointTool {
 
     fn request(&self, input: &Value, context: &CallContext) -> Result<Request, Failed> {
         let Value::Object(arguments) = input else {
-            return Err(ArgumentError::Url("the arguments must be a JSON object".to_owned()).into());
+            return Err(Failed::new(Fault::Invalid, "the arguments must be a JSON object".to_owned()));
         };
         let key = Some(context.idempotency_key.as_str());
         let credentials = Credentials { secret: self.secret.as_ref(), idempotency_key: key };
@@ -89,12 +89,6 @@ impl EndpointTool {
             request.headers.extend(headers.map_err(|error| Failed::config(&error.to_string()))?);
         }
         Ok(request)
-    }
-}
-
-impl From<ArgumentError> for Failed {
-    fn from(error: ArgumentError) -> Self {
-        Self::new(error.fault(), error.to_string())
     }
 }
 

@@ -56,6 +56,43 @@ impl SystemTls {
     }
 }
 
+/// What tenants may name: the public internet over https, and the hosts that the operator lists.
+#[derive(Debug)]
+pub struct TenantReach {
+    hosts: Vec<ListedHost>,
+    /// What could be read on the way to an address without TLS.
+    what: &'static str,
+}
+
+impl TenantReach {
+    /// `hosts`: addresses that were checked with the settings. `what` is sent there, as people read it: `events`.
+    pub fn new(hosts: &[String], what: &'static str) -> Self {
+        Self { hosts: hosts.iter().filter_map(|url| ListedHost::of(url).ok()).collect(), what }
+    }
+
+    /// Whether this address is one of the listed hosts; others are on the public internet, as far as this can be said before a
+    /// name is looked up.
+    ///
+    /// # Errors
+    /// Why a tenant may not name it, for people.
+    pub fn judge(&self, url: &str) -> Result<bool, String> {
+        if Target::parse(url, &Reach::Listed(self.hosts.clone())).is_ok() {
+            return Ok(true);
+        }
+        let target = Target::parse(url, &Reach::Public).map_err(|refusal| refusal.to_string())?;
+        match target.url().scheme() {
+            "https" => Ok(false),
+            _ => Err(format!("must begin with https://: {} would be readable on the way", self.what)),
+        }
+    }
+
+    /// A client for the listed hosts, or for the public internet.
+    pub fn client(&self, is_listed: bool, tls: Tls, limits: Limits) -> Client {
+        let builder = if is_listed { Client::listed(self.hosts.clone(), tls) } else { Client::guarded(tls) };
+        builder.limits(limits).build()
+    }
+}
+
 /// Builds a [`Client`].
 #[must_use]
 pub struct Builder {

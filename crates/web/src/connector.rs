@@ -2,7 +2,6 @@
 //! in the URL, each answer to a look-up, and the other end once the connection is open, before a byte is sent.
 
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,7 +14,6 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
@@ -38,7 +36,7 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    async fn connect(self, uri: Uri) -> Result<TokioIo<Wire>, WebError> {
+    async fn connect(self, uri: Uri) -> Result<TokioIo<Box<dyn Stream>>, WebError> {
         // The client has judged the URL already; what counts is where the connection goes.
         let target = Target::parse(&uri.to_string(), &self.reach)?;
         let host = target.host().to_owned();
@@ -49,14 +47,16 @@ impl Connector {
             timeout_at(deadline, self.addresses(&host)).await.map_err(|_| late(host.clone()))??;
         let stream = self.first_of(&host, &addresses, target.port(), deadline).await?;
         if target.url().scheme() != "https" {
-            return Ok(TokioIo::new(Wire(stream)));
+            return Ok(TokioIo::new(stream));
         }
         let failed = |reason: String| WebError::Connect { host: host.clone(), reason };
         let name =
             ServerName::try_from(unbracketed(&host).to_owned()).map_err(|error| failed(error.to_string()))?;
         let handshake = TlsConnector::from(self.tls.0).connect(name, stream);
         let stream = timeout_at(deadline, handshake).await.map_err(|_| late(host.clone()))?;
-        Ok(TokioIo::new(Wire(Box::new(stream.map_err(|error| failed(format!("TLS failed: {error}")))?))))
+        let stream: Box<dyn Stream> =
+            Box::new(stream.map_err(|error| failed(format!("TLS failed: {error}")))?);
+        Ok(TokioIo::new(stream))
     }
 
     /// The addresses of a host that may be reached. If one of several is refused, the others are still used: the
@@ -134,7 +134,7 @@ fn unbracketed(host: &str) -> &str {
 }
 
 impl tower_service::Service<Uri> for Connector {
-    type Response = TokioIo<Wire>;
+    type Response = TokioIo<Box<dyn Stream>>;
     type Error = WebError;
     type Future = BoxFuture<'static, Result<Self::Response, WebError>>;
 
@@ -147,36 +147,9 @@ impl tower_service::Service<Uri> for Connector {
     }
 }
 
-/// An open connection, with or without TLS.
-pub(crate) struct Wire(Box<dyn Stream>);
-
-impl Connection for Wire {
+impl Connection for Box<dyn Stream> {
     fn connected(&self) -> Connected {
         Connected::new()
-    }
-}
-
-impl AsyncRead for Wire {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Wire {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
     }
 }
 

@@ -119,6 +119,29 @@ pub enum Fault {
     Config,
 }
 
+/// Why a tool cannot do what it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Failure {
+    /// What it means to the tool.
+    pub fault: Fault,
+    /// For models. It contains no secret.
+    pub text: String,
+}
+
+impl Failure {
+    pub(crate) fn new(fault: Fault, text: impl Into<String>) -> Self {
+        Self { fault, text: text.into() }
+    }
+}
+
+impl From<String> for Failure {
+    /// What is wrong with the arguments.
+    fn from(text: String) -> Self {
+        Self::new(Fault::Invalid, text)
+    }
+}
+
 /// What a request waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {

@@ -65,9 +65,9 @@ pub mod sink;
 pub mod target;
 pub mod webhook;
 
-pub use client::{Client, SystemTls};
+pub use client::{Client, SystemTls, TenantReach};
 pub use connector::Tls;
-pub use error::{Fault, Phase, Refusal, WebError};
+pub use error::{Failure, Fault, Phase, Refusal, WebError};
 pub use request::{ContentTypes, Limits, Request};
 pub use response::{Answer, Response};
 pub use sink::Sinks;

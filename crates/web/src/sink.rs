@@ -8,11 +8,9 @@ use chrono::{DateTime, Utc};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, StatusCode};
 
-use crate::client::Client;
+use crate::client::{Client, TenantReach};
 use crate::connector::Tls;
-use crate::request::Limits;
-use crate::request::Request;
-use crate::target::{ListedHost, Reach, Target};
+use crate::request::{Limits, Request};
 use crate::webhook::{ID, Signer};
 
 /// Bytes of an answer that are read, so that its connection can be used again.
@@ -21,9 +19,9 @@ const MAX_ANSWER: usize = 64 * 1024;
 /// Sends webhooks: to the public internet over https, and to the hosts that the operator lists.
 #[derive(Debug)]
 pub struct Sinks {
-    hosts: Vec<ListedHost>,
+    reach: TenantReach,
     limits: Limits,
-    /// Made with the first request: reading the certificates of the machine takes long.
+    /// For the public internet, and for the listed hosts. Made with the first request: reading the certificates of the machine takes long.
     clients: OnceLock<Option<(Client, Client)>>,
 }
 
@@ -74,24 +72,15 @@ impl Sinks {
     /// after `timeout`.
     pub fn new(hosts: &[String], timeout: Duration) -> Self {
         let limits = Limits { whole: timeout, body: MAX_ANSWER, redirects: 0, ..Limits::default() };
-        let hosts = hosts.iter().filter_map(|url| ListedHost::of(url).ok()).collect();
-        Self { hosts, limits, clients: OnceLock::new() }
+        Self { reach: TenantReach::new(hosts, "events"), limits, clients: OnceLock::new() }
     }
 
     /// Whether a receiver may have this address, as far as this can be said before its name is looked up.
+    ///
+    /// # Errors
+    /// Why not, for people.
     pub fn judge(&self, url: &str) -> Result<(), String> {
-        if self.is_listed(url) {
-            return Ok(());
-        }
-        let target = Target::parse(url, &Reach::Public).map_err(|refusal| refusal.to_string())?;
-        match target.url().scheme() {
-            "https" => Ok(()),
-            _ => Err("must begin with https://: events would be readable on the way".to_owned()),
-        }
-    }
-
-    fn is_listed(&self, url: &str) -> bool {
-        Target::parse(url, &Reach::Listed(self.hosts.clone())).is_ok()
+        self.reach.judge(url).map(drop)
     }
 
     /// Sends a message, signed at this time. It is not sent again here.
@@ -126,14 +115,15 @@ impl Sinks {
     }
 
     async fn post(&self, message: &Message<'_>, headers: HeaderMap, now: DateTime<Utc>) -> Attempt {
-        if let Err(reason) = self.judge(message.url) {
-            return Attempt::failed(format!("the address {reason}"));
-        }
+        let is_listed = match self.reach.judge(message.url) {
+            Ok(is_listed) => is_listed,
+            Err(reason) => return Attempt::failed(format!("the address {reason}")),
+        };
         let clients = self.clients.get_or_init(|| self.clients());
         let Some((public, listed)) = clients else {
             return Attempt::failed("TLS does not start on this machine".to_owned());
         };
-        let client = if self.is_listed(message.url) { listed } else { public };
+        let client = if is_listed { listed } else { public };
         let mut request = Request::new(Method::POST, message.url);
         request.headers = headers;
         request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(message.content_type));
@@ -157,8 +147,8 @@ impl Sinks {
 
     fn clients(&self) -> Option<(Client, Client)> {
         let tls = Tls::system().ok()?;
-        let public = Client::guarded(tls.clone()).limits(self.limits).build();
-        Some((public, Client::listed(self.hosts.clone(), tls).limits(self.limits).build()))
+        let client = |is_listed| self.reach.client(is_listed, tls.clone(), self.limits);
+        Some((client(false), client(true)))
     }
 }
 

@@ -44,7 +44,8 @@ pub(crate) struct Table {
 
 /// One provider of the list.
 pub(crate) struct Provider {
-    id: Box<str>,
+    /// Its name in the list.
+    pub(crate) id: Box<str>,
     /// Other names of the provider.
     matches: Option<Clause>,
     text: &'static str,
@@ -133,11 +134,6 @@ impl Table {
 }
 
 impl Provider {
-    /// The provider's id in the list.
-    pub(crate) fn id(&self) -> &str {
-        &self.id
-    }
-
     /// The provider's models.
     #[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
     pub(crate) fn models(&self) -> &Models {

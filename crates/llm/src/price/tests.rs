@@ -78,8 +78,7 @@ fn prices_apply_by_date_and_time_of_day() {
            "variants": [{"when": {"service_tier": "flex"}, "prices": {"input_mtok": "0.5"}}]}"#,
     )
     .unwrap();
-    let mut counts = Counts::default();
-    counts.add("input_tokens", Decimal::from(1_000_000)).unwrap();
+    let counts = Counts::from([("input_tokens".into(), Decimal::from(1_000_000))]);
     let cost = |time, terms: &Terms| table().units.cost(&tariff.prices(at(time), terms), &counts).ok();
     let usual = Terms::new();
     assert_eq!(cost("2026-02-28T22:59:59Z", &usual), dollars("1"));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::error::marks;
 use crate::model::Description;
 use crate::profile::{CacheControl, Changes, ForcedTool, OutputLimit, Profile, SchemaSupport, Thinking};
 use crate::protocol::Wire;
@@ -77,51 +78,18 @@ struct Refusal {
     names_no_model: bool,
 }
 
-/// Words that say that something named before or after them is not accepted.
-const REFUSING: &[&str] = &[
-    "not supported",
-    "unsupported",
-    "does not support",
-    "doesn't support",
-    "not support",
-    "unknown parameter",
-    "unknown name",
-    "unknown field",
-    "unrecognized",
-    "unexpected keyword",
-    "extra inputs are not permitted",
-    "extra_forbidden",
-    "not permitted",
-    "not allowed",
-    "not one of the allowed",
-    "is deprecated",
-    "unavailable",
-    "not available",
-    "not enabled",
-    "may not be enabled",
-    "may only be set",
-    "cannot both be specified",
-    "only the default",
-    "incompatible",
-    "cannot be combined",
-    "cannot be used with",
-    "must be 'auto'",
-    "only supports 'auto'",
-    "currently only supports",
-];
-
 impl Refusal {
     fn says(&self, words: &str) -> bool {
         self.text.contains(words)
     }
 
-    fn says_any(&self, words: &[&str]) -> bool {
-        words.iter().any(|words| self.says(words))
+    fn says_any(&self, words: &[impl AsRef<str>]) -> bool {
+        words.iter().any(|words| self.says(words.as_ref()))
     }
 
     /// Whether it refuses something.
     fn refuses(&self) -> bool {
-        self.says_any(REFUSING)
+        self.says_any(&marks().refusing.phrases)
     }
 
     /// Whether it refuses the field `name`.
@@ -198,21 +166,7 @@ fn output_limit(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
 }
 
 fn schema(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
-    let is_schema = refusal.says_any(&[
-        "response_format",
-        "response format",
-        "json_schema",
-        "output_config.format",
-        "output_format",
-        "text.format",
-        "response_mime_type",
-        "response mime type",
-        "response_json_schema",
-        "responsejsonschema",
-        "json mode",
-        "structured output",
-    ]);
-    if !is_schema {
+    if !refusal.says_any(&marks().schema.phrases) {
         return None;
     }
     if profile.strict_schema && refusal.says_any(&["invalid schema for response_format", "strict"]) {

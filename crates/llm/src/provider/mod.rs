@@ -1,5 +1,5 @@
 //! The providers, one row each, with their addresses and the keys to them. To add an OpenAI-compatible
-//! provider, add a row to [`PROVIDERS`].
+//! provider, add a row to `data/providers.json`.
 
 mod rows;
 
@@ -10,6 +10,7 @@ use std::io::Read as _;
 use futures_util::future::BoxFuture;
 use houston_domain::model::{ModelError, ModelErrorCode};
 use reqwest::Url;
+use serde::Deserialize;
 
 use crate::protocol::Wire;
 use crate::secret::Secret;
@@ -20,7 +21,8 @@ pub use self::rows::PROVIDERS;
 pub type Lookup<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
 
 /// The header in which a provider expects the key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AuthStyle {
     /// `authorization: Bearer <key>`
     Bearer,
@@ -32,13 +34,15 @@ pub enum AuthStyle {
     GoogleKeyHeader,
 }
 
-/// A row of the provider table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A row of the provider table, `data/providers.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Provider {
     /// The provider's name, e.g. `anthropic`.
     pub name: &'static str,
     /// Other accepted names.
-    pub aliases: &'static [&'static str],
+    #[serde(borrow)]
+    pub aliases: Vec<&'static str>,
     /// The protocol of its models, unless their profiles say otherwise; `None` for the simulated model.
     pub wire: Option<Wire>,
     /// Base URL without a trailing slash; empty when users must set it.
@@ -46,10 +50,12 @@ pub struct Provider {
     /// How request URLs are built from the base URL.
     pub address: Address,
     /// Environment variables that override the base URL; the first one set is used.
-    pub url_variables: &'static [&'static str],
+    #[serde(borrow)]
+    pub url_variables: Vec<&'static str>,
     /// Environment variables with the key, or, with `_FILE` appended, with the path of a file that contains it; the
     /// first one set is used.
-    pub key_variables: &'static [&'static str],
+    #[serde(borrow)]
+    pub key_variables: Vec<&'static str>,
     /// Another source of the key, as text for messages; empty if there is none.
     pub key_hint: &'static str,
     /// The header for the key.
@@ -63,7 +69,10 @@ pub struct Provider {
     /// Model used when none is configured; empty when users must name one. Names as of November 2026.
     pub default_model: &'static str,
     /// Some model names, for suggestions, where no table lists the provider's models. Other names are sent unchanged.
-    pub models: &'static [&'static str],
+    #[serde(borrow)]
+    pub models: Vec<&'static str>,
+    /// For people who read the table.
+    pub why: &'static str,
 }
 
 /// How similar a provider's name must be to be suggested (Jaro-Winkler, 0 to 1).
@@ -89,7 +98,7 @@ impl Provider {
         ))
     }
 
-    fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+    fn names(&'static self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
@@ -194,7 +203,8 @@ pub trait TokenSource: Send + Sync {
 const FOUNDRY_VERSION: &str = "2024-05-01-preview";
 
 /// How request URLs are built from the base URL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Address {
     /// The base URL; the wire appends the operation.
     AsGiven,
@@ -206,6 +216,7 @@ pub enum Address {
     /// `{endpoint}/models?api-version=…`.
     Foundry,
     /// `https://models.github.ai/orgs/{org}/inference` if an organisation is set.
+    #[serde(rename = "github")]
     GitHub,
 }
 
@@ -346,7 +357,7 @@ pub(crate) fn missing_key(row: &Provider, choice: &Choice) -> ModelError {
     ))
 }
 
-fn variables<'a>(row: &Provider, choice: &'a Choice) -> impl Iterator<Item = &'a str> {
+fn variables<'a>(row: &'a Provider, choice: &'a Choice) -> impl Iterator<Item = &'a str> {
     choice.key_variable.as_deref().into_iter().chain(row.key_variables.iter().copied())
 }
 

@@ -80,7 +80,7 @@ impl Fallback {
         for (nth, index) in order.asked.iter().enumerate() {
             let candidate = &self.candidates[*index].description;
             let request = Request { has_fallback: nth + 1 < order.asked.len(), ..*request };
-            let error = match start(&*self.models[*index], &request).await {
+            let error = match start(self.models[*index].stream(&request)).await {
                 Ok(answer) => {
                     if *candidate != self.description {
                         reports.push(Event::Answering(Box::new(candidate.clone())));

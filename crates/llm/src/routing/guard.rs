@@ -5,13 +5,12 @@
 //! State is per process: with ten workers, each opens its own breaker for a dead provider, and each probes it.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use futures_util::Stream;
+use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use houston_domain::clock::Clock;
 use houston_domain::model::{ModelError, ModelErrorCode};
@@ -23,8 +22,8 @@ use crate::metered::metered;
 use crate::model::{Description, Event, EventStream, Model, Request, Submitting};
 use crate::routing::breaker::{Breaker, BreakerPolicy, BreakerState, Permit, Rejected};
 use crate::routing::latency::Latencies;
-use crate::routing::meter::{Meter, MeteredCall};
-use crate::routing::retry::{RetryBudget, RetryBudgetPolicy, RetryPolicy, Retrying};
+use crate::routing::meter::Meter;
+use crate::routing::retry::{RetryBudget, RetryBudgetPolicy, RetryPolicy, start};
 use crate::secret::Fingerprint;
 
 /// The breakers, retry budgets and latencies of all models of a process. Clones share their state.
@@ -122,13 +121,11 @@ impl Guards {
             .entry(provider.clone())
             .or_insert_with(|| Arc::new(Mutex::new(RetryBudget::new(self.0.budget))))
             .clone();
-        let budget = SharedRetryBudget { budget, time: time.clone() };
         let description = model.description().clone();
         let clock = Arc::clone(&time.clock);
         let meter = Meter::new(&self.0.metrics, self.latencies(), &description, clock);
         let breaker = Arc::new(SharedBreaker { breaker, time, description });
-        let guarded = GuardedModel { inner: metered(model), breaker, meter };
-        Arc::new(Retrying::new(Arc::new(guarded), policy).within(budget))
+        Arc::new(GuardedModel { inner: metered(model), policy, budget, breaker, meter })
     }
 
     /// The measured latencies of the guarded models.
@@ -153,22 +150,6 @@ impl Guards {
                 }
             })
             .collect()
-    }
-}
-
-/// A provider's retry budget, shared by its models.
-pub(crate) struct SharedRetryBudget {
-    budget: Shared<RetryBudget>,
-    time: MonotonicClock,
-}
-
-impl SharedRetryBudget {
-    pub(crate) fn record_call(&self) {
-        lock(&self.budget).record_call(self.time.now());
-    }
-
-    pub(crate) fn withdraw(&self) -> bool {
-        lock(&self.budget).withdraw(self.time.now())
     }
 }
 
@@ -220,30 +201,81 @@ impl SharedBreaker {
     }
 }
 
-/// A model behind its circuit breaker.
+/// A model behind its circuit breaker, whose failed calls are repeated.
 struct GuardedModel {
     inner: Arc<dyn Model>,
+    policy: RetryPolicy,
+    /// Of its provider, shared by its models.
+    budget: Shared<RetryBudget>,
     breaker: Arc<SharedBreaker>,
     meter: Meter,
 }
 
 impl GuardedModel {
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
+        let time = &self.breaker.time;
+        lock(&self.budget).record_call(time.now());
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let error = match start(self.attempt(request)).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => error,
+            };
+            let Some(wait) = self.policy.wait_before(attempt, &error, request.has_fallback) else {
+                return Err(error);
+            };
+            if !lock(&self.budget).withdraw(time.now()) {
+                return Err(error);
+            }
+            tracing::warn!(
+                model = %self.inner.description(),
+                code = error.code.as_str(),
+                attempt,
+                wait_ms = wait.as_millis(),
+                "model call failed; asking again"
+            );
+            tokio::time::sleep(wait).await;
+            if let Some(waited) = request.waited_ms.filter(|_| error.retry_after.is_some()) {
+                waited.fetch_add(u64::try_from(wait.as_millis()).unwrap_or(0), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// One call. The start and the failure of its answer are reported to the breaker. An answer that breaks off counts as both,
+    /// since its provider is half available; one that is dropped counts as a success only if it had started. Also measures latency.
+    async fn attempt(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
         let permit = self.breaker.admit()?;
         // An answer that was ready before it was asked for says nothing about speed.
         let is_timed = matches!(request.submitting, Submitting::No | Submitting::Allowed);
-        let metered = self.meter.start(is_timed);
-        match self.inner.stream(request).await {
-            Ok(stream) => {
-                let breaker = Arc::clone(&self.breaker);
-                Ok(Box::pin(MonitoredStream { stream, breaker, permit, started: false, metered }))
-            }
+        let mut metered = self.meter.start(is_timed);
+        let breaker = Arc::clone(&self.breaker);
+        let answer = match self.inner.stream(request).await {
+            Ok(answer) => answer,
             Err(error) => {
                 metered.record_failure(&error);
-                self.breaker.record_failure(permit, &error);
-                Err(error)
+                breaker.record_failure(permit, &error);
+                return Err(error);
             }
-        }
+        };
+        let mut started = false;
+        Ok(Box::pin(answer.inspect(move |item| match item {
+            Ok(event) => {
+                if !std::mem::replace(&mut started, true) {
+                    breaker.record_success(permit);
+                }
+                if matches!(event, Event::Done(_) | Event::Submitted(_) | Event::Gone) {
+                    breaker.record_end();
+                }
+                if !matches!(event, Event::Submitted(_) | Event::Gone) {
+                    metered.record_event(event);
+                }
+            }
+            Err(error) => {
+                metered.record_failure(error);
+                breaker.record_failure(permit, error);
+            }
+        })))
     }
 }
 
@@ -262,44 +294,6 @@ impl Model for GuardedModel {
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         Box::pin(self.ask(request))
-    }
-}
-
-/// An answer whose start and failure are reported to the breaker. An answer that breaks off counts as both, since its
-/// provider is half available; one that is dropped counts as a success only if it had started. Also measures latency.
-struct MonitoredStream {
-    stream: EventStream,
-    breaker: Arc<SharedBreaker>,
-    permit: Permit,
-    started: bool,
-    metered: MeteredCall,
-}
-
-impl Stream for MonitoredStream {
-    type Item = Result<Event, ModelError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let item = ready!(self.stream.as_mut().poll_next(cx));
-        match &item {
-            Some(Ok(event)) => {
-                if !self.started {
-                    self.started = true;
-                    self.breaker.record_success(self.permit);
-                }
-                if matches!(event, Event::Done(_) | Event::Submitted(_) | Event::Gone) {
-                    self.breaker.record_end();
-                }
-                if !matches!(event, Event::Submitted(_) | Event::Gone) {
-                    self.metered.record_event(event);
-                }
-            }
-            Some(Err(error)) => {
-                self.metered.record_failure(error);
-                self.breaker.record_failure(self.permit, error);
-            }
-            None => {}
-        }
-        Poll::Ready(item)
     }
 }
 

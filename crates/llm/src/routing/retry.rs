@@ -9,20 +9,14 @@
 //! zero on) is used by delayed retries only: here it would undercut what the provider asked for, and 1.5 s is short
 //! enough to wait.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, stream};
 use houston_domain::model::{ModelError, ModelErrorCode};
 use serde::{Deserialize, Serialize};
 
-use crate::metered::metered;
-use crate::model::{Description, EventStream, Model, Request};
-use crate::routing::guard::SharedRetryBudget;
+use crate::model::EventStream;
 use crate::routing::window::Window;
-use crate::secret::Fingerprint;
 
 /// Shortest wait, also if the provider asks for none.
 const SHORTEST_WAIT: Duration = Duration::from_millis(250);
@@ -48,95 +42,35 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Repeats calls that failed with a retryable error before the first event of their answer.
-pub struct Retrying {
-    inner: Arc<dyn Model>,
-    policy: RetryPolicy,
-    budget: Option<SharedRetryBudget>,
-}
-
-impl Retrying {
-    /// Wraps `inner` with retries by `policy`.
-    pub fn new(inner: Arc<dyn Model>, policy: RetryPolicy) -> Self {
-        Self { inner: metered(inner), policy, budget: None }
-    }
-
-    /// Limits the retries to `budget`.
-    #[must_use]
-    pub(crate) fn within(self, budget: SharedRetryBudget) -> Self {
-        Self { budget: Some(budget), ..self }
-    }
-
-    async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
-        let mut attempt = 0;
-        if let Some(budget) = &self.budget {
-            budget.record_call();
-        }
-        loop {
-            attempt += 1;
-            let error = match start(&*self.inner, request).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => error,
-            };
-            let Some(wait) = self.wait_before(attempt, &error, request.has_fallback) else {
-                return Err(error);
-            };
-            if self.budget.as_ref().is_some_and(|budget| !budget.withdraw()) {
-                return Err(error);
-            }
-            tracing::warn!(
-                model = %self.inner.description(),
-                code = error.code.as_str(),
-                attempt,
-                wait_ms = wait.as_millis(),
-                "model call failed; asking again"
-            );
-            tokio::time::sleep(wait).await;
-            if let Some(waited) = request.waited_ms.filter(|_| error.retry_after.is_some()) {
-                waited.fetch_add(u64::try_from(wait.as_millis()).unwrap_or(0), Ordering::Relaxed);
-            }
-        }
-    }
-
+impl RetryPolicy {
     /// The wait before the next attempt; `None` to give up.
-    fn wait_before(&self, attempt: u32, error: &ModelError, has_fallback: bool) -> Option<Duration> {
+    pub(crate) fn wait_before(
+        &self,
+        attempt: u32,
+        error: &ModelError,
+        has_fallback: bool,
+    ) -> Option<Duration> {
         let requested = error.retry_after;
-        if attempt > self.policy.retries
+        if attempt > self.retries
             || !error.code.is_retryable()
             || error.breaker_open
             || has_fallback && error.code == ModelErrorCode::Timeout
-            || requested.is_some_and(|requested| requested > self.policy.longest_wait)
+            || requested.is_some_and(|requested| requested > self.longest_wait)
         {
             return None;
         }
-        let wait = requested.map_or(self.policy.delay, |requested| requested.max(SHORTEST_WAIT));
+        let wait = requested.map_or(self.delay, |requested| requested.max(SHORTEST_WAIT));
         Some(wait.mul_f64(rand::random_range(1.0..1.0 + JITTER)))
     }
 }
 
-/// Starts a call and waits for its first event.
-pub(crate) async fn start(model: &dyn Model, request: &Request<'_>) -> Result<EventStream, ModelError> {
-    let mut rest = model.stream(request).await?;
+/// Waits for the first event of an answer that is asked for.
+pub(crate) async fn start(
+    asked: impl Future<Output = Result<EventStream, ModelError>>,
+) -> Result<EventStream, ModelError> {
+    let mut rest = asked.await?;
     let first = rest.next().await.transpose()?;
     Ok(Box::pin(stream::iter(first.map(Ok)).chain(rest)))
-}
-
-impl Model for Retrying {
-    fn description(&self) -> &Description {
-        self.inner.description()
-    }
-
-    fn key(&self) -> Option<Fingerprint> {
-        self.inner.key()
-    }
-
-    fn is_metered(&self) -> bool {
-        true
-    }
-
-    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
-        Box::pin(self.ask(request))
-    }
 }
 
 // The retry budget of a provider limits immediate retries to a share of its calls, so that retries do not prolong an outage by
@@ -201,15 +135,20 @@ impl RetryBudget {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
+    use chrono::DateTime;
     use futures_util::FutureExt as _;
+    use futures_util::future::BoxFuture;
+    use houston_domain::clock::ManualClock;
     use houston_domain::model::{ModelAnswer, ModelErrorCode as Code, StopReason, Usage};
     use proptest::prelude::*;
     use tokio::time::Instant;
 
     use super::*;
-    use crate::model::Event;
+    use crate::model::{Description, Event, Model, Request};
+    use crate::routing::breaker::BreakerPolicy;
+    use crate::routing::guard::Guards;
 
     type Script = Result<Vec<Result<Event, ModelError>>, ModelError>;
 
@@ -239,6 +178,14 @@ mod tests {
         }
     }
 
+    /// Repeats the calls of a model as usual. No number of time-outs opens its breaker.
+    fn repeated(inner: Arc<Scripted>) -> Arc<dyn Model> {
+        let breaker = BreakerPolicy { timeouts: u64::MAX, ..BreakerPolicy::default() };
+        let clock = Arc::new(ManualClock::at(DateTime::UNIX_EPOCH));
+        let guards = Guards::new(breaker, RetryBudgetPolicy::default(), clock, Arc::default());
+        guards.guard(inner, RetryPolicy::default())
+    }
+
     fn error(code: Code, retry_after: Option<u64>) -> ModelError {
         ModelError { retry_after: retry_after.map(Duration::from_millis), ..ModelError::new(code, "no") }
     }
@@ -258,7 +205,7 @@ mod tests {
         script: Vec<Script>,
     ) -> (Result<Vec<Result<Event, ModelError>>, ModelError>, Duration, usize) {
         let inner = Arc::new(Scripted::answering(script));
-        let model = Retrying::new(inner.clone(), RetryPolicy::default());
+        let model = repeated(inner.clone());
         let request =
             Request { system: &[], entries: &[], tools: &[], max_output_tokens: 1, ..Request::default() };
         let started = Instant::now();
@@ -317,7 +264,7 @@ mod tests {
             (error(Code::Timeout, None), 0),
         ] {
             let inner = Scripted::answering(vec![Err(failure), Ok(answer())]);
-            let model = Retrying::new(Arc::new(inner), RetryPolicy::default());
+            let model = repeated(Arc::new(inner));
             let waited = std::sync::atomic::AtomicU64::new(0);
             let request = Request { waited_ms: Some(&waited), ..Request::default() };
             assert!(model.stream(&request).await.is_ok());
@@ -330,7 +277,7 @@ mod tests {
     async fn time_out_is_left_to_the_fallback_if_there_is_one() {
         for (has_fallback, calls) in [(true, 1), (false, 2)] {
             let inner = Arc::new(Scripted::answering(vec![Err(error(Code::Timeout, None)), Ok(answer())]));
-            let model = Retrying::new(inner.clone(), RetryPolicy::default());
+            let model = repeated(inner.clone());
             let request = Request { has_fallback, ..Request::default() };
             assert_eq!(model.stream(&request).await.is_err(), has_fallback);
             assert_eq!(2 - inner.1.lock().unwrap().len(), calls);

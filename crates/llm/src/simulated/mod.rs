@@ -55,6 +55,7 @@
 
 mod rules;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -67,7 +68,7 @@ use serde_json::{Map, Value, json};
 
 use self::rules::{Reply, Situation};
 use crate::model::{Description, Event, EventStream, Model, Request, Submitting};
-use crate::wire::fields;
+use crate::wire::{Call, done};
 
 /// The simulated model. See the module page for its rules.
 #[derive(Debug, Clone)]
@@ -161,8 +162,8 @@ impl Model for Simulated {
 }
 
 /// The events of an answer, preceded by `think` words of reasoning.
-fn events(request: &Request<'_>, think: usize, reply: &Reply) -> Vec<Event> {
-    let mut events = Vec::new();
+fn events(request: &Request<'_>, think: usize, reply: &Reply) -> VecDeque<Event> {
+    let mut events = VecDeque::new();
     let (mut content, mut malformed, mut written) = (Vec::new(), Vec::new(), 0);
     if think > 0 {
         let text = vec!["hmm"; think].join(" ");
@@ -177,21 +178,17 @@ fn events(request: &Request<'_>, think: usize, reply: &Reply) -> Vec<Event> {
             content.push(Block::text(text));
         }
         Reply::Calls(calls) => {
-            for (index, call) in calls.iter().enumerate() {
+            for (index, RequestedCall { name, json }) in calls.iter().enumerate() {
                 let id = format!("sim_{:08x}_{index}", fingerprint(request.entries));
-                written += call.name.len() + call.json.len();
-                events.push(Event::ToolStart { index, id: id.clone(), name: call.name.clone() });
-                events.extend(
-                    pieces(&call.json).map(|piece| Event::ToolArguments { index, json: piece.to_owned() }),
-                );
-                let input = fields::input_of(&id, &call.json, &mut malformed);
-                content.push(Block::ToolUse { id, name: call.name.clone(), input, raw: None });
+                written += name.len() + json.len();
+                let mut call = Call::begin(index, id, name.clone(), &mut events);
+                pieces(json).for_each(|piece| call.push(piece.to_owned(), &mut events));
+                content.push(call.block(None, &mut malformed));
             }
         }
     }
-    let stop = if matches!(reply, Reply::Calls(_)) { StopReason::ToolUse } else { StopReason::EndTurn };
-    let turn = ModelAnswer { content, malformed, stop, usage: usage(request, written) };
-    events.push(Event::Done(Box::new(turn)));
+    let (stop, usage) = (StopReason::EndTurn, usage(request, written));
+    done(ModelAnswer { content, malformed, stop, usage }, &mut events);
     events
 }
 

@@ -4,11 +4,9 @@
 //!
 //! `#[serde(borrow)]` at one field lets serde borrow all references of its struct.
 
-use std::fmt;
-
 use houston_domain::storable::storable_value;
-use serde::de::{DeserializeOwned, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -140,36 +138,6 @@ impl<'de> Deserialize<'de> for Arguments {
 pub(crate) struct Function {
     pub(crate) name: Text,
     pub(crate) arguments: Arguments,
-}
-
-/// The fields of an object, in order, with each value unchanged.
-#[derive(Debug, Default)]
-pub(crate) struct Fields(pub(crate) Vec<(String, Box<RawValue>)>);
-
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Fields;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Fields(fields))
-            }
-        }
-        deserializer.deserialize_map(InOrder)
-    }
-}
-
-impl Serialize for Fields {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
-    }
 }
 
 /// Longest piece of malformed arguments that is stored, in characters: enough for the model to see its mistake.

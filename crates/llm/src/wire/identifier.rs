@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
+
 /// Longest name that every provider accepts (OpenAI's limit).
 const LONGEST_NAME: usize = 64;
 
@@ -47,7 +49,8 @@ pub(crate) fn of_letter_name(name: &str) -> &str {
 }
 
 /// Which names of properties a provider accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Alphabet {
     /// Any name.
     Any,

@@ -201,11 +201,11 @@ impl Wire {
     /// What it accepts in the schema of a tool's arguments.
     pub(crate) fn tool_rules(self) -> &'static tool_schema::Rules {
         match self {
-            Self::Anthropic => &tool_schema::ANTHROPIC,
-            Self::OpenAiChat | Self::OpenAiResponses => &tool_schema::OPENAI,
-            Self::Gemini => &tool_schema::GEMINI,
-            Self::Cohere => &tool_schema::COHERE,
-            Self::Ollama => &tool_schema::OLLAMA,
+            Self::Anthropic => &tool_schema::RULES.anthropic,
+            Self::OpenAiChat | Self::OpenAiResponses => &tool_schema::RULES.openai,
+            Self::Gemini => &tool_schema::RULES.gemini,
+            Self::Cohere => &tool_schema::RULES.cohere,
+            Self::Ollama => &tool_schema::RULES.ollama,
         }
     }
 

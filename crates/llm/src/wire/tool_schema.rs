@@ -12,19 +12,23 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use houston_domain::history::Block;
 use houston_domain::tool_call::ToolDefinition;
 use houston_domain::tool_schema::read;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::identifier::Alphabet;
 use super::object::Object;
 use crate::model::{AnswerSchema, Event, Request};
 
+const TEXT: &str = include_str!("../../data/schemas.json");
+
 /// What a provider accepts in a schema. A keyword that it does not accept is moved into the description.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct Rules {
     /// The keywords that are sent; `None`: all of the one form.
-    keywords: Option<&'static [&'static str]>,
+    keywords: Option<Vec<String>>,
     /// The values of `format` that are sent; `None`: all.
-    formats: Option<&'static [&'static str]>,
+    formats: Option<Vec<String>>,
     /// The largest `minItems` that is sent.
     min_items: u64,
     /// Whether `enum` is sent with texts and numbers only.
@@ -35,124 +39,46 @@ pub(crate) struct Rules {
     closes: bool,
     /// The names of properties that are sent.
     names: Alphabet,
+    /// For people who read the table.
+    why: String,
 }
 
-/// All that a schema can say.
-const OPEN: Rules = Rules {
-    keywords: None,
-    formats: None,
-    min_items: u64::MAX,
-    plain_choices: false,
-    portable_patterns: false,
-    closes: false,
-    names: Alphabet::Any,
-};
+impl Default for Rules {
+    /// All that a schema can say.
+    fn default() -> Self {
+        Self {
+            keywords: None,
+            formats: None,
+            min_items: u64::MAX,
+            plain_choices: false,
+            portable_patterns: false,
+            closes: false,
+            names: Alphabet::Any,
+            why: String::new(),
+        }
+    }
+}
 
-/// Anthropic takes JSON Schema, draft 2020-12, without `anyOf`, `oneOf` and `allOf` at the root:
-/// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use>,
-/// <https://github.com/nspady/google-calendar-mcp/issues/39>. Names of properties match `^[a-zA-Z0-9_.-]{1,64}$`:
-/// <https://github.com/anthropics/claude-code/issues/79418>.
-pub(crate) static ANTHROPIC: Rules = Rules { names: Alphabet::Plain, ..OPEN };
+/// The rules of `data/schemas.json`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AllRules {
+    pub(crate) anthropic: Rules,
+    /// Also of all that speak its protocols.
+    pub(crate) openai: Rules,
+    pub(crate) gemini: Rules,
+    pub(crate) cohere: Rules,
+    pub(crate) ollama: Rules,
+    /// What Anthropic enforces in answers.
+    pub(crate) anthropic_answers: Rules,
+}
 
-/// OpenAI takes an object "and not … 'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not' at the top level":
-/// <https://github.com/goruck/home-generative-agent/pull/545>. It compiles regular expressions with Python's `re`:
-/// <https://github.com/pleaseai/shunt/pull/488>; some models refuse those that look around:
-/// <https://github.com/anomalyco/opencode/issues/32073>. Mistral, DeepSeek, Groq and others publish no rules besides, for tools
-/// that are not `strict`.
-pub(crate) static OPENAI: Rules = Rules { portable_patterns: true, ..OPEN };
+pub(crate) static RULES: LazyLock<AllRules> = LazyLock::new(rules);
 
-/// The keywords of Gemini's JSON Schema:
-/// <https://googleapis.github.io/kotlin-genai/google-genai-kotlin/com.google.genai.kotlin.types/-generate-content-config/response-json-schema.html>.
-/// `oneOf` means `anyOf`, and `enum` is for texts and numbers. Names of parameters start with a letter or `_`, and have only
-/// letters, digits and `_`, at most 64: <https://cloud.google.com/vertex-ai/docs/reference/rest/v1beta1/FunctionDeclaration>.
-pub(crate) static GEMINI: Rules = Rules {
-    keywords: Some(&[
-        "type",
-        "format",
-        "title",
-        "description",
-        "enum",
-        "items",
-        "prefixItems",
-        "minItems",
-        "maxItems",
-        "minimum",
-        "maximum",
-        "anyOf",
-        "properties",
-        "additionalProperties",
-        "required",
-    ]),
-    plain_choices: true,
-    names: Alphabet::Identifier,
-    ..OPEN
-};
-
-/// Cohere supports no ranges, no lengths, `uniqueItems`, `additionalProperties`, `oneOf`, `allOf` and `not`, four formats, and
-/// few regular expressions: <https://docs.cohere.com/docs/structured-outputs>. It also names `anyOf`, for schemas that it
-/// enforces; those of tools are not enforced without `strict_tools`.
-pub(crate) static COHERE: Rules = Rules {
-    keywords: Some(&[
-        "type",
-        "format",
-        "title",
-        "description",
-        "enum",
-        "const",
-        "default",
-        "items",
-        "anyOf",
-        "properties",
-        "required",
-    ]),
-    formats: Some(&["date-time", "uuid", "date", "time"]),
-    ..OPEN
-};
-
-/// What Ollama reads of a property; other keywords never reach the model: `ToolProperty` in
-/// <https://github.com/ollama/ollama/blob/main/api/types.go>.
-pub(crate) static OLLAMA: Rules = Rules {
-    keywords: Some(&["type", "description", "enum", "items", "anyOf", "properties", "required"]),
-    ..OPEN
-};
-
-/// What Anthropic enforces in answers, as its own libraries send it:
-/// <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>.
-pub(crate) static ANTHROPIC_ANSWERS: Rules = Rules {
-    keywords: Some(&[
-        "type",
-        "title",
-        "description",
-        "default",
-        "enum",
-        "const",
-        "format",
-        "properties",
-        "required",
-        "items",
-        "minItems",
-        "anyOf",
-        "allOf",
-        "$ref",
-        "$defs",
-        "definitions",
-    ]),
-    formats: Some(&[
-        "date-time",
-        "time",
-        "date",
-        "duration",
-        "email",
-        "hostname",
-        "uri",
-        "ipv4",
-        "ipv6",
-        "uuid",
-    ]),
-    min_items: 1,
-    closes: true,
-    ..OPEN
-};
+#[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
+fn rules() -> AllRules {
+    serde_json::from_str(TEXT).expect("data/schemas.json has the shape of `AllRules`")
+}
 
 /// The schema of a tool as it is sent.
 #[derive(Clone)]
@@ -288,7 +214,7 @@ impl Rules {
             ("items" | "additionalProperties" | "not" | "contains" | "propertyNames", _) => inner(value),
             ("minItems", _) if value.as_u64() > Some(self.min_items) => return None,
             ("format", Value::String(format))
-                if self.formats.is_some_and(|known| !known.contains(&format.as_str())) =>
+                if self.formats.as_ref().is_some_and(|known| !known.contains(format)) =>
             {
                 return None;
             }
@@ -300,7 +226,7 @@ impl Rules {
     }
 
     fn sends(&self, keyword: &str) -> bool {
-        self.keywords.is_none_or(|keywords| keywords.contains(&keyword))
+        self.keywords.as_ref().is_none_or(|keywords| keywords.iter().any(|sent| sent == keyword))
     }
 
     /// The keyword that means the same to the provider, unless the schema has that one, too.

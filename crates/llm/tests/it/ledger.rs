@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use houston_domain::clock::SystemClock;
 use houston_domain::step::ModelCall;
 use houston_llm::{
-    Choice, Ledger, Model, Request, RetryPolicy, Retrying, Secret, Timeouts, Wire, connect, metered,
+    BreakerPolicy, Choice, Guards, Ledger, Model, Request, RetryBudgetPolicy, RetryPolicy, Secret, Timeouts,
+    Wire, connect, metered,
 };
 
 use crate::caller::{entries, http};
@@ -218,7 +220,9 @@ async fn retries_enter_each_answer_that_was_begun() {
     let policy = RetryPolicy { retries: 2, delay: Duration::ZERO, longest_wait: Duration::ZERO };
     for pieces in &WIRES {
         let model = model(pieces, &[End::CutBeforeText, End::Refused, End::Complete]);
-        let calls = entered(&Retrying::new(model, policy), false).await;
+        let (breaker, budget) = (BreakerPolicy::default(), RetryBudgetPolicy::default());
+        let guards = Guards::new(breaker, budget, Arc::new(SystemClock), Arc::default());
+        let calls = entered(&*guards.guard(model, policy), false).await;
         let estimated: Vec<_> = calls.iter().map(|call| call.estimated).collect();
         assert_eq!(estimated, [!pieces.reports, false], "{:?}: {calls:?}", pieces.wire);
     }

@@ -23,7 +23,7 @@ fn choice_is_parsed_and_unknown_provider_suggests_a_name() {
     for (alias, name) in [("zai", "zhipu"), ("Azure-OpenAI", "azure"), ("grok", "xai")] {
         assert_eq!(parse_choice(&format!("{alias}/m")).unwrap().provider, name);
     }
-    for row in PROVIDERS {
+    for row in PROVIDERS.iter() {
         assert_eq!(parse_choice(row.name).unwrap().model, row.default_model);
     }
 }
@@ -31,7 +31,7 @@ fn choice_is_parsed_and_unknown_provider_suggests_a_name() {
 #[test]
 fn missing_settings_are_named_in_one_line() {
     let http = http(Timeouts::default());
-    for row in PROVIDERS {
+    for row in PROVIDERS.iter() {
         let result = connect(&Choice::new(row.name, "m"), &http, &|_| None);
         let error = match result {
             Ok(model) => {
@@ -42,7 +42,7 @@ fn missing_settings_are_named_in_one_line() {
             Err(error) => error,
         };
         assert_eq!(error.code, Code::ProviderNotConfigured);
-        let variables = if row.needs_key { row.key_variables } else { row.url_variables };
+        let variables = if row.needs_key { &row.key_variables } else { &row.url_variables };
         assert!(
             error.message.contains(&format!("set {}", variables[0])) && !error.message.contains('\n'),
             "{error}"

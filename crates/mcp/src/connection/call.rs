@@ -10,7 +10,7 @@ use rmcp::model::{
     JsonObject, MetaObject, RequestId, RequestMetaObject, ServerResult, UpdateTaskParams,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::{Connection, KEY, MAX_ERROR};
@@ -101,10 +101,7 @@ impl Connection {
             cancel.request = None;
             answer
         };
-        let Ok(answer) = timeout_at(deadline, asked).await else {
-            self.probe();
-            return Err(CallError::Timeout(self.limits.call.as_secs()));
-        };
+        let answer = self.until(deadline, asked).await?;
         if matches!(answer, Ok(_) | Err(ServiceError::McpError(_))) {
             self.answers.fetch_add(1, Ordering::Relaxed);
         }
@@ -151,11 +148,7 @@ impl Connection {
         asked: impl Future<Output = Result<T, ServiceError>>,
         deadline: Instant,
     ) -> Result<T, CallError> {
-        let Ok(answer) = timeout_at(deadline, asked).await else {
-            self.probe();
-            return Err(CallError::Timeout(self.limits.call.as_secs()));
-        };
-        answer.map_err(|error| self.refused(error))
+        self.until(deadline, asked).await?.map_err(|error| self.refused(error))
     }
 }
 

@@ -225,10 +225,14 @@ impl Connection {
     /// # Errors
     /// [`CallError`] when they cannot be listed.
     pub(crate) async fn tools(&self, deadline: Instant) -> Result<Arc<[Listed]>, CallError> {
-        let listed = timeout_at(deadline, self.listed()).await;
-        listed.unwrap_or_else(|_| {
+        self.until(deadline, self.listed()).await?
+    }
+
+    /// What is asked for, unless it takes too long.
+    async fn until<T>(&self, deadline: Instant, asked: impl Future<Output = T>) -> Result<T, CallError> {
+        timeout_at(deadline, asked).await.map_err(|_| {
             self.probe();
-            Err(CallError::Timeout(self.limits.call.as_secs()))
+            CallError::Timeout(self.limits.call.as_secs())
         })
     }
 

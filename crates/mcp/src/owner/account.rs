@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::http::header::HeaderValue;
 use houston_domain::clock::{Clock as _, SystemClock};
-use houston_web::Tls;
+use houston_web::{TenantReach, Tls};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
@@ -13,7 +13,6 @@ use tokio_util::task::TaskTracker;
 
 use super::{AccountKey, Renewal, Rows};
 use crate::oauth::{Exchange, Grant, NotRenewed, renew};
-use crate::reach::OwnReach;
 
 /// Tokens are renewed this many seconds before they expire.
 const EARLY: i64 = 30;
@@ -26,7 +25,7 @@ pub(crate) struct Account {
     key: AccountKey,
     /// The address of the server: what is stored for another one is not sent.
     url: String,
-    reach: Arc<OwnReach>,
+    reach: Arc<TenantReach>,
     rows: Rows,
     /// The tasks that get tokens.
     pub(crate) tracker: TaskTracker,
@@ -57,7 +56,7 @@ impl Account {
     pub(crate) fn new(
         key: AccountKey,
         url: &str,
-        reach: Arc<OwnReach>,
+        reach: Arc<TenantReach>,
         rows: Rows,
         tracker: TaskTracker,
     ) -> Self {

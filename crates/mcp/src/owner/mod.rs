@@ -12,9 +12,8 @@ use std::sync::{Arc, OnceLock};
 use ::http::header::HeaderMap;
 use futures_util::future::BoxFuture;
 use houston_domain::id::{TenantId, UserId};
+use houston_web::TenantReach;
 use secrecy::SecretString;
-
-use crate::reach::OwnReach;
 
 pub(crate) use self::account::{Account, NoToken, Token, now, sealable};
 pub(crate) use self::rooms::{Leavable, Place, Rooms};
@@ -29,7 +28,7 @@ pub(crate) struct Own {
     pub(crate) headers: HeaderMap,
     /// Whose token is sent, if the server uses OAuth.
     pub(crate) account: Option<Arc<Account>>,
-    pub(crate) reach: Arc<OwnReach>,
+    pub(crate) reach: Arc<TenantReach>,
     pub(crate) rooms: Arc<Rooms>,
     pub(crate) rows: Rows,
     /// Whether changed tools were reported: once is enough for a version of a server.

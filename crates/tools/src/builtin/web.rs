@@ -166,7 +166,7 @@ impl BuiltIn for SearchWeb {
             };
             match provider.ask(&query).await {
                 Ok(found) => ToolResponse::success(hits(&found, provider.provider().name(), query.page)),
-                Err(error) => Failed::new(error.fault(), error.to_string()).of_read(),
+                Err(error) => Failed::from(error).of_read(),
             }
         })))
     }

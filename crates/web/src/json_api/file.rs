@@ -30,7 +30,8 @@ use serde_json::{Map, Value, json};
 use toml::Spanned;
 
 use super::{
-    Auth, Body, Effect, Endpoint, Location, MAX_ENDPOINTS, Parameter, Problem, Scheme, Template, description,
+    Auth, Body, Effect, Endpoint, Location, MAX_ENDPOINTS, METHODS, Parameter, Problem, Scheme, Template,
+    description,
 };
 
 #[derive(Deserialize)]
@@ -175,18 +176,11 @@ type Wrong = (Option<usize>, String);
 
 impl RawEndpoint {
     fn endpoint(&self, base: &str) -> Result<Endpoint, Wrong> {
-        let method = match self.method.get_ref().as_str() {
-            "GET" => Method::GET,
-            "HEAD" => Method::HEAD,
-            "POST" => Method::POST,
-            "PUT" => Method::PUT,
-            "PATCH" => Method::PATCH,
-            "DELETE" => Method::DELETE,
-            other => {
-                let message =
-                    format!("`{other}` is not allowed as method: GET, HEAD, POST, PUT, PATCH and DELETE are");
-                return Err((Some(self.method.span().start), message));
-            }
+        let given = self.method.get_ref();
+        let Some(method) = METHODS.into_iter().find(|method| method.as_str() == given) else {
+            let message =
+                format!("`{given}` is not allowed as method: GET, HEAD, POST, PUT, PATCH and DELETE are");
+            return Err((Some(self.method.span().start), message));
         };
         let url = Template::new(base, self.path.get_ref());
         let url = url.map_err(|message| (Some(self.path.span().start), message))?;

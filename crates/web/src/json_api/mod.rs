@@ -17,7 +17,6 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-pub use argument::ArgumentError;
 pub use document::{from_document, not_public};
 pub use file::from_toml;
 pub use openapi::from_openapi;
@@ -30,6 +29,10 @@ pub const MAX_ENDPOINTS: usize = 500;
 pub const MAX_SCHEMA: usize = 32 * 1024;
 /// The most characters of a description.
 pub const MAX_DESCRIPTION: usize = 1024;
+
+/// The methods that an endpoint may have.
+const METHODS: [Method; 6] =
+    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
 
 /// One endpoint.
 #[derive(Debug, Clone)]

@@ -8,9 +8,10 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::argument::{self, ArgumentError, given};
+use super::argument::{self, given, missing};
 use super::template::encoded;
 use super::{Auth, Body, Endpoint, Location, Parameter, Scheme};
+use crate::error::{Failure, Fault};
 use crate::request::{OF_THE_CONNECTION, Request};
 
 /// What a request needs besides arguments; a model chooses none of it.
@@ -44,12 +45,12 @@ impl Endpoint {
     /// add the headers of [`crate::webhook::Signer::headers`] first.
     ///
     /// # Errors
-    /// [`ArgumentError`], which names the argument or the secret.
+    /// [`Failure`], which names the argument or the secret.
     pub fn request(
         &self,
         arguments: &Map<String, Value>,
         credentials: Credentials<'_>,
-    ) -> Result<Request, ArgumentError> {
+    ) -> Result<Request, Failure> {
         argument::check(self, arguments)?;
         let mut request = Request::new(self.method.clone(), self.filled_url(arguments)?);
         let json = HeaderValue::from_static("application/json");
@@ -58,7 +59,7 @@ impl Endpoint {
             let name = HeaderName::try_from(&parameter.name);
             let value = HeaderValue::try_from(argument::text(parameter, value)?);
             let (Ok(name), Ok(value)) = (name, value) else {
-                return Err(ArgumentError::Header(parameter.name.clone()));
+                return Err(no_header(&parameter.name));
             };
             request.headers.insert(name, value);
         }
@@ -68,8 +69,7 @@ impl Endpoint {
         }
         if let (Some(name), Some(key)) = (&self.idempotency_header, credentials.idempotency_key) {
             let value = HeaderValue::try_from(key);
-            let value = value.map_err(|_| ArgumentError::Header(name.as_str().to_owned()))?;
-            request.headers.insert(name, value);
+            request.headers.insert(name, value.map_err(|_| no_header(name.as_str()))?);
         }
         match &self.auth {
             Some(auth) => auth.set(request, credentials.secret),
@@ -77,12 +77,12 @@ impl Endpoint {
         }
     }
 
-    fn filled_url(&self, arguments: &Map<String, Value>) -> Result<Url, ArgumentError> {
+    fn filled_url(&self, arguments: &Map<String, Value>) -> Result<Url, Failure> {
         let mut url = self.url.filled(|name| {
             let mut values = self.values(arguments, Location::Path);
             match values.find(|(parameter, _)| parameter.name == name) {
                 Some((parameter, value)) => argument::text(parameter, value),
-                None => Err(ArgumentError::Missing(name.to_owned())),
+                None => Err(missing(name)),
             }
         })?;
         let mut pairs = Vec::new();
@@ -92,7 +92,7 @@ impl Endpoint {
                 pairs.push(format!("{name}={}", encoded(&argument::text(parameter, value)?)));
                 continue;
             };
-            let texts: Result<Vec<String>, ArgumentError> =
+            let texts: Result<Vec<String>, Failure> =
                 items.iter().map(|item| argument::text(parameter, item).map(|text| encoded(&text))).collect();
             let texts = texts?;
             if parameter.repeats {
@@ -133,11 +133,13 @@ impl Endpoint {
 }
 
 impl Auth {
-    fn set(&self, request: Request, secret: Option<&SecretString>) -> Result<Request, ArgumentError> {
+    fn set(&self, request: Request, secret: Option<&SecretString>) -> Result<Request, Failure> {
         let Some(secret) = secret else {
-            return Err(ArgumentError::NoSecret(self.secret.clone()));
+            let text =
+                format!("the secret `{}` is not set: without it this endpoint cannot be called", self.secret);
+            return Err(Failure::new(Fault::Config, text));
         };
-        let bad = |_| ArgumentError::Header(self.header.as_str().to_owned());
+        let bad = |_| no_header(self.header.as_str());
         match &self.scheme {
             Scheme::Prefix(prefix) => request.secret(self.header.clone(), prefix, secret).map_err(bad),
             Scheme::Basic => {
@@ -146,4 +148,10 @@ impl Auth {
             }
         }
     }
+}
+
+/// A secret or a key with characters that no header can have.
+fn no_header(name: &str) -> Failure {
+    let text = format!("the value for the header `{name}` has characters that a header cannot have");
+    Failure::new(Fault::Config, text)
 }

@@ -169,7 +169,7 @@ fn values_beside_each_other_make_no_other_path() {
 fn a_missing_secret_is_named_and_never_printed() {
     let values = arguments(&json!({"item": "x"}));
     let error = endpoint("create_order").request(&values, Credentials::default()).unwrap_err();
-    assert_eq!((error.fault(), error.to_string().contains("`crm`")), (Fault::Config, true));
+    assert_eq!((error.fault, error.to_string().contains("`crm`")), (Fault::Config, true));
     let secret = SecretString::from("a\nb-secret");
     let credentials = Credentials { secret: Some(&secret), idempotency_key: None };
     let error = endpoint("create_order").request(&values, credentials).unwrap_err();

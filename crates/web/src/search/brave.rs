@@ -7,8 +7,8 @@
 use http::header::HeaderName;
 use serde::Deserialize;
 
-use super::exchange::{self, Parameters};
-use super::{Found, Freshness, Query, Search, SearchError, domains};
+use super::{Found, Freshness, Query, Search, domains, exchange};
+use crate::error::Failure;
 
 const TOKEN: HeaderName = HeaderName::from_static("x-subscription-token");
 
@@ -47,8 +47,8 @@ struct Page {
 }
 
 /// Asks Brave.
-pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, SearchError> {
-    let Parameters { parameters, ignored } = parameters(query);
+pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, Failure> {
+    let (parameters, ignored) = parameters(query);
     let request = exchange::get(search, "/res/v1/web/search", &parameters);
     let answer: Answer = exchange::json(search, request, TOKEN, "").await?;
     let pages = answer.web.map(|web| web.results).unwrap_or_default();
@@ -58,7 +58,7 @@ pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, SearchE
     Ok(exchange::found(query, hits, 0, ignored))
 }
 
-fn parameters(query: &Query) -> Parameters {
+fn parameters(query: &Query) -> (Vec<(&'static str, String)>, Vec<String>) {
     let mut parameters = vec![
         ("q", domains::with_terms(query)),
         ("count", query.count.to_string()),
@@ -90,7 +90,7 @@ fn parameters(query: &Query) -> Parameters {
             None => ignored.push(format!("language: Brave does not support `{full}`")),
         }
     }
-    Parameters { parameters, ignored }
+    (parameters, ignored)
 }
 
 /// Brave's name of a language.

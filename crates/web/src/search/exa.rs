@@ -9,7 +9,8 @@ use http::header::HeaderName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Found, Now, Query, SNIPPET_CHARACTERS, Search, SearchError, exchange};
+use super::{Found, Now, Query, SNIPPET_CHARACTERS, Search, exchange};
+use crate::error::Failure;
 use crate::request::Request;
 
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -31,7 +32,7 @@ struct Page {
 }
 
 /// Asks Exa.
-pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, SearchError> {
+pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, Failure> {
     let (count, skip) = query.window(search.provider.name(), MOST)?;
     let (body, ignored) = body(query, count, &search.now);
     let request = Request::post_json(format!("{}/search", search.base), &body);

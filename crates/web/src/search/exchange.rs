@@ -1,13 +1,11 @@
 //! What all providers have in common: sending a request, statuses, reading JSON, cutting results.
 
-use std::time::Duration;
-
 use http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
 
-use super::{Found, Hit, Key, Query, SNIPPET_CHARACTERS, Search, SearchError, domains};
-use crate::error::WebError;
+use super::{Found, Hit, Key, Provider, Query, SNIPPET_CHARACTERS, Search, domains};
+use crate::error::{Failure, Fault, WebError};
 use crate::request::Request;
 
 /// Sends a request with the key, if there is one, in this header after this prefix, and reads the answer's JSON.
@@ -16,41 +14,64 @@ pub(super) async fn json<T: DeserializeOwned>(
     request: Request,
     header: HeaderName,
     prefix: &str,
-) -> Result<T, SearchError> {
+) -> Result<T, Failure> {
     let (provider, key) = (search.provider.name(), search.key.as_ref());
+    let bad_key = |status: u16| {
+        let text = format!(
+            "{provider} rejected the API key (HTTP {status}): a valid one must be set in this installation"
+        );
+        Failure::new(Fault::Config, text)
+    };
     let request = match key {
         Some(key) => request.secret(header, prefix, key),
         None => Ok(request),
     };
-    let failed = |error: WebError| SearchError::Web { provider, error };
     // Only a key with characters that no header can have makes a request fail to build.
-    let request = request.map_err(|_| SearchError::Key { provider, status: 401 })?;
-    let response = search.client.send(request).await.map_err(failed)?;
-    let unreadable = |reason: String| SearchError::Unreadable { provider, reason };
+    let request = request.map_err(|_| bad_key(401))?;
+    let response = search.client.send(request).await.map_err(|error| not_answered(provider, &error))?;
+    let unreadable = |reason: &str| {
+        Failure::new(Fault::Io, format!("{provider} sent an answer that cannot be read: {reason}"))
+    };
     let status = response.status.as_u16();
     if !response.status.is_success() {
-        return Err(match status {
-            401 | 403 => SearchError::Key { provider, status },
+        let (fault, text) = match status {
+            403 if search.provider == Provider::Searxng => (Fault::Config, JSON_IS_OFF.to_owned()),
+            401 | 403 => return Err(bad_key(status)),
             // 402: Exa; 432 and 433: Tavily's plan and pay-as-you-go limits.
-            402 | 432 | 433 => SearchError::UsedUp { provider, status },
-            429 => SearchError::RateLimited { provider, retry_after: retry_after(&response.headers) },
-            400 | 404 | 405 | 413 | 414 | 422 => {
-                SearchError::Rejected { provider, status, message: beginning(&response.body, key) }
+            402 | 432 | 433 => {
+                let text =
+                    format!("the plan at {provider} is used up (HTTP {status}): it must be extended there");
+                (Fault::Config, text)
             }
-            _ => SearchError::Failed { provider, status },
-        });
+            429 => {
+                let wait =
+                    retry_after(&response.headers).map(|seconds| format!(": try again in {seconds} s"));
+                let wait = wait.unwrap_or_default();
+                (Fault::RateLimited, format!("{provider} allows no more searches at the moment{wait}"))
+            }
+            400 | 404 | 405 | 413 | 414 | 422 => {
+                let message = beginning(&response.body, key);
+                (Fault::Invalid, format!("{provider} rejected the search (HTTP {status}): {message}"))
+            }
+            _ => (Fault::Io, format!("{provider} failed (HTTP {status}): try again later")),
+        };
+        return Err(Failure::new(fault, text));
     }
     if response.is_cut {
-        return Err(unreadable("it is too long".to_owned()));
+        return Err(unreadable("it is too long"));
     }
-    serde_json::from_slice(&response.body).map_err(|error| unreadable(scrubbed(&error.to_string(), key)))
+    serde_json::from_slice(&response.body).map_err(|error| unreadable(&scrubbed(&error.to_string(), key)))
 }
 
-/// What a provider is sent of a question.
-pub(super) struct Parameters {
-    pub(super) parameters: Vec<(&'static str, String)>,
-    /// What it does not understand, for the agent.
-    pub(super) ignored: Vec<String>,
+const JSON_IS_OFF: &str = "the SearXNG server does not allow JSON: its operator must add `json` to `search.formats` in settings.yml";
+
+fn not_answered(provider: &str, error: &WebError) -> Failure {
+    let fault = match error.fault() {
+        // The address of a provider is a setting, not an argument of the search.
+        Fault::Forbidden | Fault::Invalid | Fault::NotFound => Fault::Config,
+        fault => fault,
+    };
+    Failure::new(fault, format!("{provider}: {error}"))
 }
 
 /// The request for this path with these parameters.
@@ -74,20 +95,20 @@ fn scrubbed(text: &str, key: Option<&Key>) -> String {
     }
 }
 
-/// How long to wait: `Retry-After` in seconds, or Brave's `X-RateLimit-Reset`, one number for each limit
+/// How many seconds to wait: `Retry-After`, or Brave's `X-RateLimit-Reset`, one number for each limit
 /// (<https://api.search.brave.com/app/documentation/web-search/response-headers>).
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+fn retry_after(headers: &HeaderMap) -> Option<u64> {
     let numbers = |name: &str| -> Vec<u64> {
         let text = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         text.split(',').map_while(|number| number.trim().parse().ok()).collect()
     };
     if let [seconds] = numbers("retry-after")[..] {
-        return Some(Duration::from_secs(seconds));
+        return Some(seconds);
     }
     let (resets, remaining) = (numbers("x-ratelimit-reset"), numbers("x-ratelimit-remaining"));
     let used_up =
         resets.iter().zip(remaining).filter(|(_, remaining)| *remaining == 0).map(|(reset, _)| *reset);
-    used_up.max().or_else(|| resets.first().copied()).map(Duration::from_secs)
+    used_up.max().or_else(|| resets.first().copied())
 }
 
 /// The results that fit the question, without the first `skip`.
@@ -132,7 +153,7 @@ mod tests {
 
     #[test]
     fn waits_are_read_from_each_providers_headers() {
-        let seconds = |pairs: &[_]| retry_after(&headers(pairs)).map(|wait| wait.as_secs());
+        let seconds = |pairs: &[_]| retry_after(&headers(pairs));
         assert_eq!(seconds(&[("retry-after", "7")]), Some(7));
         assert_eq!(seconds(&[("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")]), None);
         assert_eq!(seconds(&[("x-ratelimit-reset", "1, 1419704")]), Some(1));

@@ -1,14 +1,13 @@
 //! Web search: one question, several providers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use crate::client::Client;
-use crate::error::{Fault, WebError};
+use crate::error::Failure;
 
 mod brave;
 mod domains;
@@ -89,8 +88,8 @@ impl Search {
     /// Asks one question, which has passed [`Query::check`].
     ///
     /// # Errors
-    /// [`SearchError`].
-    pub async fn ask(&self, query: &Query) -> Result<Found, SearchError> {
+    /// [`Failure`]. No text contains the key.
+    pub async fn ask(&self, query: &Query) -> Result<Found, Failure> {
         match self.provider {
             Provider::Tavily => tavily::ask(self, query).await,
             Provider::Brave => brave::ask(self, query).await,
@@ -135,96 +134,3 @@ pub struct Hit {
 
 /// The most characters of a snippet; Tavily and SearXNG send more.
 pub const SNIPPET_CHARACTERS: usize = 1000;
-
-/// Why a search failed. No text contains a key.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SearchError {
-    /// The question is not valid, or not for this provider.
-    #[error("{0}")]
-    Query(String),
-    /// The key is wrong or has no right to search.
-    #[error("{provider} rejected the API key (HTTP {status}): a valid one must be set in this installation")]
-    Key {
-        /// The provider's name.
-        provider: &'static str,
-        /// The status of the answer.
-        status: u16,
-    },
-    /// What was paid for is used up.
-    #[error("the plan at {provider} is used up (HTTP {status}): it must be extended there")]
-    UsedUp {
-        /// The provider's name.
-        provider: &'static str,
-        /// The status of the answer.
-        status: u16,
-    },
-    /// Too many requests.
-    #[error("{provider} allows no more searches at the moment{}", wait(.retry_after))]
-    RateLimited {
-        /// The provider's name.
-        provider: &'static str,
-        /// How long to wait, if the provider says so.
-        retry_after: Option<Duration>,
-    },
-    /// SearXNG does not answer in JSON.
-    #[error(
-        "the SearXNG server does not allow JSON: its operator must add `json` to `search.formats` in settings.yml"
-    )]
-    JsonIsOff,
-    /// The provider did not understand the question.
-    #[error("{provider} rejected the search (HTTP {status}): {message}")]
-    Rejected {
-        /// The provider's name.
-        provider: &'static str,
-        /// The status of the answer.
-        status: u16,
-        /// The beginning of the answer, without the key.
-        message: String,
-    },
-    /// The provider failed.
-    #[error("{provider} failed (HTTP {status}): try again later")]
-    Failed {
-        /// The provider's name.
-        provider: &'static str,
-        /// The status of the answer.
-        status: u16,
-    },
-    /// The answer is not what the documentation describes.
-    #[error("{provider} sent an answer that cannot be read: {reason}")]
-    Unreadable {
-        /// The provider's name.
-        provider: &'static str,
-        /// Where and what, without content.
-        reason: String,
-    },
-    /// No answer.
-    #[error("{provider}: {error}")]
-    Web {
-        /// The provider's name.
-        provider: &'static str,
-        /// Why there is none.
-        error: WebError,
-    },
-}
-
-impl SearchError {
-    /// What the failure means to a tool.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::Query(_) | Self::Rejected { .. } => Fault::Invalid,
-            Self::Key { .. } | Self::UsedUp { .. } | Self::JsonIsOff => Fault::Config,
-            Self::RateLimited { .. } => Fault::RateLimited,
-            Self::Failed { .. } | Self::Unreadable { .. } => Fault::Io,
-            Self::Web { error, .. } => match error.fault() {
-                // The address of a provider is a setting, not an argument of the search.
-                Fault::Forbidden | Fault::Invalid | Fault::NotFound => Fault::Config,
-                fault => fault,
-            },
-        }
-    }
-}
-
-fn wait(retry_after: &Option<Duration>) -> String {
-    retry_after.map_or_else(String::new, |wait| format!(": try again in {} s", wait.as_secs()))
-}

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::SearchError;
+use crate::error::Failure;
 
 /// How old a page may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -102,9 +102,9 @@ impl Query {
     /// Checks the arguments, and writes domains, country and language in one way.
     ///
     /// # Errors
-    /// [`SearchError::Query`], which names the argument and what is allowed.
-    pub fn check(mut self) -> Result<Self, SearchError> {
-        let wrong = |text: String| Err(SearchError::Query(text));
+    /// [`Failure`], which names the argument and what is allowed.
+    pub fn check(mut self) -> Result<Self, Failure> {
+        let wrong = |text: String| Err(text.into());
         self.query = self.query.split_whitespace().collect::<Vec<_>>().join(" ");
         let (characters, words) = (self.query.chars().count(), self.query.split(' ').count());
         if self.query.is_empty() || characters > Self::CHARACTERS || words > Self::WORDS {
@@ -142,9 +142,8 @@ impl Query {
                 ));
             }
             for domain in domains {
-                *domain = super::domains::normalised(domain).ok_or_else(|| {
-                    SearchError::Query(format!("`{name}`: `{domain}` is not a domain like `example.com`"))
-                })?;
+                *domain = super::domains::normalised(domain)
+                    .ok_or_else(|| format!("`{name}`: `{domain}` is not a domain like `example.com`"))?;
             }
         }
         Ok(self)
@@ -157,12 +156,13 @@ impl Query {
     }
 
     /// For providers without pages: how many results to ask for, and how many of the first to leave out.
-    pub(super) fn window(&self, provider: &str, most: usize) -> Result<(usize, usize), SearchError> {
+    pub(super) fn window(&self, provider: &str, most: usize) -> Result<(usize, usize), Failure> {
         let (from, to) = ((self.page - 1) * self.count, self.page * self.count);
         if to > most {
-            let text =
-                format!("{provider} gives at most {most} results: ask for a smaller `page` or `count`");
-            return Err(SearchError::Query(text));
+            return Err(format!(
+                "{provider} gives at most {most} results: ask for a smaller `page` or `count`"
+            )
+            .into());
         }
         Ok((to, from))
     }

@@ -7,8 +7,8 @@
 use http::header::AUTHORIZATION;
 use serde::Deserialize;
 
-use super::exchange::{self, Parameters};
-use super::{Found, Freshness, Query, Search, SearchError, domains};
+use super::{Found, Freshness, Query, Search, domains, exchange};
+use crate::error::Failure;
 
 #[derive(Deserialize)]
 struct Answer {
@@ -26,14 +26,10 @@ struct Page {
 }
 
 /// Asks a SearXNG server.
-pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, SearchError> {
-    let Parameters { parameters, ignored } = parameters(query);
+pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, Failure> {
+    let (parameters, ignored) = parameters(query);
     let request = exchange::get(search, "/search", &parameters);
-    let answer = exchange::json::<Answer>(search, request, AUTHORIZATION, "Bearer ").await;
-    let answer = answer.map_err(|error| match error {
-        SearchError::Key { status: 403, .. } => SearchError::JsonIsOff,
-        error => error,
-    })?;
+    let answer: Answer = exchange::json(search, request, AUTHORIZATION, "Bearer ").await?;
     let hits = answer
         .results
         .into_iter()
@@ -41,7 +37,7 @@ pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, SearchE
     Ok(exchange::found(query, hits, 0, ignored))
 }
 
-fn parameters(query: &Query) -> Parameters {
+fn parameters(query: &Query) -> (Vec<(&'static str, String)>, Vec<String>) {
     let mut parameters = vec![
         ("q", domains::with_terms(query)),
         ("format", "json".to_owned()),
@@ -66,5 +62,5 @@ fn parameters(query: &Query) -> Parameters {
         (None, Some(_)) => ignored.push("country: SearXNG needs a language with it".to_owned()),
         (None, None) => {}
     }
-    Parameters { parameters, ignored }
+    (parameters, ignored)
 }

@@ -8,7 +8,8 @@ use http::header::AUTHORIZATION;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Found, Query, Search, SearchError, exchange};
+use super::{Found, Query, Search, exchange};
+use crate::error::Failure;
 use crate::request::Request;
 
 const MOST: usize = 20;
@@ -68,7 +69,7 @@ struct Page {
 }
 
 /// Asks Tavily.
-pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, SearchError> {
+pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, Failure> {
     let (count, skip) = query.window(search.provider.name(), MOST)?;
     let (body, ignored) = body(query, count);
     let request = Request::post_json(format!("{}/search", search.base), &body);

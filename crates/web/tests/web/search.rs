@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use chrono::{TimeZone as _, Utc};
-use houston_web::Client;
-use houston_web::search::{Found, Freshness, Key, Provider, Query, Search, SearchError};
+use houston_web::search::{Found, Freshness, Key, Provider, Query, Search};
+use houston_web::{Client, Failure};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -76,7 +76,7 @@ pub(crate) async fn ask(
     which: Which,
     query: Query,
     handler: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static,
-) -> (Vec<String>, Result<Found, SearchError>) {
+) -> (Vec<String>, Result<Found, Failure>) {
     let (client, network) = Network::new(handler).name("provider.internal", &["10.0.0.9"]).listed(BASE);
     let found = which.at(client).ask(&query.check().unwrap()).await;
     (network.requests(), found)

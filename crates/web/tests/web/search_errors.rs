@@ -1,18 +1,13 @@
 //! How search providers fail: the same for all, except where their documentation differs.
 
-use houston_web::Fault;
-use houston_web::search::{Query, SearchError};
+use houston_web::search::Query;
+use houston_web::{Failure, Fault};
 
 use crate::network::{Mode, Network, Step, answer};
 use crate::search::{ALL, BASE, KEY, Which, ask};
 
 /// The error for an answer. No text of it contains the key.
-async fn error(
-    which: Which,
-    status: u16,
-    headers: &'static [(&str, &str)],
-    body: &'static str,
-) -> SearchError {
+async fn error(which: Which, status: u16, headers: &'static [(&str, &str)], body: &'static str) -> Failure {
     let (_, found) = ask(which, Query::new("q"), move |_| answer(status, headers, body)).await;
     let error = found.unwrap_err();
     assert!(!format!("{error} {error:?}").contains(KEY), "{which:?}: {error:?}");
@@ -23,7 +18,7 @@ async fn error(
 async fn a_rejected_key_is_a_matter_of_configuration() {
     for which in ALL {
         let error = error(which, 401, &[], r#"{"detail": {"error": "invalid key key-0123456789"}}"#).await;
-        assert_eq!(error.fault(), Fault::Config, "{which:?}");
+        assert_eq!(error.fault, Fault::Config, "{which:?}");
         assert!(error.to_string().contains("rejected the API key (HTTP 401)"), "{error}");
     }
 }
@@ -32,7 +27,7 @@ async fn a_rejected_key_is_a_matter_of_configuration() {
 async fn too_many_requests_say_how_long_to_wait() {
     for which in ALL {
         let limited = error(which, 429, &[("retry-after", "30")], "{}").await;
-        assert_eq!(limited.fault(), Fault::RateLimited, "{which:?}");
+        assert_eq!(limited.fault, Fault::RateLimited, "{which:?}");
         assert!(
             limited.to_string().ends_with("allows no more searches at the moment: try again in 30 s"),
             "{limited}"
@@ -49,15 +44,15 @@ async fn too_many_requests_say_how_long_to_wait() {
 async fn a_used_up_plan_is_not_a_wrong_key() {
     for (which, status) in [(Which::Tavily, 432), (Which::Tavily, 433), (Which::Exa, 402)] {
         let error = error(which, status, &[], "{}").await;
-        assert!(matches!(error, SearchError::UsedUp { .. }), "{error}");
-        assert_eq!(error.fault(), Fault::Config);
+        assert!(error.to_string().contains("is used up"), "{error}");
+        assert_eq!(error.fault, Fault::Config);
     }
 }
 
 #[tokio::test]
 async fn searxng_without_json_is_explained() {
     let error = error(Which::Searxng, 403, &[("content-type", "text/html")], "<h1>403 Forbidden</h1>").await;
-    assert_eq!((error.fault(), &error), (Fault::Config, &SearchError::JsonIsOff));
+    assert_eq!(error.fault, Fault::Config);
     assert!(error.to_string().contains("must add `json` to `search.formats`"), "{error}");
 }
 
@@ -65,7 +60,7 @@ async fn searxng_without_json_is_explained() {
 async fn rejected_queries_quote_the_provider_without_the_key() {
     for which in ALL {
         let error = error(which, 422, &[], r#"{"error": "bad q; your key is key-0123456789"}"#).await;
-        assert_eq!(error.fault(), Fault::Invalid);
+        assert_eq!(error.fault, Fault::Invalid);
         assert!(error.to_string().contains("bad q; your key is [redacted]"), "{error}");
     }
 }
@@ -75,7 +70,7 @@ async fn failures_of_the_provider_can_be_tried_again() {
     for which in ALL {
         for status in [500, 502, 503] {
             let error = error(which, status, &[], "<html>oops</html>").await;
-            assert_eq!(error.fault(), Fault::Io, "{which:?}");
+            assert_eq!(error.fault, Fault::Io, "{which:?}");
             assert!(error.to_string().contains("try again later"), "{error}");
         }
     }
@@ -91,8 +86,8 @@ async fn answers_that_are_not_as_documented_are_unreadable() {
             r#"{"results": [{}], "web": {"results": [{}]}}"#,
         ] {
             let error = error(which, 200, &[], body).await;
-            assert!(matches!(error, SearchError::Unreadable { .. }), "{which:?}: {error}");
-            assert_eq!(error.fault(), Fault::Io);
+            assert!(error.to_string().contains("sent an answer that cannot be read: "), "{which:?}: {error}");
+            assert_eq!(error.fault, Fault::Io);
         }
     }
     let endless =
@@ -122,7 +117,7 @@ async fn a_provider_that_is_down_is_named() {
         let provider = which.at(client);
         let error = provider.ask(&Query::new("q")).await.unwrap_err();
         assert!(error.to_string().starts_with(provider.provider().name()), "{error}");
-        assert_eq!(error.fault(), Fault::Io);
+        assert_eq!(error.fault, Fault::Io);
     }
 }
 
@@ -133,7 +128,7 @@ async fn a_provider_out_of_reach_is_a_matter_of_configuration() {
         let (client, network) =
             Network::new(|_| Vec::new()).name("provider.internal", &["10.0.0.9"]).guarded();
         let error = which.at(client).ask(&Query::new("q")).await.unwrap_err();
-        assert_eq!(error.fault(), Fault::Config, "{error}");
+        assert_eq!(error.fault, Fault::Config, "{error}");
         assert_eq!(network.dialled(), Vec::<String>::new());
     }
 }

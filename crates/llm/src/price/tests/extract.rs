@@ -7,8 +7,8 @@ use rust_decimal::Decimal;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::price::Counts;
 use crate::price::table::{Clause, table};
-use crate::price::{Counts, PriceError};
 
 /// Where one flavour of a provider's API reports usage.
 #[derive(Debug, Clone, Deserialize)]
@@ -72,9 +72,6 @@ pub(crate) enum ExtractError {
     /// A negative or non-numeric count.
     #[error("the count at `{0}` is not a number of at least 0")]
     Invalid(String),
-    /// Counts that cannot be added.
-    #[error(transparent)]
-    Counts(#[from] PriceError),
 }
 
 /// Reads the usage from a complete answer. `flavour` is the API of the provider that sent it: `default`, `chat`,
@@ -88,7 +85,7 @@ pub(crate) fn extract(provider: &str, flavour: &str, body: &Value) -> Result<Ext
     let extractors = &found.models().extractors;
     let Some(extractor) = extractors.iter().find(|extractor| &*extractor.flavour == flavour) else {
         let known: Vec<&str> = extractors.iter().map(|extractor| &*extractor.flavour).collect();
-        let (provider, flavour) = (found.id().to_owned(), flavour.to_owned());
+        let (provider, flavour) = (found.id.to_string(), flavour.to_owned());
         return Err(ExtractError::UnknownFlavour { provider, flavour, known: known.join(", ") });
     };
     extractor.extract(body)
@@ -105,7 +102,7 @@ impl Extractor {
             match at(&count.path, root) {
                 Some(Value::Number(number)) => {
                     let invalid = || ExtractError::Invalid(self.display_path(count));
-                    counts.add(&count.unit, decimal(number).ok_or_else(invalid)?)?;
+                    *counts.entry(count.unit.clone()).or_default() += decimal(number).ok_or_else(invalid)?;
                 }
                 Some(Value::Bool(_)) => return Err(ExtractError::Invalid(self.display_path(count))),
                 _ if count.required => return Err(ExtractError::Missing(self.display_path(count))),

@@ -92,7 +92,8 @@ impl Case {
     fn cost_of_decoded(&self) -> Option<Decimal> {
         let wire = self.wire().filter(|_| self.terms == Terms::new())?;
         let used = extract(&self.provider, &self.flavour, &self.body).ok()?;
-        if used.counts.units().any(|unit| !COUNTED.contains(&unit)) {
+        let mut counted = used.counts.iter().filter(|(_, count)| !count.is_zero());
+        if counted.any(|(unit, _)| !COUNTED.contains(&&**unit)) {
             return None;
         }
         let mut events = VecDeque::new();

@@ -88,7 +88,7 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         |name| profile.forced_tool.choice(json!({"type": "tool", "name": name}), json!({"type": "any"}));
     let tool_choice = request.forced_tool(model).and_then(choice);
     let format = enforced_schema.map(
-        |form| json!({"type": "json_schema", "schema": tool_schema::ANTHROPIC_ANSWERS.written(form.schema)}),
+        |form| json!({"type": "json_schema", "schema": tool_schema::RULES.anthropic_answers.written(form.schema)}),
     );
     // A tool cannot be forced while the model thinks.
     let thinking = thinking(profile, request).filter(|_| tool_choice.is_none());
@@ -113,7 +113,7 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
 
 fn own_tool(tool: &ToolDefinition, is_deferred: bool) -> Option<Vec<u8>> {
     let own = Object::new().with("name", &tool.name).with("description", &tool.description);
-    let own = own.with("input_schema", tool_schema::ANTHROPIC.parameters(tool)?);
+    let own = own.with("input_schema", tool_schema::RULES.anthropic.parameters(tool)?);
     Some(own.maybe("defer_loading", is_deferred.then_some(true)).end())
 }
 

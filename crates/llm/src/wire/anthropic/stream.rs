@@ -5,16 +5,18 @@ use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
 use houston_domain::model::{ModelAnswer, ModelError, PricedApart, StopReason, Tier, Usage};
-use serde::{Deserialize, Serialize};
+use indexmap::IndexMap;
+use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::NAME;
 use crate::error;
 use crate::model::Event;
-use crate::wire::fields::{Arguments, Count, Fields, Lenient, Text, null_is_default};
+use crate::wire::fields::{Arguments, Count, Lenient, Text, null_is_default};
+use crate::wire::object::Object;
 use crate::wire::openai::small;
-use crate::wire::{AnswerEnd, Call, Decoder, done, pass_on, read};
+use crate::wire::{AnswerEnd, Call, Decoder, done, finish_reason, pass_on, read};
 
 /// An event of a stream; its `type` determines the other fields.
 #[derive(Default, Deserialize)]
@@ -162,15 +164,12 @@ impl ReportedUsage {
 /// `INVALID_RESPONSE` for a reason that Anthropic does not define, unless `end` is [`AnswerEnd::Unknown`]: then it
 /// counts as a normal end.
 fn stop_reason(reason: &str, end: AnswerEnd) -> Result<StopReason, ModelError> {
-    Ok(match reason {
-        "" | "end_turn" | "stop_sequence" => StopReason::EndTurn,
-        "tool_use" => StopReason::ToolUse,
-        "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
-        "pause_turn" => StopReason::Paused,
-        "refusal" => StopReason::Refusal,
-        // Other servers with this protocol use OpenAI's finish reasons.
-        other => return crate::wire::finish_reason::stop_reason(other, end),
-    })
+    match reason {
+        "" => Ok(StopReason::EndTurn),
+        "pause_turn" => Ok(StopReason::Paused),
+        // Its others are among those of OpenAI's, which other servers with this protocol use.
+        other => finish_reason::stop_reason(other, end),
+    }
 }
 
 /// Assembles one answer.
@@ -347,14 +346,8 @@ fn block_of(part: Part, provider: &str, malformed: &mut Vec<(String, String)>) -
 
 /// A text block with its citations unchanged.
 fn cited(text: &str, citations: &[Box<RawValue>]) -> String {
-    #[derive(Serialize)]
-    struct Cited<'a> {
-        #[serde(rename = "type")]
-        kind: &'static str,
-        text: &'a str,
-        citations: &'a [Box<RawValue>],
-    }
-    serde_json::to_string(&Cited { kind: "text", text, citations }).unwrap_or_default()
+    let cited = Object::typed("text").with("text", text).with("citations", citations);
+    String::from_utf8(cited.end()).unwrap_or_default()
 }
 
 /// A block with the fields that were received later, all others unchanged; `None` when nothing was added.
@@ -364,13 +357,8 @@ fn completed(opened: &RawValue, json: &str, content: Option<Box<RawValue>>) -> O
     if later.is_empty() {
         return None;
     }
-    let mut fields: Fields = serde_json::from_str(opened.get()).ok()?;
-    for (name, value) in later {
-        match fields.0.iter_mut().find(|(field, _)| field == name) {
-            Some((_, field)) => *field = value,
-            None => fields.0.push((name.to_owned(), value)),
-        }
-    }
+    let mut fields: IndexMap<String, Box<RawValue>> = serde_json::from_str(opened.get()).ok()?;
+    fields.extend(later.into_iter().map(|(name, value)| (name.to_owned(), value)));
     serde_json::to_string(&fields).ok()
 }
 

@@ -25,7 +25,8 @@ const NAME: &str = "cohere";
 /// The request body, as JSON.
 pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
     let (tools, _) = request.tools_for(model, profile);
-    let tools: Vec<_> = tools.iter().filter_map(|tool| function_tool(tool, &tool_schema::COHERE)).collect();
+    let tools: Vec<_> =
+        tools.iter().filter_map(|tool| function_tool(tool, &tool_schema::RULES.cohere)).collect();
     // The caller has described the schema as well.
     let enforces = profile.result_schema == SchemaSupport::JsonSchema;
     let enforces = enforces && (profile.schema_with_tools || tools.is_empty());

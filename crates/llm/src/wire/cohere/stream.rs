@@ -118,10 +118,7 @@ impl ReportedUsage {
 /// The provider's error if it gave up (`explanation` is its own text), otherwise as [`finish_reason::stop_reason`].
 fn stop_reason(reason: &str, explanation: Option<String>, end: AnswerEnd) -> Result<StopReason, ModelError> {
     match reason {
-        "TOOL_CALL" => Ok(StopReason::ToolUse),
-        "MAX_TOKENS" => Ok(StopReason::MaxTokens),
         "ERROR_TOXIC" => Ok(StopReason::Refusal),
-        "COMPLETE" | "STOP_SEQUENCE" => Ok(StopReason::EndTurn),
         _ if reason.starts_with("ERROR") || matches!(reason, "TIMEOUT" | "USER_CANCEL") => {
             Err(gave_up(reason, explanation))
         }

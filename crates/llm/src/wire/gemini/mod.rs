@@ -65,7 +65,7 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
 }
 
 fn declaration(tool: &ToolDefinition) -> Option<Vec<u8>> {
-    let parameters = tool_schema::GEMINI.parameters(tool)?;
+    let parameters = tool_schema::RULES.gemini.parameters(tool)?;
     let named = Object::new().with("name", letter_name(&tool.name)).with("description", &tool.description);
     Some(named.with("parametersJsonSchema", parameters).end())
 }

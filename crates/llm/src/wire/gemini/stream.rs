@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
 use houston_domain::model::{ModelAnswer, ModelError, PricedApart, StopReason, Usage};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::NAME;
@@ -13,6 +13,7 @@ use crate::model::Event;
 use crate::scrub::shortened;
 use crate::wire::fields::{Count, Lenient, Pieces, Text, is_error, null_is_default};
 use crate::wire::identifier::of_letter_name;
+use crate::wire::object::{Object, list};
 use crate::wire::openai::{clamped, small};
 use crate::wire::{Call, Decoder, done, is_done, read};
 
@@ -245,24 +246,19 @@ impl Received {
 
     /// The list of its parts: signed ones unchanged, the text between them joined.
     fn parts(&self) -> String {
-        #[derive(Serialize)]
-        #[serde(untagged)]
-        enum Piece<'a> {
-            Plain { text: &'a str },
-            Signed(&'a RawValue),
-        }
+        let plain = |text: &str| Object::new().with("text", text).end();
         let (mut pieces, mut done) = (Vec::new(), 0);
         for (start, end, part) in &self.signed {
             if *start > done {
-                pieces.push(Piece::Plain { text: &self.text[done..*start] });
+                pieces.push(plain(&self.text[done..*start]));
             }
-            pieces.push(Piece::Signed(part));
+            pieces.push(part.get().into());
             done = *end;
         }
         if self.text.len() > done {
-            pieces.push(Piece::Plain { text: &self.text[done..] });
+            pieces.push(plain(&self.text[done..]));
         }
-        serde_json::to_string(&pieces).unwrap_or_default()
+        String::from_utf8(list(pieces)).unwrap_or_default()
     }
 }
 

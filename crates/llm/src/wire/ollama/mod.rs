@@ -36,7 +36,8 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
     let (tools, _) = request.tools_for(model, profile);
     let enforces = profile.result_schema == SchemaSupport::JsonSchema;
     let effort = profile.effort_for(request).filter(|_| profile.thinking == Thinking::Think);
-    let tools: Vec<_> = tools.iter().filter_map(|tool| function_tool(tool, &tool_schema::OLLAMA)).collect();
+    let tools: Vec<_> =
+        tools.iter().filter_map(|tool| function_tool(tool, &tool_schema::RULES.ollama)).collect();
     let messages = list(messages(model, request));
     let in_window = |window: u64| {
         let options = Object::new()

@@ -51,7 +51,7 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         OutputLimit::MaxCompletionTokens => "max_completion_tokens",
     };
     let messages = messages(model, profile, request, schema.is_some());
-    let tools = tools.iter().filter_map(|tool| function_tool(tool, &tool_schema::OPENAI));
+    let tools = tools.iter().filter_map(|tool| function_tool(tool, &tool_schema::RULES.openai));
     Object::new()
         .with("model", &model.model)
         .with("stream", true)

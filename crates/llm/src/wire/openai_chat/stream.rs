@@ -115,45 +115,24 @@ struct Part {
 
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = <&RawValue>::deserialize(deserializer)?.get();
-        let mut content = Self::default();
-        let pieces: Vec<Piece> = match json.as_bytes().first() {
-            Some(b'"') => {
-                content.text = serde_json::from_str(json).map_err(Error::custom)?;
-                return Ok(content);
-            }
-            Some(b'[') => serde_json::from_str(json).map_err(Error::custom)?,
-            Some(b'{') => vec![Piece::Part(serde_json::from_str(json).map_err(Error::custom)?)],
-            Some(b'0'..=b'9' | b'-') => vec![Piece::Text(json.to_owned())],
-            _ => Vec::new(),
+        let whole = <&RawValue>::deserialize(deserializer)?;
+        let is_list = whole.get().starts_with('[');
+        let pieces: Vec<&RawValue> = match is_list {
+            true => serde_json::from_str(whole.get()).map_err(Error::custom)?,
+            false => vec![whole],
         };
-        for piece in pieces {
-            match piece {
-                Piece::Text(text) => content.text.push_str(&text),
-                Piece::Part(part) => content.add(part),
-                Piece::Other => {}
+        let mut content = Self::default();
+        for piece in pieces.into_iter().map(RawValue::get) {
+            match piece.as_bytes().first() {
+                Some(b'"') => {
+                    content.text.push_str(&serde_json::from_str::<String>(piece).map_err(Error::custom)?);
+                }
+                Some(b'{') => content.add(serde_json::from_str(piece).map_err(Error::custom)?),
+                Some(b'0'..=b'9' | b'-') if !is_list => content.text.push_str(piece),
+                _ => {}
             }
         }
         Ok(content)
-    }
-}
-
-/// An element of a content list.
-enum Piece {
-    Text(String),
-    Part(Part),
-    Other,
-}
-
-impl<'de> Deserialize<'de> for Piece {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = <&RawValue>::deserialize(deserializer)?.get();
-        let part = match json.as_bytes().first() {
-            Some(b'"') => serde_json::from_str(json).map(Self::Text),
-            Some(b'{') => serde_json::from_str(json).map(Self::Part),
-            _ => Ok(Self::Other),
-        };
-        part.map_err(Error::custom)
     }
 }
 

@@ -103,7 +103,7 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
 
 fn function(tool: &ToolDefinition, is_deferred: bool) -> Option<Vec<u8>> {
     let function = Object::typed("function").with("name", &tool.name).with("description", &tool.description);
-    let function = function.with("parameters", tool_schema::OPENAI.parameters(tool)?);
+    let function = function.with("parameters", tool_schema::RULES.openai.parameters(tool)?);
     // Always sent: the default is `true`, with which most schemas are rejected.
     Some(function.with("strict", false).maybe("defer_loading", is_deferred.then_some(true)).end())
 }
@@ -121,11 +121,11 @@ fn effort(model: &Description, profile: &Profile, request: &Request<'_>) -> Opti
 const MARKED_TURNS: usize = 2;
 
 /// Each tool result is an item of its own; the user's text follows as one message, with images and PDFs if the model is sent
-/// them. With `marks`, the end of the turn is marked if so; then results are sent as parts, marked or not, so that they stay the
-/// same in the next request. What the provider would mark itself is the end of the request, which has the system context: no
-/// further request begins like that. `last`: the image and the system context of a turn that ends the request. The context is
-/// part of its last item, so that the next request starts with everything before it: as a message of its own after a tool result
-/// it would look like the user's next turn.
+/// them. `marks`: whether the end of this turn is marked; `None`: no turn of the request is. Where any is, all results are sent as
+/// parts, so that they stay the same in the next request, which marks other turns. (The provider alone would mark the end of the
+/// request, which has the system context: no further request begins like that.) `last`: the image and the system context, if this
+/// turn ends the request. The context is part of the last item, so that the next request starts with everything before it; as a
+/// message of its own after a tool result it would look like the user's next turn.
 fn push_user(
     turn: &Turn<'_>,
     profile: &Profile,

@@ -16,7 +16,8 @@ use reference::Document;
 use serde_json::Value;
 
 use super::{
-    Auth, Body, Effect, Endpoint, Loaded, Location, MAX_ENDPOINTS, Problem, Scheme, Template, description,
+    Auth, Body, Effect, Endpoint, Loaded, Location, MAX_ENDPOINTS, METHODS, Problem, Scheme, Template,
+    description,
 };
 
 /// Reads a document. `file` is its name for error messages; `base` replaces its servers, and is needed if they are
@@ -51,9 +52,10 @@ pub fn from_openapi(text: &str, file: &str, base: Option<&str>) -> Result<Loaded
                 continue;
             }
         };
-        for (name, method) in METHODS {
-            let Some(operation) = item.get(name) else { continue };
-            let at = at.child(name);
+        for method in METHODS {
+            let name = method.as_str().to_ascii_lowercase();
+            let Some(operation) = item.get(&name) else { continue };
+            let at = at.child(&name);
             let operation =
                 Operation { document: &document, root: &parsed, item, operation, path, method, base };
             match operation.endpoint(&at) {
@@ -64,15 +66,6 @@ pub fn from_openapi(text: &str, file: &str, base: Option<&str>) -> Result<Loaded
     }
     Ok(loaded)
 }
-
-const METHODS: [(&str, Method); 6] = [
-    ("get", Method::GET),
-    ("head", Method::HEAD),
-    ("post", Method::POST),
-    ("put", Method::PUT),
-    ("patch", Method::PATCH),
-    ("delete", Method::DELETE),
-];
 
 fn add(endpoint: Endpoint, at: &Pointer, loaded: &mut Loaded) -> Result<(), Problem> {
     if let Err(message) = endpoint.check() {
