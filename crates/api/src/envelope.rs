@@ -117,7 +117,8 @@ impl RequestLog {
         let route = self.route();
         let is_document = ["/export", "/fork", "/import"].iter().any(|end| route.ends_with(end));
         let config = &app.state.config;
-        if is_document { config.document_timeout() } else { config.request_timeout() }
+        let of_documents = Duration::from_secs(config.conversation.timeout_s.max(1));
+        if is_document { of_documents } else { config.request_timeout() }
     }
 
     /// Whether this is a probe. Probes come every second and are not logged.

@@ -311,6 +311,14 @@ pub enum ApiError {
 /// The result of most functions here.
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
+/// What the store has; `None` if there is no such thing.
+pub(crate) fn if_found<T>(read: houston_store::Result<T>) -> Result<Option<T>> {
+    match read {
+        Err(Error::NotFound { .. }) => Ok(None),
+        read => Ok(read.map(Some)?),
+    }
+}
+
 impl ApiError {
     /// The stable code of the variant, e.g. `not_found`.
     pub fn code(&self) -> ProblemCode {

@@ -28,7 +28,6 @@ use houston_domain::client_offer::ClientOffer;
 use houston_domain::id::{AgentId, AgentableId, QuestionId, Shard, UserId, shard};
 use houston_domain::question::Question;
 use houston_protocol::message::MessageImage;
-use houston_protocol::run::CancelledRunsResponse;
 use houston_protocol::user::CreateUser;
 use houston_store::Error;
 use houston_store::agentable::NewAgentable;
@@ -84,8 +83,9 @@ impl Asker {
             return Ok(self);
         }
         if let Some(before) = self.named.as_deref().filter(|before| *before != name) {
-            let same = named_user::are_same(&self.ctx, self.caller(), [before, name]).await?;
-            if !same {
+            let known = async |name| named_user::known(&self.ctx, self.caller(), name).await;
+            let (earlier, this) = (known(before).await?, known(name).await?);
+            if earlier.is_none() || earlier != this {
                 let reason =
                     "names another user than the rest of the request (a field, or the header `Houston-User`)";
                 return Err(ApiError::field(pointer, reason));
@@ -187,15 +187,7 @@ impl Thread {
     /// # Errors
     /// Those of a message that is not accepted.
     pub(crate) async fn post(&self, message: NewMessage<'_>) -> Result<(Posted, bool)> {
-        let NewMessage {
-            pointers: (at_text, at_images),
-            content,
-            images,
-            metadata,
-            double_texting,
-            offer,
-            key,
-        } = message;
+        let NewMessage { pointers: (at_text, at_images), content, images, offer, key, .. } = message;
         check_content(at_text, &content, !images.is_empty())?;
         let Self { ctx, path } = self;
         if !images.is_empty() {
@@ -203,7 +195,7 @@ impl Thread {
             ask(ctx, Whose::Agentable(path.id), key).await?;
         }
         let content = with_images(ctx, path, at_images, (content, images), key).await?;
-        let mut post = new_post(ctx, path, content, Value::Object(metadata), double_texting);
+        let mut post = new_post(ctx, path, content, Value::Object(message.metadata), message.double_texting);
         let offer = offer.filter(|offer| !offer.is_empty());
         store_offering(ctx, path, &mut post, offer, key).await
     }
@@ -257,14 +249,6 @@ impl Thread {
         };
         Ok(AnsweredAt { closed, wait })
     }
-
-    /// Cancels the open run, and those of its tasks. Without one it does nothing.
-    pub(crate) async fn cancel(&self) -> Result<CancelledRunsResponse> {
-        let Self { ctx, path } = self;
-        let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, false).await?;
-        Ok(ctx.notify_cancelled(cancelled))
-    }
-
     /// Opens a stream in the protocol of the endpoint; see [`open_as`].
     pub(crate) async fn open<D: Dialect>(
         self,
@@ -290,11 +274,8 @@ impl Thread {
 
     /// The question with this id; `None` if the thread has none.
     pub(crate) async fn question(&self, id: QuestionId) -> Result<Option<Question>> {
-        match self.ctx.store().question(id).await {
-            Ok(asked) => Ok((asked.agentable == self.path.id).then_some(asked.question)),
-            Err(Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let asked = if_found(self.ctx.store().question(id).await)?;
+        Ok(asked.filter(|asked| asked.agentable == self.path.id).map(|asked| asked.question))
     }
 }
 
@@ -347,7 +328,7 @@ pub(crate) async fn find_or_create(
         if let Some(created) = create(&looked).await? {
             return Ok(created);
         }
-        looked = looked.again().await?;
+        looked.found = looked.ctx.store().client_thread(&looked.of).await?;
     }
     looked.thread()?.ok_or(ApiError::Unavailable(None))
 }
@@ -398,10 +379,8 @@ async fn of_public_id(
     let is_there = match target {
         ThreadTarget::Kind(kind) if kind == path.kind => true,
         ThreadTarget::Kind(kind) => {
-            return Err(ApiError::field(
-                pointer,
-                format!("is a `{}`; this address is that of `{kind}`", path.kind),
-            ));
+            let reason = format!("is a `{}`; this address is that of `{kind}`", path.kind);
+            return Err(ApiError::field(pointer, reason));
         }
         ThreadTarget::Agent(id) => !ctx.store().agents_among(&[id]).await?.is_empty(),
         ThreadTarget::AgentNamed(name) => ctx.store().id_of_name("agent", name).await?.is_some(),
@@ -413,10 +392,8 @@ async fn of_public_id(
         return Err(ApiError::NotFound { what: "conversation" });
     }
     if let Some(user) = asker.named_user() {
-        let owner = match ctx.owners.user_of(ctx.store(), ctx.caller.tenant(), path.id).await {
-            Err(Error::NotFound { .. }) => return Err(NOT_FOUND),
-            owner => owner?,
-        };
+        let owner = ctx.owners.user_of(ctx.store(), ctx.caller.tenant(), path.id).await;
+        let owner = if_found(owner)?.ok_or(NOT_FOUND)?;
         let user = match user {
             ThreadUser::Id(id) => Some(id),
             ThreadUser::External(id) => named_user::known(&ctx, ctx.caller, id).await?,
@@ -458,11 +435,6 @@ impl Looked<'_> {
             (_, None) => return Err(ApiError::NotFound { what: "agent" }),
         };
         kind.filter(|kind| kind.conversational).ok_or(ApiError::NotFound { what: "conversation" })
-    }
-
-    async fn again(self) -> Result<Self> {
-        let found = self.ctx.store().client_thread(&self.of).await?;
-        Ok(Self { found, ..self })
     }
 }
 

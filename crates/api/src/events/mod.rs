@@ -29,7 +29,6 @@ endpoints! {
     get "/v1/{kinds}/{id}/events" for AGENTABLE.with_query_token() => get,
     "stream_events" in "events": "Stream the events of an agentable as server-sent events.",
     params(
-        OfAgentable,
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0 for all events. By default the stream begins with the open or latest run, or with the first event of it that is kept."),
         ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs; false by default."),
         ("interrupts" = Option<bool>, Query, description = "Whether the run ends for this stream with the outcome `interrupt` while it waits for a person; false by default."),

@@ -40,11 +40,6 @@ pub(crate) struct AgentablePath {
 }
 
 impl AgentablePath {
-    fn find(types: &BTreeMap<String, AgentType>, kinds: &str, id: &str) -> Option<Self> {
-        let kind = kinds.strip_suffix('s')?;
-        Self::of_kind(types, kind, parse_prefixed(kind, id).ok()?.into())
-    }
-
     /// The agentable of this kind with this id.
     pub(crate) fn of_kind(types: &BTreeMap<String, AgentType>, kind: &str, id: AgentableId) -> Option<Self> {
         Some(Self::new(types.get(kind)?, id))
@@ -73,7 +68,9 @@ impl AgentablePath {
 
     /// The agentable with the parameters `kinds` and `id` of the path.
     pub(crate) fn of_params(types: &BTreeMap<String, AgentType>, parts: &mut Parts) -> Option<Self> {
-        Self::find(types, &param(parts, "kinds")?, &param(parts, "id")?)
+        let (kinds, id) = (param(parts, "kinds")?, param(parts, "id")?);
+        let kind = kinds.strip_suffix('s')?;
+        Self::of_kind(types, kind, parse_prefixed(kind, &id).ok()?.into())
     }
 
     /// The id with its prefix, e.g. `goal_0190…`.

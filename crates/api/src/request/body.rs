@@ -119,7 +119,7 @@ impl ReceivedDocument {
     /// call it on a thread of the runtime.
     pub(crate) fn read<T: DeserializeOwned>(self) -> Result<(Creation<T>, DocumentPermit)> {
         let key = Key::from_request(&self.parts, self.pieces.iter().map(|piece| &**piece))?;
-        let value = parse_pieces(self.pieces)?;
+        let value = deserialize(serde_json::Deserializer::from_reader(Pieces(self.pieces.into())))?;
         Ok((Creation { value, key }, self._permit))
     }
 }
@@ -302,12 +302,6 @@ pub(crate) async fn receive(parts: &Parts, body: axum::body::Body, limit: usize)
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     deserialize(serde_json::Deserializer::from_slice(bytes))
 }
-
-/// Parses JSON from consecutive chunks and frees each chunk once it is read.
-pub(crate) fn parse_pieces<T: DeserializeOwned>(pieces: Vec<Bytes>) -> Result<T> {
-    deserialize(serde_json::Deserializer::from_reader(Pieces(pieces.into())))
-}
-
 struct Pieces(VecDeque<Bytes>);
 
 impl io::Read for Pieces {

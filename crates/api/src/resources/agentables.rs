@@ -27,7 +27,6 @@ endpoints! {
     get "/v1/{kinds}" for NAMED => list,
     "list_agentables" in "agentables": "List the agentables of a kind, newest first.",
     params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
         ("user_id" = Option<UserId>, Query, description = "Only agentables of this user."),
         ("status" = Option<String>, Query, description = "Only agentables with this status, one of the statuses of the kind."),
         Paged,
@@ -36,12 +35,10 @@ endpoints! {
 
     get "/v1/{kinds}/{id}" for AGENTABLE => async |ctx: Ctx, path: AgentablePath| read(&ctx, &path).await,
     "get_agentable" in "agentables": "Get an agentable.",
-    params(OfAgentable),
     200 "The agentable." [houston_protocol::agentable::AgentableResponse];
 
     patch "/v1/{kinds}/{id}" for AGENTABLE => change,
     "update_agentable" in "agentables": "Change title, description, status, agent or tools of an agentable; fields not given stay as they are.",
-    params(OfAgentable),
     body [UpdateAgentable],
     200 "The changed agentable." [houston_protocol::agentable::AgentableResponse];
 
@@ -50,35 +47,30 @@ endpoints! {
     delete "/v1/{kinds}/{id}" for AGENTABLE =>
         async |ctx: Ctx, path: AgentablePath| request(&ctx, Target::Agentable(&path.kind, path.id)).await,
     "delete_agentable" in "agentables": "Erase an agentable with its tasks and everything that belongs to them.",
-    params(OfAgentable),
     202 "The agentable is no longer found; its rows are deleted in the background." [houston_domain::erasure::Erasure];
 
     post "/v1/{kinds}/{id}/cancel" for AGENTABLE => cancel,
     "cancel_agentable" in "agentables": "Cancel the open run of an agentable and the runs of all its tasks.",
-    params(OfAgentable),
     202 "The runs whose cancellation was requested." [houston_protocol::run::CancelledRunsResponse];
 
     post "/v1/{kinds}/{id}/archive" for AGENTABLE => archive,
     "archive_agentable" in "agentables": "Archive an agentable: cancel its run and its tasks, and delete its check-ins.",
-    params(OfAgentable),
     200 "The agentable after the change." [AgentableResponse],
     409 "`not_archivable`: the kind has no status `archived`.";
 
     post "/v1/{kinds}/{id}/unarchive" for AGENTABLE => unarchive,
     "unarchive_agentable" in "agentables": "Take an agentable out of the archive.",
-    params(OfAgentable),
     200 "The agentable after the change." [AgentableResponse],
     409 "`not_archivable`: the kind has no status `archived`.";
 
     get "/v1/{kinds}/{id}/tasks" for AGENTABLE => list_tasks,
     "list_tasks" in "agentables": "List the tasks of an agentable, newest first.",
-    params(OfAgentable, Paged),
+    params(Paged),
     200 "A page of tasks." [Page<houston_protocol::agentable::AgentableResponse>];
 
     get "/v1/{kinds}/{id}/runs" for AGENTABLE => list_runs,
     "list_runs" in "runs": "List the runs of an agentable, newest first.",
     params(
-        OfAgentable,
         ("status" = Option<houston_domain::run::RunStatus>, Query, description = "Only runs with this status."),
         Paged,
     ),
@@ -138,7 +130,9 @@ async fn change(
         return Err(ApiError::field("", detail));
     }
     body.title.as_deref().map_or(Ok(()), |title| check_line("/title", title, MAX_TITLE_CHARS))?;
-    body.description.as_deref().map_or(Ok(()), check_description)?;
+    if let Some(text) = &body.description {
+        check_bytes("/description", text, MAX_DESCRIPTION_BYTES)?;
+    }
     let status = body.status.as_deref().map(|wanted| status_change(&ctx, &path, wanted)).transpose()?;
     let before = ctx.store().agentable(&path.kind, path.id).await?;
     if let Some(names) = &body.tools {
@@ -166,8 +160,7 @@ async fn change(
     ctx.store().change_agentable(path.id, &change).await?;
     match status {
         Some(StatusChange::Archive) => {
-            let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, true).await?;
-            ctx.notify_cancelled(cancelled);
+            ctx.cancel_agentable(&path.kind, path.id, true).await?;
         }
         Some(StatusChange::Store(status)) => {
             ctx.store().store_status(&path.kind, path.id, status.as_deref(), None).await?;
@@ -189,8 +182,7 @@ fn status_change(app: &App, path: &AgentablePath, wanted: &str) -> Result<Status
 /// Archiving cancels the open run and all tasks below, and deletes the check-ins. Only for kinds that have the status `archived`.
 async fn archive(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     check_archivable(&ctx, &path)?;
-    let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, true).await?;
-    ctx.notify_cancelled(cancelled);
+    ctx.cancel_agentable(&path.kind, path.id, true).await?;
     read(&ctx, &path).await
 }
 
@@ -218,8 +210,7 @@ async fn read(ctx: &Ctx, path: &AgentablePath) -> Result<Json<AgentableResponse>
 
 /// Idempotent; without an open run it does nothing.
 async fn cancel(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
-    let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, false).await?;
-    Ok((StatusCode::ACCEPTED, Json(ctx.notify_cancelled(cancelled))))
+    Ok((StatusCode::ACCEPTED, Json(ctx.cancel_agentable(&path.kind, path.id, false).await?)))
 }
 
 async fn list_tasks(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
@@ -293,10 +284,8 @@ fn check_kind(pointer: &str, name: &str, has: &str, wanted: &str) -> Result<()> 
     if has == wanted {
         return Ok(());
     }
-    Err(ApiError::field(
-        pointer,
-        format!("`{name}` is of the kind `{has}`; it must be of the kind `{wanted}`"),
-    ))
+    let reason = format!("`{name}` is of the kind `{has}`; it must be of the kind `{wanted}`");
+    Err(ApiError::field(pointer, reason))
 }
 
 /// The response for `agentable`. `kind` is its type; `None` if this server has no such kind, then the stored status is
@@ -356,9 +345,4 @@ async fn read_marks(ctx: &Ctx, agentables: &[Agentable]) -> Result<HashMap<Agent
     }
     let marks = ctx.store().read_marks(&threads).await?;
     Ok(marks.into_iter().map(|mark| (mark.owner.id, mark)).collect())
-}
-
-fn check_description(description: &str) -> Result<()> {
-    check_text("/description", description)?;
-    check_size("/description", description.len(), MAX_DESCRIPTION_BYTES)
 }

@@ -187,13 +187,9 @@ pub(crate) async fn record_link(app: &App, store: TenantStore<'_>, by: &str, que
 
 /// Whether such a request belongs in the log.
 fn changes(method: &Method, route: &str) -> bool {
-    !method.is_safe() && !is_data(route)
+    let is_data = || DATA.contains(&route) || DATA_OF_OTHERS.iter().any(|start| route.starts_with(start));
+    !method.is_safe() && !is_data()
 }
-
-fn is_data(route: &str) -> bool {
-    DATA.contains(&route) || DATA_OF_OTHERS.iter().any(|start| route.starts_with(start))
-}
-
 /// The id in the path, or the first name.
 async fn target(request: &mut Request) -> Option<String> {
     let params = request.extract_parts::<RawPathParams>().await.ok()?;

@@ -143,17 +143,13 @@ async fn get(ctx: Ctx) -> Result<impl IntoResponse> {
         let (id, detail) = ("monitor".to_owned(), String::new());
         health.checks.push(Check { id, status: HealthStatus::Red, detail, since: ctx.now() });
     }
+    let check = |Check { id, status, since, .. }| HealthCheckResponse { id, status, since: Time(since) };
     Ok(Json(HealthResponse {
         status: worst(&health.checks),
         checked_at: health.checked_at.map(Time),
-        checks: health.checks.into_iter().map(response).collect(),
+        checks: health.checks.into_iter().map(check).collect(),
     }))
 }
-
-fn response(check: Check) -> HealthCheckResponse {
-    HealthCheckResponse { id: check.id, status: check.status, since: Time(check.since) }
-}
-
 /// The query: page parameters and the check.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -11,7 +11,7 @@ use self::sampling::model_of;
 use crate::request::prelude::*;
 
 endpoints! {
-    get "/v1/models" for TENANT.all(Scope::Read) => list,
+    get "/v1/models" for TENANT.all(Scope::Read) => async |ctx: Ctx| all(&ctx).await.map(Json),
     "list_models" in "models": "List the models of the installation, with prices, limits, capabilities and measured speed.",
     200 "All models, and which serve which use case." [houston_protocol::model::ModelsResponse];
 
@@ -26,11 +26,6 @@ endpoints! {
     200 "The costs." [houston_protocol::model::ModelEstimate],
     404 "The tenant has no such agent.";
 }
-
-pub(crate) async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
-    Ok(Json(all(&ctx).await?))
-}
-
 pub(crate) async fn get(ctx: Ctx, Path(id): Path<String>) -> Result<impl IntoResponse> {
     let models = all(&ctx).await?;
     let model = models.data.into_iter().find(|model| model.id == id);

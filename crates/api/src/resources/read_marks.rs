@@ -9,12 +9,10 @@ use crate::request::prelude::*;
 endpoints! {
     get "/v1/users/{id}/unread" for USER => unread,
     "get_unread" in "messages": "Get what a user has not read, in total and by thread.",
-    params(OfUser),
     200 "The threads with something unread, among the newest 200." [UnreadResponse];
 
     post "/v1/{kinds}/{id}/read" for AGENTABLE => set,
     "mark_read" in "messages": "Mark a thread as read, up to a message, a position, or its end. A mark only moves forward.",
-    params(OfAgentable),
     body [Option<MarkRead>],
     200 "How far the thread was read." [houston_domain::read_mark::ReadMark];
 }

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use houston_domain::id::TenantId;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
-use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
@@ -133,18 +132,8 @@ pub(crate) struct DocumentBody {
 pub(crate) struct ClientTooSlow;
 
 impl DocumentBody {
-    /// Serialises the document. Takes long: do not call it on a thread of the runtime.
-    pub(crate) fn new(document: &impl Serialize, permit: DocumentPermit) -> Self {
-        // Serialising strings, numbers and maps with string keys cannot fail.
-        Self::of_bytes(serde_json::to_vec(document).unwrap_or_default().into(), permit)
-    }
-
-    /// A document that is text already.
-    pub(crate) fn of_text(text: String, permit: DocumentPermit) -> Self {
-        Self::of_bytes(text.into(), permit)
-    }
-
-    fn of_bytes(json: Bytes, mut permit: DocumentPermit) -> Self {
+    pub(crate) fn new(json: impl Into<Bytes>, mut permit: DocumentPermit) -> Self {
+        let json = json.into();
         permit.shrink_to(json.len());
         Self { json, _permit: permit, until: Instant::now() + READ_TIMEOUT }
     }

@@ -193,20 +193,16 @@ impl Source {
     }
 
     async fn read(&self, client: Result<Client, String>) {
-        let read = match client {
-            Ok(client) => self.fetch(&client).await,
-            Err(error) => Err(error),
-        };
-        match read {
+        match self.fetch(client).await {
             Ok(set) => self.cached.lock().read = Some((set, Instant::now())),
             Err(error) => tracing::warn!(url = self.url, error, "the keys of an issuer cannot be read"),
         }
     }
 
-    async fn fetch(&self, client: &Client) -> Result<KeySet, String> {
+    async fn fetch(&self, client: Result<Client, String>) -> Result<KeySet, String> {
         let mut request = Request::get(&self.url);
         request.follows = false;
-        let response = client.send(request).await.map_err(|error| error.to_string())?;
+        let response = client?.send(request).await.map_err(|error| error.to_string())?;
         if !response.status.is_success() {
             return Err(format!("its server answered {}", response.status));
         }

@@ -59,7 +59,10 @@ impl Refusal {
         let (_, error) = self.described();
         let body = JsonRpcResponse::error(id, error.to_jsonrpc_error());
         match self {
-            Self::Api(error) if speaks_http(&error) => written(error, &body),
+            // Its client needs the status and the headers, whatever the protocol.
+            Self::Api(error) if [401, 403, 429, 503].contains(&error.status().as_u16()) => {
+                written(error, &body)
+            }
             _ => Json(body).into_response(),
         }
     }
@@ -89,12 +92,6 @@ fn written(error: ApiError, body: &impl serde::Serialize) -> Response {
     response.extensions_mut().insert(ResponseError::from(error).with_body(body, "application/json"));
     response
 }
-
-/// Whether the client needs the status and the headers, whatever the protocol.
-fn speaks_http(error: &ApiError) -> bool {
-    [401, 403, 429, 503].contains(&error.status().as_u16())
-}
-
 /// An error of the API, with its code and its fields as details.
 fn of_api(error: &ApiError) -> A2AError {
     let code = match error {

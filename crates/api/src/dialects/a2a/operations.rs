@@ -11,7 +11,7 @@ use houston_protocol::a2a::{A2AError, GetTaskRequest, ListTasksRequest, ListTask
 use houston_store::client_thread::ThreadUser;
 
 use super::error::Refusal;
-use super::stream::{Binding, StreamedTask, stream, task_only, wait};
+use super::stream::{Binding, stream, task_only, wait};
 use super::task::{TaskIds, Written, keep, task, written};
 use crate::deadline::Deadline;
 use crate::dialects::threads::{Asker, Thread, find};
@@ -212,8 +212,7 @@ impl Ask {
         if !found.questions.is_empty() {
             return Ok(task_only(task, &binding, at, found.thread.ctx.state.config.retry_ms));
         }
-        let streamed = StreamedTask { task, ids: found.ids, binding };
-        Ok(stream(found.thread, streamed, (at, true)).await?)
+        Ok(stream(found.thread, (task, found.ids), binding, (at, true)).await?)
     }
 }
 

@@ -169,9 +169,7 @@ impl Ask {
     pub(super) async fn delete_push(&self, task: &str, id: &str) -> Result<(), Refusal> {
         self.ctx(Scope::Post)?;
         let Found { thread, run, .. } = self.find(task).await?;
-        match thread.ctx.store().delete_task_push(run.id, id).await {
-            Ok(()) | Err(houston_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        if_found(thread.ctx.store().delete_task_push(run.id, id).await)?;
+        Ok(())
     }
 }

@@ -41,17 +41,11 @@ fn first_frame(task: Task, binding: &Binding, at: Position, retry_ms: u32) -> By
     frames.take().unwrap_or_default().into()
 }
 
-/// A task that is streamed, and how its updates are sent.
-pub(super) struct StreamedTask {
-    pub(super) task: Task,
-    pub(super) ids: TaskIds,
-    pub(super) binding: Binding,
-}
-
-/// Streams a task and what follows position `at`.
+/// Streams a task, and its updates that follow position `at`.
 pub(super) async fn stream(
     thread: Thread,
-    StreamedTask { task, ids, binding }: StreamedTask,
+    (task, ids): (Task, TaskIds),
+    binding: Binding,
     (at, is_begun): (Position, bool),
 ) -> Result<Response> {
     let first = first_frame(task, &binding, at, thread.ctx.state.config.retry_ms);

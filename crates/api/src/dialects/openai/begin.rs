@@ -9,7 +9,6 @@ use houston_domain::id::{RunId, shard};
 use houston_domain::run::RunStatus;
 use houston_protocol::openai::input::Input;
 use houston_protocol::openai::parameters::{Endpoint, IGNORED_HEADER, judge};
-use houston_store::Error;
 use houston_store::client_thread::ThreadTarget;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -179,10 +178,8 @@ pub(super) async fn thread(
             let unknown =
                 || ApiError::field("", format!("`{id}` is not asked in a conversation of this user"));
             let question = question_of(id).ok_or_else(unknown)?;
-            let asked = match asker.ctx.with_shard(shard(question)).store().question(question).await {
-                Err(Error::NotFound { .. }) => return Err(unknown()),
-                asked => asked?,
-            };
+            let asked = asker.ctx.with_shard(shard(question)).store().question(question).await;
+            let asked = if_found(asked)?.ok_or_else(unknown)?;
             let public_id = asked.agentable.public_id(&asked.kind);
             own(find(asker, target, ("", &public_id)).await, unknown)
         }

@@ -16,7 +16,7 @@ mod begin;
 mod chat;
 mod conversations;
 pub(crate) mod error;
-mod id;
+pub(crate) mod id;
 mod items;
 mod offer;
 mod replay;

@@ -96,16 +96,14 @@ pub(crate) async fn finish(
     peer: Option<Extension<Peer>>,
     Query(brought): Query<Brought>,
 ) -> Result<Response> {
-    let attempt = peer.as_deref().map(|peer| app.peers.attempt(peer)).transpose()?;
+    let attempt = app.peers.attempt(peer.as_deref())?;
     let Some(login) = app.api_store().take_mcp_login(&brought.state).await? else {
         return Ok(page(
             StatusCode::NOT_FOUND,
             "This login is not open: it took longer than ten minutes, was used, or another was begun. Begin again.",
         ));
     };
-    if let Some(attempt) = attempt {
-        attempt.uncount();
-    }
+    attempt.uncount();
     Ok(match ended(&app, &login, brought).await? {
         Ok(()) => page(StatusCode::OK, "You are logged in. You can close this window."),
         Err(reason) => page(StatusCode::BAD_GATEWAY, &format!("You are not logged in: {reason}")),

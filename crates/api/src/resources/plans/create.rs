@@ -18,7 +18,7 @@ use crate::request::request_trace::Posting;
 endpoints! {
     post "/v1/{kinds}/{id}/plans" for AGENTABLE => create,
     "create_plan" in "plans": "Make a plan for an agentable, without any model. When it ends, the agentable is reported.",
-    params(OfAgentable, Keyed),
+    params(Keyed),
     body [CreatePlan],
     201 "The plan." [houston_protocol::plan::PlanResponse],
     409 "`full`: the agentable has the maximum number of plans that have not ended. `archived`: it is archived. `not_creatable`: agentables of this kind have no plans.";

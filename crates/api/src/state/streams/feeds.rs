@@ -99,15 +99,11 @@ pub(crate) struct Listener {
     feeds: Arc<Feeds>,
     tenant: TenantId,
     id: u64,
-    pages: mpsc::Receiver<Feed>,
+    /// The pages; closed when the stream was too slow.
+    pub(crate) pages: mpsc::Receiver<Feed>,
 }
 
 impl Listener {
-    /// The next page; ready with `None` when the stream was too slow.
-    pub(crate) fn poll_recv(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Option<Feed>> {
-        self.pages.poll_recv(cx)
-    }
-
     /// How far the poll has read, if the stream has received everything up to there.
     pub(crate) fn position(&self) -> Option<EventPosition> {
         let state = self.feeds.state.lock();

@@ -132,13 +132,7 @@ impl Drop for StreamPermit {
 pub(crate) struct StreamRegistration {
     streams: Arc<Streams>,
     agentable: AgentableId,
-    watch: Arc<Watch>,
-}
-
-impl StreamRegistration {
-    pub(crate) fn watch(&self) -> &Watch {
-        &self.watch
-    }
+    pub(crate) watch: Arc<Watch>,
 }
 
 impl Drop for StreamRegistration {
@@ -175,15 +169,9 @@ impl Streams {
         let mut counts = self.counts.lock();
         let all: usize = counts.values().sum();
         let own = counts.get(&tenant).copied().unwrap_or(0);
-        if all >= self.max {
-            return Err(ApiError::TooManyStreams { open: all, whose: "all tenants", limit: self.max });
-        }
-        if own >= self.max_per_tenant {
-            return Err(ApiError::TooManyStreams {
-                open: own,
-                whose: "this tenant",
-                limit: self.max_per_tenant,
-            });
+        let limits = [(all, "all tenants", self.max), (own, "this tenant", self.max_per_tenant)];
+        if let Some((open, whose, limit)) = limits.into_iter().find(|(open, _, limit)| open >= limit) {
+            return Err(ApiError::TooManyStreams { open, whose, limit });
         }
         counts.insert(tenant, own + 1);
         drop(counts);
