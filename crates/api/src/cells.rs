@@ -45,7 +45,7 @@ use crate::request::auth::authenticate;
 use crate::request::missing_cells::Missing;
 use crate::request::page::{List, NextPage, PageQuery};
 use crate::router::routes;
-use crate::state::streams::Aborted;
+use crate::state::streams::aborted;
 use crate::state::{App, noting_cell};
 
 /// Maximum size in bytes of a cell's page; a page has at most 100 items.
@@ -429,6 +429,7 @@ impl Target {
 fn resumes_stream(request: &Request) -> bool {
     request.headers().contains_key("last-event-id")
 }
+
 /// The answer to a request that continued in another cell, or that it is to be repeated.
 async fn unless_moved(
     moves: &Moves,
@@ -451,7 +452,7 @@ fn to_be_repeated(path: &str, answer: &Response, resumes_stream: bool) -> Respon
     let mut failed = failed(ApiError::Unavailable(None), path, answer);
     if resumes_stream {
         // An EventSource does not reconnect after an error status, but it does after a broken connection.
-        *failed.body_mut() = Body::new(Aborted);
+        *failed.body_mut() = aborted();
     }
     failed
 }

@@ -56,6 +56,7 @@ async fn tag(response: Response, had: &[HeaderValue]) -> Response {
     parts.headers.remove(header::CONTENT_LENGTH);
     Response::from_parts(parts, Body::empty())
 }
+
 fn tag_of(bytes: &[u8]) -> String {
     let hash = Sha256::digest(bytes);
     let digits: String = hash[..TAG_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();

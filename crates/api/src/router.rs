@@ -38,7 +38,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route(approve::PATH, get(erase(approve::show)).post(erase(approve::decide)))
         .route(LOGIN_PATH, get(erase(mcp_servers::login::finish)))
         .route("/openapi.json", get(erase(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT))))
-        .fallback(async || ApiError::NotFound { what: "route" })
+        .fallback(async || ApiError::NotFound("route"))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(from_fn_with_state(Arc::clone(&app), audit::recorded))
         .layer(from_fn(etag))

@@ -76,6 +76,7 @@ async fn run(
     drop(permit);
     open(ctx, path, at, &Options::with_interrupts(), dialect).await
 }
+
 async fn run_thread(
     asker: Asker,
     Path(target): Path<String>,
@@ -115,7 +116,7 @@ async fn begin(thread: &Thread, input: RunAgentInput) -> Result<Option<Position>
         }
     };
     if content.is_some() && !path.conversational {
-        return Err(ApiError::NotFound { what: "conversation" });
+        return Err(ApiError::NotFound("conversation"));
     }
     shared_state::given(ctx, path, &input).await?;
     let mut answered = of_entries(thread, &input.resume).await?;

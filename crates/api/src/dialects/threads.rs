@@ -25,7 +25,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use houston_domain::agentable::{AgentType, DoubleTexting};
 use houston_domain::client_offer::ClientOffer;
-use houston_domain::id::{AgentId, AgentableId, QuestionId, Shard, UserId, shard};
+use houston_domain::id::{AgentId, AgentableId, QuestionId, Shard, shard};
 use houston_domain::question::Question;
 use houston_protocol::message::MessageImage;
 use houston_protocol::user::CreateUser;
@@ -249,6 +249,7 @@ impl Thread {
         };
         Ok(AnsweredAt { closed, wait })
     }
+
     /// Opens a stream in the protocol of the endpoint; see [`open_as`].
     pub(crate) async fn open<D: Dialect>(
         self,
@@ -361,10 +362,10 @@ async fn look<'a>(
 fn target_of<'t>(types: &BTreeMap<String, AgentType>, target: &'t str) -> Result<ThreadTarget<'t>> {
     if let Some(kind) = types.get(target) {
         let accepts = kind.conversational.then_some(ThreadTarget::Kind(target));
-        return accepts.ok_or(ApiError::NotFound { what: "conversation" });
+        return accepts.ok_or(ApiError::NotFound("conversation"));
     }
     if target.chars().count() > MAX_TARGET_CHARS || check_text("", target).is_err() {
-        return Err(ApiError::NotFound { what: "agent" });
+        return Err(ApiError::NotFound("agent"));
     }
     Ok(target.parse::<AgentId>().map_or(ThreadTarget::AgentNamed(target), ThreadTarget::Agent))
 }
@@ -386,10 +387,10 @@ async fn of_public_id(
         ThreadTarget::AgentNamed(name) => ctx.store().id_of_name("agent", name).await?.is_some(),
     };
     if !is_there {
-        return Err(ApiError::NotFound { what: "agent" });
+        return Err(ApiError::NotFound("agent"));
     }
     if !path.conversational {
-        return Err(ApiError::NotFound { what: "conversation" });
+        return Err(ApiError::NotFound("conversation"));
     }
     if let Some(user) = asker.named_user() {
         let owner = ctx.owners.user_of(ctx.store(), ctx.caller.tenant(), path.id).await;
@@ -407,7 +408,7 @@ async fn of_public_id(
 }
 
 /// What is said of another user's thread and of what does not exist.
-const NOT_FOUND: ApiError = ApiError::NotFound { what: "agentable" };
+const NOT_FOUND: ApiError = ApiError::NotFound("agentable");
 
 impl Looked<'_> {
     /// The thread, if there is one.
@@ -432,9 +433,9 @@ impl Looked<'_> {
         let kind = match (self.of.target, &self.found.agent) {
             (ThreadTarget::Kind(kind), _) => types.get(kind),
             (_, Some(agent)) => types.get(&agent.kind),
-            (_, None) => return Err(ApiError::NotFound { what: "agent" }),
+            (_, None) => return Err(ApiError::NotFound("agent")),
         };
-        kind.filter(|kind| kind.conversational).ok_or(ApiError::NotFound { what: "conversation" })
+        kind.filter(|kind| kind.conversational).ok_or(ApiError::NotFound("conversation"))
     }
 }
 
@@ -452,20 +453,49 @@ async fn create(looked: &Looked<'_>) -> Result<Option<Thread>> {
         Some(user) => (user, None),
         None => new_owner(looked).map(|new| (new.id, Some(new)))?,
     };
+    let (ctx, store, target) = (&looked.ctx, looked.ctx.store(), target(looked));
+    let own = new.as_ref().map_or_else(Vec::new, |user| own_agentables(ctx, user));
     let id = if kind.made_with_user {
-        of_user(looked, kind, (user, new.as_ref())).await?
+        if let Some(user) = &new {
+            match store.create_user(user, &own, (None, &Value::Null)).await {
+                Err(Error::Exists { .. }) => return Ok(None),
+                created => created?,
+            };
+        }
+        store.own_client_thread(user, &kind.kind, (&target, looked.of.thread)).await?
     } else if kind.user_creatable() {
-        of_thread(looked, kind, (user, new.as_ref())).await?
+        let agentable = NewAgentable {
+            id: ctx.state.ids.beside(user),
+            user,
+            kind: &kind.kind,
+            title: if kind.titles { "" } else { looked.of.thread },
+            description: "",
+            status: kind.initial_status(),
+            tools: None,
+            created_at: ctx.now(),
+        };
+        let agent = looked.found.agent.as_ref().map(|agent| agent.id);
+        let creation = Creation {
+            user: new.as_ref().map(|user| NewUser { user, own: &own }),
+            agentable: Some(&agentable),
+            served_by: ServedBy { agent, team: None },
+            message: None,
+        };
+        match store.create_client_thread(&creation, &target, looked.of.thread).await {
+            Ok(true) => agentable.id,
+            Ok(false) | Err(Error::Exists { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
     } else {
         return Err(ApiError::NotCreatable { kind: kind.kind.clone(), made_with_user: false });
     };
-    id.map(|id| looked.at(&kind.kind, id)).transpose()
+    looked.at(&kind.kind, id).map(Some)
 }
 
 /// The user who is created with the thread.
 fn new_owner(looked: &Looked<'_>) -> Result<User> {
     let ThreadUser::External(external_id) = looked.of.user else {
-        return Err(ApiError::NotFound { what: "user" });
+        return Err(ApiError::NotFound("user"));
     };
     let body = CreateUser {
         external_id: Some(external_id.to_owned()),
@@ -473,56 +503,6 @@ fn new_owner(looked: &Looked<'_>) -> Result<User> {
         time_zone: None,
     };
     new_user(&looked.ctx, "/user", body, None)
-}
-
-/// A new agentable for the thread.
-async fn of_thread(
-    looked: &Looked<'_>,
-    kind: &AgentType,
-    (user, new): (UserId, Option<&User>),
-) -> Result<Option<AgentableId>> {
-    let (ctx, store) = (&looked.ctx, looked.ctx.store());
-    let agentable = NewAgentable {
-        id: ctx.state.ids.beside(user),
-        user,
-        kind: &kind.kind,
-        title: if kind.titles { "" } else { looked.of.thread },
-        description: "",
-        status: kind.initial_status(),
-        tools: None,
-        created_at: ctx.now(),
-    };
-    let own = new.map_or_else(Vec::new, |user| own_agentables(ctx, user));
-    let agent = looked.found.agent.as_ref().map(|agent| agent.id);
-    let creation = Creation {
-        user: new.map(|user| NewUser { user, own: &own }),
-        agentable: Some(&agentable),
-        served_by: ServedBy { agent, team: None },
-        message: None,
-    };
-    match store.create_client_thread(&creation, &target(looked), looked.of.thread).await {
-        Ok(is_first) => Ok(is_first.then_some(agentable.id)),
-        Err(Error::Exists { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The agentable that was created with the user.
-async fn of_user(
-    looked: &Looked<'_>,
-    kind: &AgentType,
-    (user, new): (UserId, Option<&User>),
-) -> Result<Option<AgentableId>> {
-    let (ctx, store) = (&looked.ctx, looked.ctx.store());
-    if let Some(user) = new {
-        let own = own_agentables(ctx, user);
-        match store.create_user(user, &own, (None, &Value::Null)).await {
-            Err(Error::Exists { .. }) => return Ok(None),
-            created => created?,
-        };
-    }
-    let thread = (target(looked), looked.of.thread);
-    Ok(Some(store.own_client_thread(user, &kind.kind, (&thread.0, thread.1)).await?))
 }
 
 /// The target as it is stored: an agent by its id, because names change.

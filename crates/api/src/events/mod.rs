@@ -23,7 +23,7 @@ use self::stream::{AgUi, Dialect, EventStream, PAGE};
 use crate::request::checks::truncated;
 use crate::request::prelude::*;
 use crate::resources::shared_state;
-use crate::state::streams::Aborted;
+use crate::state::streams::aborted;
 
 endpoints! {
     get "/v1/{kinds}/{id}/events" for AGENTABLE.with_query_token() => get,
@@ -85,7 +85,7 @@ fn given<'r>(headers: &'r HeaderMap, after: Option<&'r str>) -> Option<&'r str> 
 
 /// The client's position.
 pub(crate) fn client_position(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Position>> {
-    let invalid = |given: &str| ApiError::InvalidPosition { given: truncated(given) };
+    let invalid = |given: &str| ApiError::InvalidPosition(truncated(given));
     given(headers, after).map(|given| given.parse().map_err(|_| invalid(given))).transpose()
 }
 
@@ -119,7 +119,7 @@ pub(crate) async fn open_as<D: Dialect>(
     (dialect, location): (D, impl FnOnce(Position) -> String),
 ) -> Result<Response> {
     if ctx.state.draining.is_cancelled() {
-        return Ok(Body::new(Aborted).into_response());
+        return Ok(aborted().into_response());
     }
     // Before Postgres is read, so that no event is missed.
     let subscription = ctx.state.bus.subscribe(path.id);

@@ -311,6 +311,7 @@ impl<D: Dialect> Body for EventStream<D> {
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 }
+
 async fn page(events: Vec<Committed>) -> Result<Fetched, Error> {
     houston_faults::fault!("C13").map_err(houston_store::Error::from)?;
     let has_more = i64::try_from(events.len()).is_ok_and(|count| count >= PAGE);

@@ -55,7 +55,7 @@ fn caller<'r>(
         caller::note(authority.caller);
         admission::identified(authority.caller.tenant(), &parts.headers).await;
         // Every route that takes a caller is added with its access; without one, it is refused.
-        let access = parts.extensions.get::<Access>().copied().ok_or(ApiError::NotFound { what: "route" })?;
+        let access = parts.extensions.get::<Access>().copied().ok_or(ApiError::NotFound("route"))?;
         let caller = access.check(&authority, parts, app).await?;
         parts.extensions.insert(caller);
         Ok(caller)
@@ -236,7 +236,7 @@ impl Access {
 }
 
 /// What a caller of one user is told of another's and of what does not exist: in the same words, so that nobody learns which it is.
-const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
+const NOT_FOUND: ApiError = ApiError::NotFound("resource");
 /// The UUID of a public id such as `run_0190…`.
 fn uuid_of(id: &str) -> Option<Uuid> {
     let (_, digits) = id.rsplit_once('_')?;

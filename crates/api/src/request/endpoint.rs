@@ -26,7 +26,11 @@ pub(crate) const DOCUMENT: &str = include_str!("../../openapi.json");
 /// A method of a path with its handler, which [`endpoints!`] or [`undocumented!`] makes of a function.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
+    /// In small letters.
+    pub(crate) method: &'static str,
     pub(crate) path: &'static str,
+    /// Its name in the document; empty if it is not there.
+    pub(crate) operation: &'static str,
     /// What it needs of the key; `None`: it needs none.
     pub(crate) access: Option<Access>,
     pub(crate) handlers: fn() -> MethodRouter<Arc<App>>,
@@ -53,7 +57,9 @@ macro_rules! undocumented {
     ($($method:ident $path:tt for $access:expr => $handler:path;)+) => {
         pub(crate) const UNDOCUMENTED: &[$crate::request::endpoint::Endpoint] =
             &[$($crate::request::endpoint::Endpoint {
+                method: stringify!($method),
                 path: $path,
+                operation: "",
                 access: Some($access),
                 handlers: || axum::routing::$method($crate::request::endpoint::erase($handler)),
                 #[cfg(feature = "openapi")]
@@ -65,14 +71,15 @@ macro_rules! undocumented {
 /// `get "/v1/things" for TENANT => list,`: an endpoint whose requests the function `list` handles, for keys with this access, one of
 /// [`crate::request::access`]; `, without key`: for everybody. The rest describes it in the document: `"list_things" in "things": "List the
 /// things.",` is the operation with its tag and summary; `params(…)` has what utoipa takes for parameters, and those of [`documented`];
-/// `{kinds}` and `{id}` of a path are described of themselves; `body [Thing],` what is sent; each `200 "The things." [Page<Thing>]` an answer. An endpoint of the tenant and the same of a user are
-/// declared together: `and` comes before what the path of the user has of its own, as `and "/v1/users/{id}/things" for USER,
-/// "list_things_of_user": "List the things of a user.",`. All endpoints of a file are its `ENDPOINTS`.
+/// `{kinds}` and `{id}` of a path are described of themselves; `body [Thing],` what is sent; each `200 "The things." [Page<Thing>]` an
+/// answer. An endpoint of the tenant and the same of a user are declared together: `and` comes before what the path of the user has of
+/// its own, as `and "/v1/users/{id}/things" for USER, "list_things_of_user": "List the things of a user.",`, and likewise for any
+/// others. All endpoints of a file are its `ENDPOINTS`.
 macro_rules! endpoints {
     ($(
         $method:ident $path:literal $(for $access:expr)? $(, without key)? => $handler:expr,
         $operation:literal in $tag:literal: $summary:literal,
-        $(and $user_path:literal for $user_access:expr, $user_operation:literal: $user_summary:literal,)?
+        $(and $other_path:literal for $other_access:expr, $other_operation:literal: $other_summary:literal,)*
         $(description = $description:expr,)?
         $(params($($params:tt)*),)?
         $(body [$($body:tt)*],)?
@@ -83,7 +90,7 @@ macro_rules! endpoints {
                 $method ($handler) $tag [$($($params)*)?]
                 [
                     ($path, [$({ use $crate::request::access::*; Some($access) },)? None][0], $operation, $summary)
-                    $(($user_path, { use $crate::request::access::*; Some($user_access) }, $user_operation, $user_summary))?
+                    $(($other_path, { use $crate::request::access::*; Some($other_access) }, $other_operation, $other_summary))*
                 ]
                 {
                     $(description = $description,)?
@@ -94,7 +101,7 @@ macro_rules! endpoints {
     };
 }
 
-/// One endpoint, or that of the tenant with that of a user.
+/// One endpoint, or the same of several things.
 macro_rules! endpoint {
     ($method:ident $handler:tt $tag:literal $params:tt [$($one:tt)+] $described:tt) => {
         &[$($crate::request::endpoint::endpoint! { @ $method $handler $tag $params $one $described }),+]
@@ -104,7 +111,9 @@ macro_rules! endpoint {
         ($path:literal, $access:expr, $operation:literal, $summary:literal) { $($described:tt)* }
     ) => {
         $crate::request::endpoint::Endpoint {
+            method: stringify!($method),
             path: $path,
+            operation: $operation,
             access: $access,
             handlers: || axum::routing::$method($crate::request::endpoint::erase($handler)),
             #[cfg(feature = "openapi")]

@@ -18,7 +18,7 @@ use crate::state::App;
 /// The most characters of an external id.
 const MAX_CHARS: usize = 255;
 
-const NOT_FOUND: ApiError = ApiError::NotFound { what: "user" };
+const NOT_FOUND: ApiError = ApiError::NotFound("user");
 
 /// The user in the header; external ids may have other characters than ASCII.
 ///

@@ -205,7 +205,7 @@ async fn read(ctx: &Ctx, path: &AgentablePath) -> Result<Json<AgentableResponse>
     let agentable = ctx.store().agentable(&path.kind, path.id).await?;
     // `responses` returns one response per agentable.
     let response = responses(ctx, vec![agentable]).await?.pop();
-    response.map(Json).ok_or(ApiError::NotFound { what: "agentable" })
+    response.map(Json).ok_or(ApiError::NotFound("agentable"))
 }
 
 /// Idempotent; without an open run it does nothing.
@@ -288,36 +288,6 @@ fn check_kind(pointer: &str, name: &str, has: &str, wanted: &str) -> Result<()> 
     Err(ApiError::field(pointer, reason))
 }
 
-/// The response for `agentable`. `kind` is its type; `None` if this server has no such kind, then the stored status is
-/// returned.
-fn response(agentable: Agentable, kind: Option<&AgentType>) -> AgentableResponse {
-    let stored = agentable.status;
-    let status = match kind {
-        Some(kind) => kind.status(stored.as_deref(), agentable.run_status),
-        None => stored,
-    };
-    AgentableResponse {
-        id: AgentableId::public_id(agentable.id, &agentable.kind),
-        user_id: agentable.user,
-        parent_id: agentable.parent.map(|(kind, id)| id.public_id(&kind)),
-        title: agentable.title,
-        description: agentable.description,
-        status,
-        run_id: agentable.run,
-        agent_id: agentable.served_by.agent,
-        team_id: agentable.served_by.team,
-        tools: agentable.tools,
-        result: None,
-        message: None,
-        cost: agentable.cost.total.map(|cost| cost.normalize()),
-        unpriced_calls: agentable.cost.unpriced_calls,
-        last_seq: Some(agentable.last_seq),
-        read_seq: None,
-        unread: None,
-        created_at: Time(agentable.created_at),
-    }
-}
-
 /// The responses for `agentables`; tasks have their results, and those with messages say what is unread.
 async fn responses(ctx: &Ctx, agentables: Vec<Agentable>) -> Result<Vec<AgentableResponse>> {
     let tasks: Vec<AgentableId> =
@@ -325,14 +295,35 @@ async fn responses(ctx: &Ctx, agentables: Vec<Agentable>) -> Result<Vec<Agentabl
     let results = if tasks.is_empty() { Vec::new() } else { ctx.store().task_results(&tasks).await? };
     let mut results: HashMap<_, _> = results.into_iter().collect();
     let mut marks = read_marks(ctx, &agentables).await?;
-    let with_result = |agentable: Agentable| {
-        let result = results.remove(&agentable.id);
-        let kind = ctx.state.agent_types.get(&agentable.kind);
-        let mark = marks.remove(&agentable.id);
-        let (read_seq, unread) = (mark.as_ref().map(|mark| mark.read_seq), mark.map(|mark| mark.unread));
-        AgentableResponse { result, read_seq, unread, ..response(agentable, kind) }
+    let response = |agentable: Agentable| {
+        let (stored, mark) = (agentable.status, marks.remove(&agentable.id));
+        // Of a kind that this server does not have, the status is the stored one.
+        let status = match ctx.state.agent_types.get(&agentable.kind) {
+            Some(kind) => kind.status(stored.as_deref(), agentable.run_status),
+            None => stored,
+        };
+        AgentableResponse {
+            id: AgentableId::public_id(agentable.id, &agentable.kind),
+            user_id: agentable.user,
+            parent_id: agentable.parent.map(|(kind, id)| id.public_id(&kind)),
+            title: agentable.title,
+            description: agentable.description,
+            status,
+            run_id: agentable.run,
+            agent_id: agentable.served_by.agent,
+            team_id: agentable.served_by.team,
+            tools: agentable.tools,
+            result: results.remove(&agentable.id),
+            message: None,
+            cost: agentable.cost.total.map(|cost| cost.normalize()),
+            unpriced_calls: agentable.cost.unpriced_calls,
+            last_seq: Some(agentable.last_seq),
+            read_seq: mark.as_ref().map(|mark| mark.read_seq),
+            unread: mark.map(|mark| mark.unread),
+            created_at: Time(agentable.created_at),
+        }
     };
-    Ok(agentables.into_iter().map(with_result).collect())
+    Ok(agentables.into_iter().map(response).collect())
 }
 
 /// How far those with messages were read.

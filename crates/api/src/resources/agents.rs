@@ -196,9 +196,9 @@ async fn reset(ctx: Ctx, Id(id): Id<AgentId>) -> Result<impl IntoResponse> {
         return Err(ApiError::Refused(ProblemCode::NoDefaultAgent, why));
     }
     let files = read_files(&ctx)?;
-    let kind = files.get(&agent.kind).ok_or_else(|| ApiError::UnreadableFiles {
-        reason: format!("there is no {}.toml any more", agent.kind),
-    })?;
+    let kind = files
+        .get(&agent.kind)
+        .ok_or_else(|| ApiError::UnreadableFiles(format!("there is no {}.toml any more", agent.kind)))?;
     // The file does not have the guards of an agent.
     let settings = AgentSettings { guards: agent.settings.guards, ..AgentSettings::of(kind) };
     let change = AgentChange {
@@ -286,7 +286,7 @@ pub(crate) async fn ensure_defaults(ctx: &Ctx) -> Result<()> {
 /// # Errors
 /// [`ApiError::UnreadableFiles`] when a file is missing or invalid.
 fn read_files(app: &App) -> Result<BTreeMap<String, AgentType>> {
-    (app.state.agents.read_files)().map_err(|reason| ApiError::UnreadableFiles { reason })
+    (app.state.agents.read_files)().map_err(|reason| ApiError::UnreadableFiles(reason))
 }
 
 /// The error for a name that is reserved for the default agent of a kind.
@@ -312,7 +312,7 @@ pub(crate) async fn retry_on_conflict<T, F: Future<Output = Result<Changed<T>>>>
         match change().await? {
             Changed::Done(changed) => return Ok(changed),
             Changed::Stale(_) if version.is_none() && tries < MAX_ATTEMPTS => {}
-            Changed::Stale(version) => return Err(ApiError::StaleVersion { version }),
+            Changed::Stale(version) => return Err(ApiError::StaleVersion(version)),
         }
     }
 }

@@ -139,11 +139,7 @@ impl Page {
     fn new(ids: &Ids) -> Self {
         let mut random = [0; 16];
         ids.fill(&mut random);
-        let nonce = random.iter().fold(String::new(), |mut nonce, byte| {
-            let _ = write!(nonce, "{byte:02x}");
-            nonce
-        });
-        Self { nonce }
+        Self { nonce: random.iter().map(|byte| format!("{byte:02x}")).collect() }
     }
 
     /// The question, with forms while it is open, and what was decided otherwise.

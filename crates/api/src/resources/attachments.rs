@@ -108,7 +108,7 @@ async fn create(
 
 /// Reads the body, and looks at it while it arrives.
 async fn receive(user: UserId, body: axum::body::Body, reserved: usize) -> Result<ReadBody> {
-    const TOO_LARGE: ApiError = ApiError::BodyTooLarge { limit: MAX_ATTACHMENT_BYTES };
+    const TOO_LARGE: ApiError = ApiError::BodyTooLarge(MAX_ATTACHMENT_BYTES);
     let mut body = Limited::new(body, MAX_ATTACHMENT_BYTES);
     let mut data = Vec::new();
     let (mut hash, mut check) = (AttachmentHash::new(user), TypeCheck::default());

@@ -65,7 +65,7 @@ async fn create(ctx: Ctx, path: AgentablePath, request: Creation<CreateCheckIn>)
     let set = ctx.store().set_check_in((path.id, &path.kind), (id, &wanted), limits, key, body);
     let set = set.await.map_err(|error| match error {
         houston_store::Error::InvalidMoment(invalid) => ApiError::field(pointer, invalid),
-        houston_store::Error::Archived => ApiError::Archived { id: path.public_id() },
+        houston_store::Error::Archived => ApiError::Archived(path.public_id()),
         error => error.into(),
     })?;
     created(unless_key_reused(set)?, "/v1/check-ins")

@@ -176,7 +176,7 @@ async fn reset(
     let session = ctx.state.ids.beside(path.id);
     let done = ctx.store().reset(path.id, request.value.knowledge, session).await;
     let done = done.map_err(|error| match error {
-        houston_store::Error::RunInProgress { run } => ApiError::RunInProgress { run },
+        houston_store::Error::RunInProgress { run } => ApiError::RunInProgress(run),
         error => error.into(),
     })?;
     Ok(Json(ResetConversationResponse {

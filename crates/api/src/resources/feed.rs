@@ -102,7 +102,7 @@ async fn generate(
     }
     match (Outcome::of(&begun, ids), begun) {
         (Some(outcome), _) => Ok(respond(outcome, false)),
-        (None, FeedOutcome::Busy { run, .. }) => Err(ApiError::FeedAgentBusy { run }),
+        (None, FeedOutcome::Busy { run, .. }) => Err(ApiError::FeedAgentBusy(run)),
         (None, FeedOutcome::NoAgent) => {
             let why = "this user has no agent that writes feeds; only kinds with `modes = [\"feed_generation\"]` do";
             Err(ApiError::Refused(ProblemCode::NoFeedAgent, why.to_owned()))

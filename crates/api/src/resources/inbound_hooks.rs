@@ -109,6 +109,7 @@ async fn create(ctx: Ctx, Sent(body): Sent<CreateInboundHook>) -> Result<impl In
     let created = InboundHookWithSecret { hook: response(&ctx, hook), secret: secret.text };
     Ok((StatusCode::CREATED, Json(created)))
 }
+
 async fn rotate(
     ctx: Ctx,
     Id(id): Id<InboundHookId>,
@@ -136,7 +137,7 @@ pub(crate) async fn receive(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<ReceivedResponse>)> {
-    const NOT_FOUND: ApiError = ApiError::NotFound { what: "inbound hook" };
+    const NOT_FOUND: ApiError = ApiError::NotFound("inbound hook");
     let id = path.ok().and_then(|Path(id)| id.parse::<InboundHookId>().ok()).ok_or(NOT_FOUND)?;
     let attempt = app.peers.attempt(peer.as_deref())?;
     let body = timeout(BODY_TIMEOUT, to_bytes(body, MAX_BYTES)).await;
@@ -144,7 +145,7 @@ pub(crate) async fn receive(
         Ok(Ok(body)) => body,
         Ok(Err(error)) => {
             let is_too_long = error.into_inner().is::<LengthLimitError>();
-            let too_large = ApiError::BodyTooLarge { limit: MAX_BYTES };
+            let too_large = ApiError::BodyTooLarge(MAX_BYTES);
             return Err(if is_too_long { too_large } else { ApiError::BrokenBody });
         }
         Err(_) => return Err(ApiError::BodyMissing),

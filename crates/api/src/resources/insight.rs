@@ -118,6 +118,7 @@ async fn prompt(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     let permit = DocumentPermit::new(&ctx.documents, ctx.caller.tenant(), text.len()).await?;
     Ok(([(header::CONTENT_TYPE, JSON)], Body::new(DocumentBody::new(text, permit))))
 }
+
 async fn respond(ctx: &Ctx, path: &AgentablePath, topic: ExplainTopic) -> Result<Json<Value>> {
     let agentable = ctx.store().agentable(&path.kind, path.id).await?;
     // Reading a long conversation takes too long for a thread of the runtime.

@@ -258,6 +258,7 @@ async fn create<N: KnowledgeResource>(ctx: Ctx, owner: Owner, request: Creation<
     let done = ctx.store().create_item(&item, (key, &response)).await?;
     created(unless_key_reused(done)?, N::ITEM.trim_end_matches("/{id}"))
 }
+
 /// `PATCH /v1/notes/{id}`: changes the given fields.
 async fn change<N: KnowledgeResource>(
     ctx: Ctx,
@@ -273,6 +274,7 @@ async fn change<N: KnowledgeResource>(
     let changed = ctx.store().change_item((N::KIND, id.into()), change).await?;
     Ok(Json(N::response(changed)))
 }
+
 /// Body of a POST.
 trait NewItem {
     /// The title, if items of this kind have one, and the text.

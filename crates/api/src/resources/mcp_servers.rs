@@ -222,6 +222,7 @@ async fn check_name(ctx: &Ctx, owner: ServerOwner, name: &str) -> Result<()> {
     }
     Ok(())
 }
+
 async fn tools(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<Json<McpToolList>> {
     ctx.confirm_owner(owner).await?;
     let server = ctx.store().mcp_server(owner, &name).await?;
@@ -299,10 +300,7 @@ fn definition(pin: Pin) -> McpToolDefinition {
 /// What reaches the server.
 fn foreign_of(ctx: &Ctx, owner: ServerOwner, server: &McpServer) -> Result<ForeignServer> {
     let McpServer { name, url, settings, .. } = server.clone();
-    let user = match owner {
-        ServerOwner::Tenant => None,
-        ServerOwner::User(user) => Some(user),
-    };
+    let user = if let ServerOwner::User(user) = owner { Some(user) } else { None };
     let failed = |reason| ApiError::McpServerFailed { name: server.name.clone(), reason };
     let headers = headers(ctx, owner, server).map_err(failed)?;
     Ok(ForeignServer { tenant: ctx.caller.tenant(), user, name, url, settings, headers })

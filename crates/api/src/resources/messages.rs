@@ -83,7 +83,7 @@ async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl In
 async fn post(ctx: Ctx, path: AgentablePath, request: WithImages<CreateMessage>) -> Result<Response> {
     let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
     if !path.conversational {
-        return Err(ApiError::NotFound { what: "conversation" });
+        return Err(ApiError::NotFound("conversation"));
     }
     let has_files = !(body.images.is_empty() && body.attachments.is_empty());
     check_content("/content", &body.content, has_files)?;

@@ -26,10 +26,11 @@ endpoints! {
     200 "The costs." [houston_protocol::model::ModelEstimate],
     404 "The tenant has no such agent.";
 }
+
 pub(crate) async fn get(ctx: Ctx, Path(id): Path<String>) -> Result<impl IntoResponse> {
     let models = all(&ctx).await?;
     let model = models.data.into_iter().find(|model| model.id == id);
-    model.map(Json).ok_or(ApiError::NotFound { what: "model" })
+    model.map(Json).ok_or(ApiError::NotFound("model"))
 }
 
 /// The most bytes of texts, and the most tokens of one kind, that are asked about. Estimating that many bytes takes some
@@ -55,7 +56,7 @@ async fn estimate(ctx: Ctx, request: Creation<EstimateModels>) -> Result<impl In
         own_model = Some(model_of(&settings));
     }
     let estimate = ctx.state.models.estimate(asked, own_model);
-    let estimate = estimate.await?.map_err(|error| ApiError::InvalidRequest { errors: vec![error] })?;
+    let estimate = estimate.await?.map_err(|error| ApiError::InvalidRequest(vec![error]))?;
     Ok(Json(estimate))
 }
 

@@ -57,7 +57,7 @@ endpoints! {
     202 "The runs whose cancellation was requested." [houston_protocol::run::CancelledRunsResponse];
 }
 
-const NOT_FOUND: ApiError = ApiError::NotFound { what: "plan" };
+const NOT_FOUND: ApiError = ApiError::NotFound("plan");
 
 path_value! {
     /// A plan as named by a path. Whether it exists and belongs to the caller's tenant is not checked.
@@ -233,7 +233,7 @@ pub(crate) fn invalid(at: &str, problems: Vec<Problem>) -> ApiError {
     let errors = problems
         .into_iter()
         .map(|problem| FieldError::at(format!("{at}{}", problem.pointer), problem.message));
-    ApiError::InvalidRequest { errors: errors.collect() }
+    ApiError::InvalidRequest(errors.collect())
 }
 
 /// Tries the expressions of a document, or of a value with templates, before it is stored. `at`: where the body has it.
@@ -249,8 +249,8 @@ pub(crate) async fn try_expressions(caller: Caller, at: &str, document: &Value) 
 /// Why a plan was not changed.
 fn refused<E>(refusal: PlanRefusal<E>, other: impl FnOnce(E) -> ApiError) -> ApiError {
     match refusal {
-        PlanRefusal::Ended(status) => ApiError::InvalidState { status },
-        PlanRefusal::Stale(version) => ApiError::StaleVersion { version: version.into() },
+        PlanRefusal::Ended(status) => ApiError::InvalidState(status),
+        PlanRefusal::Stale(version) => ApiError::StaleVersion(version.into()),
         PlanRefusal::Refused(error) => other(error),
     }
 }

@@ -125,6 +125,7 @@ async fn create_link(
         Json(ApprovalLink { path: approval::link_path(id, &token), answered_by, expires_at }),
     ))
 }
+
 /// Answers a question, and wakes its run if the answer counts.
 pub(crate) async fn accept(
     app: &App,

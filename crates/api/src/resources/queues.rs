@@ -50,7 +50,7 @@ async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
 async fn stats(ctx: Ctx, Path(lane): Path<String>) -> Result<impl IntoResponse> {
     let lane = lane_named(&lane)?;
     let (missing, mut lanes) = queues(&ctx, &[lane]).await?;
-    let lane = lanes.pop().ok_or(ApiError::NotFound { what: "lane" })?;
+    let lane = lanes.pop().ok_or(ApiError::NotFound("lane"))?;
     Ok((missing, Json(lane)))
 }
 
@@ -59,7 +59,7 @@ async fn set(ctx: &Ctx, lane: &str, is_paused: bool) -> Result<QueueResponse> {
     for cell in ctx.all_cells() {
         cell.api_store().set_lane_paused(Lane::from(lane).as_str(), is_paused).await?;
     }
-    queues(ctx, &[lane]).await?.1.pop().ok_or(ApiError::NotFound { what: "lane" })
+    queues(ctx, &[lane]).await?.1.pop().ok_or(ApiError::NotFound("lane"))
 }
 
 /// The work of lanes, over all cells.
@@ -131,7 +131,7 @@ async fn queues(ctx: &Ctx, lanes: &[Urgency]) -> Result<(Missing, Vec<QueueRespo
 /// The lane of this name.
 fn lane_named(name: &str) -> Result<Urgency> {
     let found = LANES.into_iter().find(|lane| Lane::from(*lane).as_str() == name);
-    found.ok_or(ApiError::NotFound { what: "lane" })
+    found.ok_or(ApiError::NotFound("lane"))
 }
 
 /// The slots for a lane of workers that claim.

@@ -37,7 +37,7 @@ async fn set(
     OptionalBody(Creation { value: body, .. }): OptionalBody<MarkRead>,
 ) -> Result<impl IntoResponse> {
     if !path.conversational {
-        return Err(ApiError::NotFound { what: "conversation" });
+        return Err(ApiError::NotFound("conversation"));
     }
     let up_to = match (body.message_id, body.seq) {
         (Some(_), Some(_)) => {
@@ -51,5 +51,5 @@ async fn set(
     ctx.confirm(&path).await?;
     ctx.store().mark_read(path.id, up_to).await?;
     let mark = ctx.store().read_marks(&[path.id]).await?.pop();
-    mark.map(Json).ok_or(ApiError::NotFound { what: "agentable" })
+    mark.map(Json).ok_or(ApiError::NotFound("agentable"))
 }

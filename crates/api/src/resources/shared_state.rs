@@ -18,7 +18,7 @@ endpoints! {
     200 "The state now. Open streams get a `STATE_DELTA`; a run that goes on reads it at its next attempt." [BTreeMap<String, houston_protocol::schema::AnyJson>];
 }
 
-const NO_STATE: ApiError = ApiError::NotFound { what: "state of this kind" };
+const NO_STATE: ApiError = ApiError::NotFound("state of this kind");
 
 /// The most bytes of a client's own id of a run.
 const MAX_RUN_ID_BYTES: usize = 200;

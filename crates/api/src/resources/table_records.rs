@@ -179,7 +179,7 @@ const MEMORY_FACTOR: usize = 4;
 async fn import(ctx: Ctx, Id(id): Id<TableId>, request: Request<Body>) -> Result<Response> {
     let table = ctx.store().table(id).await?;
     if !is_of_type(request.headers(), CSV) {
-        return Err(ApiError::UnsupportedMediaType { wanted: CSV });
+        return Err(ApiError::UnsupportedMediaType(CSV));
     }
     let TableLimits { max_bytes, max_records, .. } = ctx.store().knowledge_limits.tables;
     let limit = usize::try_from(max_bytes).unwrap_or(usize::MAX);
@@ -206,5 +206,5 @@ async fn import(ctx: Ctx, Id(id): Id<TableId>, request: Request<Body>) -> Result
 
 fn csv_refused(faults: Vec<CsvFault>) -> ApiError {
     let errors = faults.iter().map(|fault| FieldError::at("", fault.to_string())).collect();
-    ApiError::InvalidRequest { errors }
+    ApiError::InvalidRequest(errors)
 }

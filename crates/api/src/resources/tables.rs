@@ -144,7 +144,7 @@ pub(crate) fn refused(pointer: &str, faults: Vec<Fault>) -> ApiError {
         let at = if field.is_empty() { pointer.to_owned() } else { format!("{pointer}/{field}") };
         FieldError::at(at, fault.reason)
     };
-    ApiError::InvalidRequest { errors: faults.into_iter().map(error).collect() }
+    ApiError::InvalidRequest(faults.into_iter().map(error).collect())
 }
 
 /// The filter of the query parameters `where`, which is JSON, and `query`.
@@ -168,7 +168,7 @@ pub(crate) fn filter(
     };
     let conditions = conditions(&given, fields, None).map_err(|faults| {
         let errors = faults.iter().map(|fault| FieldError::parameter("where", fault.to_string())).collect();
-        ApiError::InvalidRequest { errors }
+        ApiError::InvalidRequest(errors)
     })?;
     Ok(RecordFilter { conditions, text })
 }

@@ -159,6 +159,7 @@ pub(crate) fn seal(
     let text = serde_json::to_string(secrets).unwrap_or_default();
     secret::seal(ctx, ctx.caller.tenant(), what, &text).map(Some)
 }
+
 /// The response for a stored document.
 async fn response(app: &App, source: ToolSource) -> Result<EndpointsResponse> {
     // Reading a long document takes too long for a thread of the runtime.

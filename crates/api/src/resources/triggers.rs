@@ -175,7 +175,7 @@ fn new_trigger(
     | TriggerThen::Task { agentable_id, .. }
     | TriggerThen::Plan { agentable_id, .. }) = &then;
     let path = AgentablePath::of_field(types, "/then/agentable_id", agentable_id)?;
-    let kind = types.get(&path.kind).ok_or(ApiError::NotFound { what: "kind" })?;
+    let kind = types.get(&path.kind).ok_or(ApiError::NotFound("kind"))?;
     let (instructions, task) = match then {
         TriggerThen::Tell { instructions, .. } => {
             hears_triggers(kind)?;
@@ -325,7 +325,7 @@ fn check_when(when: &When, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>> 
 /// [`ApiError::NotFound`], in the same words for another user's and for none; the store's errors.
 async fn check_owner(ctx: &Ctx, user: UserId, (agentable, kind): (AgentableId, &str)) -> Result<()> {
     let stored = ctx.store().kind_for_trigger(user, agentable).await?;
-    if stored == kind { Ok(()) } else { Err(ApiError::NotFound { what: "agentable" }) }
+    if stored == kind { Ok(()) } else { Err(ApiError::NotFound("agentable")) }
 }
 
 /// Checks that the agentable whose events alone are heard, if there is one, is the user's.
@@ -337,7 +337,7 @@ async fn check_heard(ctx: &Ctx, user: UserId, when: &When) -> Result<()> {
     let unknown = || ApiError::field("/when/agentable_id", "is no agentable of this user");
     let path = AgentablePath::of_public_id(&ctx.state.agent_types, id).ok_or_else(unknown)?;
     match check_owner(ctx, user, (path.id, &path.kind)).await {
-        Err(ApiError::NotFound { .. }) => Err(unknown()),
+        Err(ApiError::NotFound(_)) => Err(unknown()),
         checked => checked,
     }
 }

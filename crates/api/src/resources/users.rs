@@ -134,6 +134,7 @@ pub(crate) fn own_agentables<'a>(app: &'a App, user: &'a User) -> Vec<NewAgentab
         })
         .collect()
 }
+
 /// `"external_id": null` removes the external id.
 async fn change(
     ctx: Ctx,

@@ -138,8 +138,9 @@ fn agentable(app: &App, body: &CreateWebhook) -> Result<(Option<String>, Option<
 
 async fn check_exists(ctx: &Ctx, id: Uuid, what: &'static str) -> Result<()> {
     let has = ctx.with_shard(shard(id)).store().has_event_owner(id).await?;
-    if has { Ok(()) } else { Err(ApiError::NotFound { what }) }
+    if has { Ok(()) } else { Err(ApiError::NotFound(what)) }
 }
+
 async fn change(
     ctx: Ctx,
     Id(id): Id<WebhookId>,
@@ -226,7 +227,7 @@ from_path! { DeliveryPath, |parts| {
     let mut param = |name| param(parts, name).unwrap_or_default();
     match (param("id").parse(), param("delivery_id").parse()) {
         (Ok(webhook), Ok(delivery)) => Ok(Self(webhook, delivery)),
-        _ => Err(ApiError::NotFound { what: "delivery" }),
+        _ => Err(ApiError::NotFound("delivery")),
     }
 } }
 

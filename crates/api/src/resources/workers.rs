@@ -27,7 +27,7 @@ async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
 }
 
 async fn drain(ctx: Ctx, Id(id): Id<WorkerId>) -> Result<impl IntoResponse> {
-    const NOT_FOUND: ApiError = ApiError::NotFound { what: "worker" };
+    const NOT_FOUND: ApiError = ApiError::NotFound("worker");
     for cell in ctx.all_cells() {
         if if_found(cell.api_store().drain_worker(id).await)?.is_some() {
             let workers = cell.api_store().list_workers().await?;

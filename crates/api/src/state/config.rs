@@ -164,6 +164,7 @@ impl Config {
     pub(crate) fn heartbeat(&self) -> Duration {
         Duration::from_millis(self.heartbeat_ms.max(10))
     }
+
     pub(crate) fn request_timeout(&self) -> Duration {
         Duration::from_secs(self.request_timeout_s.max(1))
     }
@@ -171,6 +172,7 @@ impl Config {
     pub(crate) fn wait(&self) -> Duration {
         Duration::from_secs(self.wait_s.max(1))
     }
+
     pub(crate) fn poll(&self) -> Duration {
         Duration::from_millis(self.poll_ms.max(10))
     }

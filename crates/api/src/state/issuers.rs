@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::caller::Authority;
 use crate::error::{ApiError, Result};
+use crate::state::caches::insert;
 use crate::state::keys::KeyCache;
 
 /// A token that its issuer has signed. Whether its user exists is not checked.
@@ -105,7 +106,7 @@ pub(crate) struct Issuers {
 }
 
 /// Where a key set comes from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Source {
     url: String,
     cached: Mutex<Cached>,
@@ -154,12 +155,8 @@ impl Issuers {
         if let Some(source) = sources.get(url) {
             return Arc::clone(source);
         }
-        if sources.len() >= MAX_SETS {
-            sources.clear();
-        }
-        let (url, cached, reading) = (url.to_owned(), Mutex::default(), tokio::sync::Mutex::default());
-        let source = Arc::new(Source { url: url.clone(), cached, reading });
-        sources.insert(url, Arc::clone(&source));
+        let source = Arc::new(Source { url: url.to_owned(), ..Source::default() });
+        insert(&mut sources, MAX_SETS, url.to_owned(), Arc::clone(&source));
         source
     }
 

@@ -137,42 +137,38 @@ impl App {
     /// The apps of all cells. They share the limits per client address, and the keys of issuers.
     pub(crate) fn of_cells(states: &Cells<State>) -> Cells<Arc<Self>> {
         let peers = Arc::new(Peers::new(states.home().config.clients.clone()));
-        let issuers = Arc::default();
-        let apps = states.map(|state| Self::with(state.clone(), Arc::clone(&peers), Arc::clone(&issuers)));
+        let issuers: Arc<Issuers> = Arc::default();
+        let apps = states.map(|state| {
+            let (state, config) = (state.clone(), &state.config);
+            let keys = Arc::new(KeyCache::new(Duration::from_secs(config.key_cache_s)));
+            let streams = Streams::new(config, Arc::clone(&keys), Arc::clone(&state.metrics));
+            Arc::new(Self {
+                state,
+                keys,
+                issuers: Arc::clone(&issuers),
+                peers: Arc::clone(&peers),
+                agentables: AgentableCache::default(),
+                owners: Owners::default(),
+                streams: Arc::new(streams),
+                feeds: Arc::default(),
+                offload: Offload::default(),
+                places: admission::places(),
+                documents: Arc::new(DocumentMemory::new(config.conversation.max_bytes_at_once)),
+                uploads: Arc::new(DocumentMemory::new(config.attachments.max_bytes_at_once)),
+                disk: Disk::default(),
+                connecting: tokio::sync::Mutex::default(),
+                speeds: Speeds::new(Duration::from_secs(60)),
+                ended: EndedRuns::new(Duration::from_secs(15)),
+                images: OnceLock::new(),
+                records: TaskTracker::new(),
+                cells: OnceLock::new(),
+            })
+        });
         if apps.count() > 1 {
             let weak = apps.map(Arc::downgrade);
             apps.iter().for_each(|app| drop(app.cells.set(weak.clone())));
         }
         apps
-    }
-
-    fn with(state: State, peers: Arc<Peers>, issuers: Arc<Issuers>) -> Arc<Self> {
-        let config = &state.config;
-        let keys = Arc::new(KeyCache::new(Duration::from_secs(config.key_cache_s)));
-        let streams = Streams::new(config, Arc::clone(&keys), Arc::clone(&state.metrics));
-        let documents = DocumentMemory::new(config.conversation.max_bytes_at_once);
-        let uploads = DocumentMemory::new(config.attachments.max_bytes_at_once);
-        Arc::new(Self {
-            state,
-            keys,
-            issuers,
-            peers,
-            agentables: AgentableCache::default(),
-            owners: Owners::default(),
-            streams: Arc::new(streams),
-            feeds: Arc::default(),
-            offload: Offload::default(),
-            places: admission::places(),
-            documents: Arc::new(documents),
-            uploads: Arc::new(uploads),
-            disk: Disk::default(),
-            connecting: tokio::sync::Mutex::default(),
-            speeds: Speeds::new(Duration::from_secs(60)),
-            ended: EndedRuns::new(Duration::from_secs(15)),
-            images: OnceLock::new(),
-            records: TaskTracker::new(),
-            cells: OnceLock::new(),
-        })
     }
 
     /// What the caller's tenant may do. There is no other way to reach the rows of a tenant.
@@ -238,6 +234,7 @@ impl App {
         }
         self.state.hints.send(urgency.into(), Hint::run(agentable));
     }
+
     /// Notifies the worker that drives `run` of its cancellation, before it reads that from Postgres. Never waits,
     /// never fails.
     pub(crate) fn publish_cancel(&self, agentable: AgentableId, run: RunId) {

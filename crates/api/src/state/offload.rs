@@ -77,6 +77,7 @@ impl Offload {
 fn tenant() -> Uuid {
     admission::tenant().map_or(Uuid::nil(), |tenant| tenant.0)
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

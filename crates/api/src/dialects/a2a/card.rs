@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::request::prelude::*;
 
-const NO_AGENT: ApiError = ApiError::NotFound { what: "agent" };
+const NO_AGENT: ApiError = ApiError::NotFound("agent");
 
 /// `GET /.well-known/agent-card.json`: the card of the first kind that users may create.
 pub(crate) async fn main(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response> {

@@ -127,7 +127,7 @@ async fn rpc(
     let answered = async {
         let asker = asker?;
         let body = body.map_err(|error| match error {
-            ApiError::InvalidRequest { .. } => {
+            ApiError::InvalidRequest(_) => {
                 Refusal::from(A2AError::invalid_request(format!("no JSON-RPC request: {error}")))
             }
             error => error.into(),

@@ -78,11 +78,11 @@ impl Ask {
 
     async fn look_up(&self, id: String) -> Result<Found, Refusal> {
         let ctx = self.ctx(Scope::Read)?;
-        let run: RunId = id.parse().map_err(|_| ApiError::NotFound { what: "run" })?;
+        let run: RunId = id.parse().map_err(|_| ApiError::NotFound("run"))?;
         let run = ctx.with_shard(shard(run)).store().run(run).await?;
         let public = run.owner.id.public_id(&run.owner.kind);
         let thread = find(&self.asker, &self.target, ("/id", &public)).await?;
-        let thread = thread.ok_or(ApiError::NotFound { what: "run" })?;
+        let thread = thread.ok_or(ApiError::NotFound("run"))?;
         self.found(thread, run, None).await
     }
 
@@ -173,7 +173,7 @@ impl Ask {
             match found {
                 Ok(found) => tasks.extend(listed_task(found, request).await?),
                 // Erased meanwhile, or in a thread for which the token is not.
-                Err(Refusal::Api(ApiError::NotFound { .. })) => {}
+                Err(Refusal::Api(ApiError::NotFound(_))) => {}
                 Err(refusal) => return Err(refusal),
             }
         }

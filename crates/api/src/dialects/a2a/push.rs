@@ -161,7 +161,7 @@ impl Ask {
     pub(super) async fn push(&self, task: &str, id: &str) -> Result<TaskPushNotificationConfig, Refusal> {
         let Found { thread, run, .. } = self.find(task).await?;
         let found = thread.ctx.store().task_pushes(run.id, Some(id)).await?;
-        let missing = ApiError::NotFound { what: "push notification configuration" };
+        let missing = ApiError::NotFound("push notification configuration");
         Ok(found.into_iter().next().map(|push| stored(push, task)).ok_or(missing)?)
     }
 

@@ -188,7 +188,7 @@ pub(super) async fn thread(
             let unknown = || ApiError::field(POINTER, "is no response of this conversation's user");
             let id: ResponseId = previous.parse().map_err(|_| unknown())?;
             let found = match Found::new(&asker.ctx, id).await {
-                Err(ApiError::NotFound { .. }) => return Err(unknown()),
+                Err(ApiError::NotFound(_)) => return Err(unknown()),
                 found => found?,
             };
             let thread = own(find(asker, target, (POINTER, &found.path.public_id())).await, unknown)?;
@@ -211,7 +211,7 @@ pub(super) async fn thread(
 /// The thread, if it is one of the user whom the request is for: another one's is as unknown as one that does not exist.
 fn own(found: Result<Option<Thread>>, unknown: impl Fn() -> ApiError) -> Result<Thread> {
     match found {
-        Err(ApiError::NotFound { .. }) => Err(unknown()),
+        Err(ApiError::NotFound(_)) => Err(unknown()),
         found => found?.ok_or_else(unknown),
     }
 }
@@ -252,7 +252,7 @@ pub(super) async fn begin(
             key,
         };
         let mut posted = thread.post(message(policy)).await;
-        if let Err(ApiError::MessageRejected { run }) = posted
+        if let Err(ApiError::MessageRejected(run)) = posted
             && thread.ctx.store().run(run).await?.status == RunStatus::Waiting
         {
             // A message to a run that waits for a person takes the place of the answers.

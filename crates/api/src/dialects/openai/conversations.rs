@@ -24,7 +24,7 @@ use crate::request::prelude::*;
 use crate::request::rates::ask;
 use crate::resources::erasures;
 
-const NOT_FOUND: ApiError = ApiError::NotFound { what: "conversation" };
+const NOT_FOUND: ApiError = ApiError::NotFound("conversation");
 
 /// `POST /conversations`.
 pub(super) async fn create(
@@ -88,7 +88,7 @@ async fn named(asker: &Asker, id: &str) -> Result<Thread> {
             if_found(agentable)?.ok_or(NOT_FOUND)?;
             Ok(thread)
         }
-        Err(ApiError::NotFound { .. } | ApiError::InvalidRequest { .. }) => Err(NOT_FOUND),
+        Err(ApiError::NotFound(_) | ApiError::InvalidRequest(_)) => Err(NOT_FOUND),
         Err(error) => Err(error),
     }
 }
@@ -120,7 +120,7 @@ pub(super) async fn delete(asker: Asker, Path(id): Path<String>) -> Result<Respo
 /// The most items of one request.
 const MAX_ITEMS: usize = 20;
 
-const NO_ITEM: ApiError = ApiError::NotFound { what: "item" };
+const NO_ITEM: ApiError = ApiError::NotFound("item");
 
 /// Reads the items of a request.
 ///

@@ -146,7 +146,7 @@ pub(super) async fn cancel(ctx: Ctx, Id(id): Id<ResponseId>) -> Result<Response>
         // Nothing stops it any more.
         translator.status = Status::Cancelled;
     } else if !is_asked && found.run.status != RunStatus::Cancelled {
-        return Err(ApiError::InvalidState { status: found.run.status });
+        return Err(ApiError::InvalidState(found.run.status));
     }
     Ok(Json(translator.response()).into_response())
 }
@@ -170,7 +170,7 @@ pub(super) async fn input_items(ctx: Ctx, Id(id): Id<ResponseId>) -> Result<Resp
     Ok(Json(list(&items.collect::<Vec<_>>(), false)).into_response())
 }
 
-const NOT_FOUND: ApiError = ApiError::NotFound { what: "response" };
+const NOT_FOUND: ApiError = ApiError::NotFound("response");
 
 /// A response of the caller's tenant. Whose it is besides was checked by the route, or is by its thread.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use self::stream::{AllEvents, Source};
 use crate::events::{answer, given};
 use crate::request::prelude::*;
 use crate::request::query::id;
-use crate::state::streams::Aborted;
+use crate::state::streams::aborted;
 
 endpoints! {
     get "/v1/events" for NAMED.with_query_token() => of_tenant,
@@ -89,7 +89,7 @@ async fn open(
     options: &Options,
 ) -> Result<Response> {
     if ctx.state.draining.is_cancelled() {
-        return Ok(Body::new(Aborted).into_response());
+        return Ok(aborted().into_response());
     }
     let filter = EventFilter { topics: topics(options.types.as_deref())?, user, kind: None, agentable: None };
     let mut cells = ctx.cells_by_name();

@@ -207,7 +207,7 @@ mod tests {
         let kind: AgentType = toml::from_str(include_str!("../../../../../jobs/agents/goal.toml")).unwrap();
         let body: AgentSettingsRequest = serde_json::from_str(body).unwrap();
         super::apply(body, AgentSettings::of(&kind), &kind, &sources()).map_err(|error| match error {
-            ApiError::InvalidRequest { errors } => {
+            ApiError::InvalidRequest(errors) => {
                 (errors[0].pointer.clone().unwrap(), errors[0].detail.clone())
             }
             other => panic!("{other:?}"),

@@ -56,7 +56,7 @@ pub(crate) async fn create(
         Made { path: &path, user: parent.user, kind, tools: &tools, document: &document, input: &input };
     let done = plan.make(&ctx, &checked, None, key.as_ref()).await;
     let done = done.map_err(|error| match error {
-        houston_store::Error::Archived => ApiError::Archived { id: path.public_id() },
+        houston_store::Error::Archived => ApiError::Archived(path.public_id()),
         error => error.into(),
     })?;
     created(unless_key_reused(done)?, "/v1/plans")
@@ -138,8 +138,7 @@ fn document_of(
     template: Option<&str>,
     input: &Value,
 ) -> Result<(Value, &'static str)> {
-    let refused =
-        |pointer: &str, why: String| ApiError::InvalidRequest { errors: vec![FieldError::at(pointer, why)] };
+    let refused = |pointer: &str, why: String| ApiError::InvalidRequest(vec![FieldError::at(pointer, why)]);
     match (document, template) {
         (Some(document), None) => {
             let document = Value::Object(document);

@@ -65,7 +65,7 @@ async fn change(
     let done = ctx.store().change_plan_steps(id, rule).await?;
     done.map_err(|refusal| {
         refused(refusal, |error| match error {
-            ByHandError::Unknown => ApiError::NotFound { what: "step of the plan" },
+            ByHandError::Unknown => ApiError::NotFound("step of the plan"),
             ByHandError::Status(reason) => ApiError::Refused(ProblemCode::InvalidStepStatus, reason),
         })
     })?;

@@ -187,6 +187,7 @@ impl Change {
         RunFilter { status, since, until, is_not_cancelled: true, ..filter }
     }
 }
+
 async fn change(ctx: &Ctx, change: Change, request: ChangeRuns) -> Result<ChangedRunsResponse> {
     // One run needs this scope, too: a retry posts a message, and a cancellation ends the work of a user.
     ctx.caller.needs(Scope::Post)?;

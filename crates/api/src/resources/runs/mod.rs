@@ -220,7 +220,7 @@ pub(crate) async fn cancel(ctx: Ctx, Id(id): Id<RunId>) -> Result<impl IntoRespo
     let is_asked = ctx.cancel_run(id).await?;
     let run = ctx.store().run(id).await?;
     if !is_asked && run.status != RunStatus::Cancelled {
-        return Err(ApiError::InvalidState { status: run.status });
+        return Err(ApiError::InvalidState(run.status));
     }
     Ok((StatusCode::ACCEPTED, Json(response(run))))
 }
@@ -264,6 +264,7 @@ impl TraceOptions {
         Ok((!is_whole).then(|| (since.unwrap_or(first), until.unwrap_or(last))))
     }
 }
+
 async fn trace(
     ctx: Ctx,
     Id(id): Id<RunId>,

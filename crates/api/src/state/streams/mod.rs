@@ -5,18 +5,19 @@ pub(crate) mod feeds;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::pin::Pin;
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::task::{Context, Poll};
+use std::task::Context;
 
+use axum::body::Body;
 use bytes::Bytes;
+use futures_util::stream::once;
 use futures_util::task::AtomicWaker;
 use houston_domain::id::{AgentableId, TenantId};
 use houston_metrics::Metrics;
 use houston_metrics::streams::Dropped;
 use houston_store::{ApiStore, Error};
-use http_body::{Body, Frame};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, timeout};
@@ -24,6 +25,7 @@ use tokio::time::{MissedTickBehavior, timeout};
 use crate::admission;
 use crate::caller::Caller;
 use crate::error::{ApiError, Result};
+use crate::state::caches::take_off;
 use crate::state::config::Config;
 use crate::state::keys::{KeyCache, KeyInUse};
 
@@ -116,14 +118,7 @@ impl StreamPermit {
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.streams.metrics.streams.connections.dec();
-        let mut counts = self.streams.counts.lock();
-        let tenant = self.caller.tenant();
-        let left = counts.get(&tenant).copied().unwrap_or(0).saturating_sub(1);
-        if left == 0 {
-            counts.remove(&tenant);
-        } else {
-            counts.insert(tenant, left);
-        }
+        take_off(&mut self.streams.counts.lock(), self.caller.tenant(), 1);
     }
 }
 
@@ -285,14 +280,6 @@ impl Abort {
 }
 
 /// A body that aborts the connection.
-#[derive(Debug)]
-pub(crate) struct Aborted;
-
-impl Body for Aborted {
-    type Data = Bytes;
-    type Error = Abort;
-
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Abort>>> {
-        Poll::Ready(Some(Err(Abort::Draining)))
-    }
+pub(crate) fn aborted() -> Body {
+    Body::from_stream(once(ready(Err::<Bytes, _>(Abort::Draining))))
 }
