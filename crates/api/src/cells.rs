@@ -295,9 +295,8 @@ impl Dispatcher {
 }
 
 async fn call(router: &Router, request: Request) -> Response {
-    match router.clone().oneshot(request).await {
-        Ok(response) => response,
-    }
+    let Ok(response) = router.clone().oneshot(request).await;
+    response
 }
 
 /// Whether a cell has answered, or may do so again.

@@ -286,7 +286,7 @@ pub(crate) async fn ensure_defaults(ctx: &Ctx) -> Result<()> {
 /// # Errors
 /// [`ApiError::UnreadableFiles`] when a file is missing or invalid.
 fn read_files(app: &App) -> Result<BTreeMap<String, AgentType>> {
-    (app.state.agents.read_files)().map_err(|reason| ApiError::UnreadableFiles(reason))
+    (app.state.agents.read_files)().map_err(ApiError::UnreadableFiles)
 }
 
 /// The error for a name that is reserved for the default agent of a kind.
