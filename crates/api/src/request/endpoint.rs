@@ -26,11 +26,7 @@ pub(crate) const DOCUMENT: &str = include_str!("../../openapi.json");
 /// A method of a path with its handler, which [`endpoints!`] or [`undocumented!`] makes of a function.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
-    /// In small letters.
-    pub(crate) method: &'static str,
     pub(crate) path: &'static str,
-    /// Its name in the document; empty if it is not there.
-    pub(crate) operation: &'static str,
     /// What it needs of the key; `None`: it needs none.
     pub(crate) access: Option<Access>,
     pub(crate) handlers: fn() -> MethodRouter<Arc<App>>,
@@ -57,9 +53,7 @@ macro_rules! undocumented {
     ($($method:ident $path:tt for $access:expr => $handler:path;)+) => {
         pub(crate) const UNDOCUMENTED: &[$crate::request::endpoint::Endpoint] =
             &[$($crate::request::endpoint::Endpoint {
-                method: stringify!($method),
                 path: $path,
-                operation: "",
                 access: Some($access),
                 handlers: || axum::routing::$method($crate::request::endpoint::erase($handler)),
                 #[cfg(feature = "openapi")]
@@ -111,9 +105,7 @@ macro_rules! endpoint {
         ($path:literal, $access:expr, $operation:literal, $summary:literal) { $($described:tt)* }
     ) => {
         $crate::request::endpoint::Endpoint {
-            method: stringify!($method),
             path: $path,
-            operation: $operation,
             access: $access,
             handlers: || axum::routing::$method($crate::request::endpoint::erase($handler)),
             #[cfg(feature = "openapi")]

@@ -8,6 +8,7 @@
 //!
 //! `GET /v1/audit` lists the records.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -25,11 +26,10 @@ use tokio::time::timeout;
 
 use crate::caller::{self, Caller, Operator};
 use crate::error::ResponseError;
-use crate::request::endpoint::Endpoint;
+use crate::request::endpoint::DOCUMENT;
 use crate::request::prelude::*;
 use crate::request::query::{check_parameter, time};
 use crate::resources::conversation::EARLIER_PATH;
-use crate::router::endpoints;
 
 /// Routes of the data: what the traffic of applications changes; and those that only compute an answer.
 const DATA: [&str; 12] = [
@@ -202,10 +202,31 @@ async fn target(request: &mut Request) -> Option<String> {
 
 /// The name of the operation in the OpenAPI document; method and route of what is not in it.
 fn operation(method: &str, route: &str) -> String {
+    static NAMES: OnceLock<HashMap<String, String>> = OnceLock::new();
     let route = if route == EARLIER_PATH { "/v1/import/{kinds}" } else { route };
-    let is_it = |of: &Endpoint| of.path == route && of.method.eq_ignore_ascii_case(method);
-    let found = endpoints().into_iter().find(is_it);
-    found.map_or_else(|| format!("{method} {route}"), |endpoint| endpoint.operation.to_owned())
+    let name = format!("{method} {route}");
+    NAMES.get_or_init(names).get(&name).cloned().unwrap_or(name)
+}
+
+/// All names, read from the document with the first change.
+fn names() -> HashMap<String, String> {
+    #[derive(Deserialize)]
+    struct Document {
+        paths: HashMap<String, HashMap<String, Operation>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Operation {
+        operation_id: String,
+    }
+    // The document is compared with the handlers by a test; without it, the routes stand for the names.
+    let Ok(Document { paths }) = serde_json::from_str(DOCUMENT) else { return HashMap::new() };
+    let of_path = |(path, item): (String, HashMap<String, Operation>)| {
+        item.into_iter().map(move |(method, operation)| {
+            (format!("{} {path}", method.to_uppercase()), operation.operation_id)
+        })
+    };
+    paths.into_iter().flat_map(of_path).collect()
 }
 
 /// The query: page parameters and filters.
