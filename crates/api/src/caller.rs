@@ -160,7 +160,7 @@ impl Caller {
     /// [`ApiError::NotFound`] when the caller is bound to another user.
     pub(crate) fn check_user(self, user: UserId) -> Result<()> {
         let is_own = self.user.is_none_or(|own| own == user);
-        if is_own { Ok(()) } else { Err(ApiError::NotFound { what: "user" }) }
+        if is_own { Ok(()) } else { Err(ApiError::NotFound("user")) }
     }
 
     /// The user whose items a list shows: the one that is asked for, or the caller's own.

@@ -35,17 +35,17 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 use tower::ServiceExt as _;
-use uuid::Uuid;
 
 use crate::caller::{Authority, Caller};
 use crate::dialects::openai;
+use crate::dialects::openai::id::uuid_of as id;
 use crate::error::{ApiError, ResponseError, Result};
 use crate::mcp;
 use crate::request::auth::authenticate;
 use crate::request::missing_cells::Missing;
 use crate::request::page::{List, NextPage, PageQuery};
 use crate::router::routes;
-use crate::state::streams::Aborted;
+use crate::state::streams::aborted;
 use crate::state::{App, noting_cell};
 
 /// Maximum size in bytes of a cell's page; a page has at most 100 items.
@@ -295,9 +295,8 @@ impl Dispatcher {
 }
 
 async fn call(router: &Router, request: Request) -> Response {
-    match router.clone().oneshot(request).await {
-        Ok(response) => response,
-    }
+    let Ok(response) = router.clone().oneshot(request).await;
+    response
 }
 
 /// Whether a cell has answered, or may do so again.
@@ -369,6 +368,7 @@ impl Target {
     fn of(method: &Method, uri: &Uri) -> Self {
         let segments: Vec<&str> = uri.path().split('/').skip(1).collect();
         let reads = method == Method::GET;
+        let of = |named: &str| id(named).map_or(Self::Home, |id| Self::Of(shard(id)));
         match segments.as_slice() {
             ["readyz"] => Self::Ready,
             ["v1", "health"] if reads => Self::Health,
@@ -384,9 +384,7 @@ impl Target {
             ["v1", "agents" | "kinds" | "teams" | "endpoints" | "keys" | "mcp-servers" | "skills", ..]
             | ["v1", "guards"] => Self::Copied,
             ["v1", "webhooks", _, "deliveries"] => Self::Page(List::Deliveries),
-            ["v1", "webhooks", _, "deliveries", delivery, ..] => {
-                id(delivery).map_or(Self::Home, |id| Self::Of(shard(id)))
-            }
+            ["v1", "webhooks", _, "deliveries", delivery, ..] => of(delivery),
             ["v1", "webhooks", _, "replay" | "test"] => Self::Home,
             ["v1", "webhooks", ..] => Self::Copied,
             // Their handlers ask all cells.
@@ -402,7 +400,7 @@ impl Target {
             | ["v1", "runs", "cancel" | "retry"]
             | ["v1", "events"] => Self::Home,
             ["v1", "inbound-hooks" | "key"] => Self::Any,
-            ["hooks", hook] => id(hook).map_or(Self::Home, |id| Self::Of(shard(id))),
+            ["hooks", hook] => of(hook),
             ["v1", "client-tokens", ..] => Self::Home,
             ["v1", "users"] if reads => Self::Page(List::Users),
             ["v1", "erasures"] if reads => Self::Page(List::Erasures),
@@ -413,16 +411,13 @@ impl Target {
             }
             // Creates a user, or something for a user that the body names.
             ["v1", _] | ["v1", "import", _] | ["v1", _, "import"] if method == Method::POST => Self::Any,
-            ["approve", named, ..] | ["v1", _, named, ..] => {
-                id(named).map_or(Self::Home, |id| Self::Of(shard(id)))
-            }
+            ["approve", named, ..] | ["v1", _, named, ..] => of(named),
             ["compat", "openai", "v1", _, named, ..] => id(named).map_or(Self::Any, |id| Self::Of(shard(id))),
             // What they name, or the user, says where they continue.
             ["compat" | "ag-ui" | "a2a", ..] => Self::Any,
             ["mcp", "login"] => {
-                let state = parameter(uri, "state");
-                let user = state.as_deref().and_then(|state| id(state.split('.').next()?));
-                user.map_or(Self::Home, |user| Self::Of(shard(user)))
+                let state = parameter(uri, "state").unwrap_or_default();
+                of(state.split('.').next().unwrap_or_default())
             }
             _ => Self::Home,
         }
@@ -434,12 +429,6 @@ fn resumes_stream(request: &Request) -> bool {
     request.headers().contains_key("last-event-id")
 }
 
-/// Whether an answer may be wrong because a user is not in the cell that was asked.
-fn is_doubtful(answer: &Response) -> bool {
-    // 409 and 422 also of a request that names something else of the user.
-    [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY].contains(&answer.status())
-}
-
 /// The answer to a request that continued in another cell, or that it is to be repeated.
 async fn unless_moved(
     moves: &Moves,
@@ -447,8 +436,10 @@ async fn unless_moved(
     resumes_stream: bool,
     (answer, continued): (Response, Option<(usize, Shard)>),
 ) -> Response {
+    // 409 and 422 also of a request that names something else of the user.
+    let doubtful = [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY];
     match continued {
-        Some((cell, shard)) if is_doubtful(&answer) && !moves.has(cell, shard).await => {
+        Some((cell, shard)) if doubtful.contains(&answer.status()) && !moves.has(cell, shard).await => {
             to_be_repeated(path, &answer, resumes_stream)
         }
         _ => answer,
@@ -460,7 +451,7 @@ fn to_be_repeated(path: &str, answer: &Response, resumes_stream: bool) -> Respon
     let mut failed = failed(ApiError::Unavailable(None), path, answer);
     if resumes_stream {
         // An EventSource does not reconnect after an error status, but it does after a broken connection.
-        *failed.body_mut() = Body::new(Aborted);
+        *failed.body_mut() = aborted();
     }
     failed
 }
@@ -478,12 +469,6 @@ fn failed(error: ApiError, path: &str, answer: &Response) -> Response {
     }
     failed.headers_mut().extend(request.map(|id| (axum::http::HeaderName::from_static("x-request-id"), id)));
     failed
-}
-
-/// The UUID of a public id such as `goal_0190…`.
-fn id(segment: &str) -> Option<Uuid> {
-    let (_, digits) = segment.rsplit_once('_')?;
-    (digits.len() == 32).then(|| Uuid::try_parse(digits).ok()).flatten()
 }
 
 /// A parameter of the query. Ids and numbers need no decoding.

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -22,7 +21,7 @@ use crate::request::request_trace::{RequestTrace, within};
 use crate::resources::approve;
 use crate::resources::audit;
 use crate::state::App;
-use crate::state::streams::{Aborted, with_place};
+use crate::state::streams::{aborted, with_place};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -62,7 +61,7 @@ pub(crate) async fn envelope(
             && [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS].contains(&response.status())
         {
             // An EventSource does not reconnect after an error status, but it does after a broken connection.
-            *response.body_mut() = Body::new(Aborted);
+            *response.body_mut() = aborted();
         }
     }
     let headers = response.headers_mut();
@@ -117,7 +116,8 @@ impl RequestLog {
         let route = self.route();
         let is_document = ["/export", "/fork", "/import"].iter().any(|end| route.ends_with(end));
         let config = &app.state.config;
-        if is_document { config.document_timeout() } else { config.request_timeout() }
+        let of_documents = Duration::from_secs(config.conversation.timeout_s.max(1));
+        if is_document { of_documents } else { config.request_timeout() }
     }
 
     /// Whether this is a probe. Probes come every second and are not logged.

@@ -67,12 +67,9 @@ pub enum ApiError {
     /// The address sent too many wrong keys, or too many unknown keys are waiting to be looked up.
     #[error("too many unknown API keys; try again after the seconds in `Retry-After`")]
     TooManyKeys,
-    /// The resource does not exist, or belongs to another tenant.
-    #[error("{what} not found")]
-    NotFound {
-        /// The kind of resource: `goal`, `message`, `route`, …
-        what: &'static str,
-    },
+    /// Such a resource (`goal`, `message`, `route`, …) does not exist, or belongs to another tenant.
+    #[error("{0} not found")]
+    NotFound(&'static str),
     /// The route exists, but not with this method.
     #[error("method not allowed on this route; the `Allow` header lists the allowed methods")]
     MethodNotAllowed,
@@ -86,24 +83,15 @@ pub enum ApiError {
         /// The parser's message, without the position.
         reason: String,
     },
-    /// A field of the body or a parameter of the query is missing, unknown or has an invalid value.
+    /// These fields of the body or parameters of the query are missing, unknown or have an invalid value.
     #[error("the request is invalid; `errors` names each field or parameter and the reason")]
-    InvalidRequest {
-        /// Each invalid field or parameter, with the reason.
-        errors: Vec<FieldError>,
-    },
-    /// The body has another media type than the one that the endpoint reads.
-    #[error("unsupported media type; send the body as `Content-Type: {wanted}`")]
-    UnsupportedMediaType {
-        /// The media type that it reads.
-        wanted: &'static str,
-    },
-    /// The body is too long.
-    #[error("the body is too large; at most {limit} bytes are allowed")]
-    BodyTooLarge {
-        /// Maximum length in bytes.
-        limit: usize,
-    },
+    InvalidRequest(Vec<FieldError>),
+    /// The body has another media type than this one, which the endpoint reads.
+    #[error("unsupported media type; send the body as `Content-Type: {0}`")]
+    UnsupportedMediaType(&'static str),
+    /// The body has more than so many bytes.
+    #[error("the body is too large; at most {0} bytes are allowed")]
+    BodyTooLarge(usize),
     /// The body did not arrive in time (30 s; for a file more).
     #[error("the body did not arrive completely in time; send the request again")]
     BodyMissing,
@@ -124,12 +112,9 @@ pub enum ApiError {
     /// The cursor was not returned by this list.
     #[error("invalid cursor; use `next_cursor` of the previous page of this list")]
     InvalidCursor,
-    /// The stream position cannot be parsed.
-    #[error("`{given}` is not a stream position; use the `id` of the last event you received, or 0 for all")]
-    InvalidPosition {
-        /// The value the client sent, cut to 80 characters.
-        given: String,
-    },
+    /// The stream position that the client sent, cut to 80 characters, cannot be parsed.
+    #[error("`{0}` is not a stream position; use the `id` of the last event you received, or 0 for all")]
+    InvalidPosition(String),
     /// The idempotency key is empty, too long or not printable.
     #[error("invalid Idempotency-Key; use 1 to 255 printable ASCII characters")]
     InvalidIdempotencyKey,
@@ -170,18 +155,12 @@ pub enum ApiError {
     /// What only its code and its text tell from other refusals: what is not possible, why, and what to do instead.
     #[error("{1}")]
     Refused(ProblemCode, String),
-    /// The resource was changed since the client read it.
-    #[error("stale version: the current version is {version}; read the resource again and repeat the change")]
-    StaleVersion {
-        /// The current version.
-        version: i64,
-    },
-    /// The files of `jobs/agents` cannot be read.
-    #[error("jobs/agents cannot be read, and nothing was changed: {reason}")]
-    UnreadableFiles {
-        /// File, position and what is allowed there.
-        reason: String,
-    },
+    /// The resource was changed since the client read it, and has this version now.
+    #[error("stale version: the current version is {0}; read the resource again and repeat the change")]
+    StaleVersion(i64),
+    /// The files of `jobs/agents` cannot be read: file, position and what is allowed there.
+    #[error("jobs/agents cannot be read, and nothing was changed: {0}")]
+    UnreadableFiles(String),
     /// The MCP server does not list its tools.
     #[error("the MCP server `{name}` did not list its tools: {reason}")]
     McpServerFailed {
@@ -190,21 +169,15 @@ pub enum ApiError {
         /// Why, without its secrets.
         reason: String,
     },
-    /// A run is open, and `double_texting` is `reject`.
+    /// This run is open, and `double_texting` is `reject`.
     #[error(
-        "{run} is open and `double_texting` is `reject`, so the message was not stored; wait until the run has ended, \
+        "{0} is open and `double_texting` is `reject`, so the message was not stored; wait until the run has ended, \
          cancel it, or post with `enqueue`, `interrupt` or `rollback`"
     )]
-    MessageRejected {
-        /// The open run.
-        run: RunId,
-    },
-    /// The operation is not possible while a run is open.
-    #[error("{run} is open; wait until it has ended, or cancel it, then try again")]
-    RunInProgress {
-        /// The open run.
-        run: RunId,
-    },
+    MessageRejected(RunId),
+    /// The operation is not possible while this run is open.
+    #[error("{0} is open; wait until it has ended, or cancel it, then try again")]
+    RunInProgress(RunId),
     /// The question is closed.
     #[error("{id} is {}{}, so this answer does not count", state.as_str(), decided(answer.as_ref()))]
     QuestionClosed {
@@ -226,29 +199,20 @@ pub enum ApiError {
         /// Maximum size in bytes.
         limit: usize,
     },
-    /// The run has ended and cannot be cancelled or changed.
-    #[error("the run has already ended as `{}` and cannot be cancelled or changed", status.as_str())]
-    InvalidState {
-        /// The final status of the run.
-        status: RunStatus,
-    },
-    /// The agentable is archived, so check-ins would not wake it.
+    /// The run has ended with this status, and cannot be cancelled or changed.
+    #[error("the run has already ended as `{}` and cannot be cancelled or changed", .0.as_str())]
+    InvalidState(RunStatus),
+    /// The agentable with this id is archived, so check-ins would not wake it.
     #[error(
-        "{id} is archived, and check-ins do not wake archived agentables; unarchive it first (`unarchive`), or post a \
+        "{0} is archived, and check-ins do not wake archived agentables; unarchive it first (`unarchive`), or post a \
          message, which is answered without that"
     )]
-    Archived {
-        /// Id of the agentable.
-        id: String,
-    },
-    /// The agent that writes feeds has another run open.
+    Archived(String),
+    /// The agent that writes feeds has this run open.
     #[error(
-        "the agent that writes feeds is busy with {run}; wait until the run has ended, or cancel it, then try again"
+        "the agent that writes feeds is busy with {0}; wait until the run has ended, or cancel it, then try again"
     )]
-    FeedAgentBusy {
-        /// The open run.
-        run: RunId,
-    },
+    FeedAgentBusy(RunId),
     /// Too many messages of the user are unread.
     #[error(
         "too many unread messages: this user has {pending} messages waiting, at most {limit} are allowed, so this one \
@@ -283,15 +247,12 @@ pub enum ApiError {
         /// Maximum number of open streams.
         limit: usize,
     },
-    /// Too many bytes of conversations are being exported, imported and forked.
+    /// More bytes of conversations than this are being exported, imported and forked.
     #[error(
-        "too many exports, imports and forks at once: together they may hold {limit} bytes in memory, those of one \
+        "too many exports, imports and forks at once: together they may hold {0} bytes in memory, those of one \
          tenant half of that; try again after the seconds in `Retry-After`"
     )]
-    TooManyDocuments {
-        /// Maximum number of bytes, for all tenants together.
-        limit: usize,
-    },
+    TooManyDocuments(usize),
     /// The request was not answered in time, because Postgres is slow or does not answer.
     #[error("{}", timed_out(*within, *changes))]
     TimedOut {
@@ -310,6 +271,14 @@ pub enum ApiError {
 
 /// The result of most functions here.
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
+
+/// What the store has; `None` if there is no such thing.
+pub(crate) fn if_found<T>(read: houston_store::Result<T>) -> Result<Option<T>> {
+    match read {
+        Err(Error::NotFound { .. }) => Ok(None),
+        read => Ok(read.map(Some)?),
+    }
+}
 
 impl ApiError {
     /// The stable code of the variant, e.g. `not_found`.
@@ -334,7 +303,7 @@ impl ApiError {
             Self::NoIssuerKeys => ProblemCode::Unavailable,
             Self::MissingScope { .. } | Self::BoundKey | Self::NeverShown => ProblemCode::Forbidden,
             Self::Refused(code, _) => *code,
-            Self::MessageRejected { .. } | Self::FeedAgentBusy { .. } => ProblemCode::RunInProgress,
+            Self::MessageRejected(_) | Self::FeedAgentBusy(_) => ProblemCode::RunInProgress,
         }
     }
 }
@@ -342,9 +311,9 @@ impl ApiError {
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         match error {
-            Error::NotFound { what } => Self::NotFound { what },
+            Error::NotFound { what } => Self::NotFound(what),
             Error::Full { what, limit } => Self::Full { what, limit },
-            Error::RunInProgress { run } => Self::MessageRejected { run },
+            Error::RunInProgress { run } => Self::MessageRejected(run),
             Error::EventsExpired { from } => Self::EventLogExpired(from),
             Error::TooLarge { what, limit } => Self::TooLarge { what, limit },
             Error::NoSuchPosition { .. } | Error::InsideTurn { .. } => {
@@ -404,12 +373,12 @@ impl ApiError {
 
     /// [`Self::InvalidRequest`] for one query parameter.
     pub(crate) fn parameter(name: &str, detail: impl Into<String>) -> Self {
-        Self::InvalidRequest { errors: vec![FieldError::parameter(name, detail)] }
+        Self::InvalidRequest(vec![FieldError::parameter(name, detail)])
     }
 
     /// [`Self::InvalidRequest`] for one field of the body, by its JSON Pointer.
     pub(crate) fn field(pointer: &str, detail: impl Into<String>) -> Self {
-        Self::InvalidRequest { errors: vec![FieldError::at(pointer, detail)] }
+        Self::InvalidRequest(vec![FieldError::at(pointer, detail)])
     }
 }
 
@@ -500,10 +469,10 @@ impl ResponseError {
             ..Problem::default()
         };
         match error {
-            ApiError::InvalidState { status } => problem.current_status = Some(*status),
-            ApiError::MessageRejected { run }
-            | ApiError::RunInProgress { run }
-            | ApiError::FeedAgentBusy { run } => problem.run_id = Some(*run),
+            ApiError::InvalidState(status) => problem.current_status = Some(*status),
+            ApiError::MessageRejected(run) | ApiError::RunInProgress(run) | ApiError::FeedAgentBusy(run) => {
+                problem.run_id = Some(*run)
+            }
             ApiError::AlreadyExists { existing, .. } => {
                 problem.existing_id = existing.as_deref().map(Cow::Borrowed);
             }
@@ -512,7 +481,7 @@ impl ResponseError {
                 problem.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
                 problem.violated_policies = vec![Cow::Borrowed(*policy)].into();
             }
-            ApiError::InvalidRequest { errors } => problem.errors = errors.into(),
+            ApiError::InvalidRequest(errors) => problem.errors = errors.into(),
             _ => {}
         }
         // Serialising strings and numbers cannot fail.
@@ -548,9 +517,7 @@ impl ApiError {
             Self::NoIssuerKeys => Some(5),
             Self::Unavailable(_) | Self::TimedOut { .. } => Some(1),
             // A run reads up to a hundred messages at once and takes some seconds.
-            Self::TooManyPending { .. } | Self::TooManyStreams { .. } | Self::TooManyDocuments { .. } => {
-                Some(5)
-            }
+            Self::TooManyPending { .. } | Self::TooManyStreams { .. } | Self::TooManyDocuments(_) => Some(5),
             _ => None,
         }
     }
@@ -560,9 +527,7 @@ impl ApiError {
         match self {
             Self::RateLimited { quota, .. } => Some(u64::from(quota.quota)),
             Self::TooManyPending { limit, .. } => Some(u64::from(*limit)),
-            Self::TooManyStreams { limit, .. } | Self::TooManyDocuments { limit } => {
-                u64::try_from(*limit).ok()
-            }
+            Self::TooManyStreams { limit, .. } | Self::TooManyDocuments(limit) => u64::try_from(*limit).ok(),
             Self::Full { limit, .. } => u64::try_from(*limit).ok(),
             _ => None,
         }

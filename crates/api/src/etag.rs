@@ -6,7 +6,7 @@
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http_body::Body as _;
@@ -52,13 +52,9 @@ async fn tag(response: Response, had: &[HeaderValue]) -> Response {
         return Response::from_parts(parts, Body::from(bytes));
     }
     parts.status = StatusCode::NOT_MODIFIED;
-    remove_content(&mut parts.headers);
+    parts.headers.remove(header::CONTENT_TYPE);
+    parts.headers.remove(header::CONTENT_LENGTH);
     Response::from_parts(parts, Body::empty())
-}
-
-fn remove_content(headers: &mut HeaderMap) {
-    headers.remove(header::CONTENT_TYPE);
-    headers.remove(header::CONTENT_LENGTH);
 }
 
 fn tag_of(bytes: &[u8]) -> String {

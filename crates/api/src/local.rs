@@ -46,10 +46,7 @@ pub enum LocalError {
 impl LocalError {
     /// Why it was refused; `None`: it was not.
     pub fn problem(&self) -> Option<&Problem<'static>> {
-        match self {
-            Self::Refused(problem) => Some(problem),
-            Self::Missing(_) | Self::Unreadable(_) => None,
-        }
+        if let Self::Refused(problem) = self { Some(problem) } else { None }
     }
 
     /// Whether it was refused with this code.

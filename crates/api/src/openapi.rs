@@ -12,9 +12,9 @@ use houston_domain::id;
 use houston_domain::scope::Scope;
 use houston_protocol::problem::{Problem, ProblemCode};
 use utoipa::openapi::content::ContentBuilder;
-use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::schema::{ArrayBuilder, Object, Schema};
+use utoipa::openapi::schema::{ArrayBuilder, Object, ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{OpenApi, Ref, RefOr, Response};
 use utoipa::{Modify, OpenApi as _};
@@ -122,6 +122,7 @@ fn complete(document: &mut OpenApi, access: &HashMap<&str, Access>) {
         ];
         for (method, operation) in operations {
             let Some(operation) = operation else { continue };
+            add_path_parameters(path, operation);
             let access = access.get(path.as_str());
             add_error_responses(path, operation, access.is_none());
             let security =
@@ -134,6 +135,40 @@ fn complete(document: &mut OpenApi, access: &HashMap<&str, Access>) {
                 description.push_str(UNSHOWN);
             }
         }
+    }
+}
+
+/// Describes `{kinds}` and `{id}` of a path, if its endpoint does not: an id is that of the first thing in the path.
+fn add_path_parameters(path: &str, operation: &mut Operation) {
+    let lacks = |name: &str| {
+        let is_named = |of: &RefOr<Parameter>| matches!(of, RefOr::T(of) if of.name == name);
+        path.contains(&format!("{{{name}}}")) && !operation.parameters.iter().flatten().any(is_named)
+    };
+    let in_path = |name: &str| ParameterBuilder::from(Parameter::new(name));
+    let kinds = lacks("kinds").then(|| {
+        let text = ObjectBuilder::new().schema_type(Type::String).build();
+        let kinds = in_path("kinds").description(Some("Kind of the agentable, in the plural."));
+        kinds.schema(Some(text)).example(Some("goals".into()))
+    });
+    let id = lacks("id").then(|| {
+        let (noun, schema) = match path.split('/').nth(2).unwrap_or_default() {
+            "{kinds}" => ("agentable", "AgentableId".to_owned()),
+            "plans" => ("plan", "AgentableId".to_owned()),
+            "keys" => ("key", "ApiKeyId".to_owned()),
+            "client-tokens" => ("token", "ApiKeyId".to_owned()),
+            "inbound-hooks" => ("hook", "InboundHookId".to_owned()),
+            "attachments" => ("file", "AttachmentId".to_owned()),
+            things => {
+                let thing = things.trim_end_matches('s');
+                (thing, capitalised(thing.split('-')) + "Id")
+            }
+        };
+        let id = in_path("id").description(Some(format!("Id of the {noun}.")));
+        id.schema(Some(Ref::from_schema_name(schema)))
+    });
+    let added: Vec<_> = kinds.into_iter().chain(id).map(|of| RefOr::T(of.build())).collect();
+    if !added.is_empty() {
+        operation.parameters.get_or_insert_default().splice(0..0, added);
     }
 }
 
@@ -229,7 +264,9 @@ fn object(schema: RefOr<Schema>) -> Option<Object> {
 fn schema_name(fact: &Object) -> String {
     let Some(RefOr::T(Schema::Object(name))) = fact.properties.get("name") else { return String::new() };
     let name = name.enum_values.iter().flatten().find_map(|value| value.as_str()).unwrap_or_default();
-    let words = name.trim_start_matches("houston.").split(['.', '_']);
-    let capitalised = words.filter_map(|word| Some(word.get(..1)?.to_uppercase() + word.get(1..)?));
-    capitalised.chain(["Event".to_owned()]).collect()
+    capitalised(name.trim_start_matches("houston.").split(['.', '_'])) + "Event"
+}
+
+fn capitalised<'w>(words: impl Iterator<Item = &'w str>) -> String {
+    words.filter_map(|word| Some(word.get(..1)?.to_uppercase() + word.get(1..)?)).collect()
 }

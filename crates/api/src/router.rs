@@ -26,19 +26,19 @@ use crate::{events, mcp};
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
 /// events the bus has lost, and the check for revoked keys, run only in [`crate::serve()`].
 pub fn router(state: State) -> Router {
-    routes(App::new(state))
+    routes(Arc::clone(App::of_cells(&state.into()).home()))
 }
 
 pub(crate) fn routes(app: Arc<App>) -> Router {
     let cors = app.state.config.cors.clone();
     let others = OF_OTHERS.concat().into_iter().chain(conversation::UNDOCUMENTED.to_vec());
     let all = routed(others.chain(endpoints()))
-        .route(a2a::CARD, a2a::main_card())
+        .route(a2a::CARD, get(erase(a2a::card::main)))
         .route(inbound_hooks::PATH, post(erase(inbound_hooks::receive)))
         .route(approve::PATH, get(erase(approve::show)).post(erase(approve::decide)))
         .route(LOGIN_PATH, get(erase(mcp_servers::login::finish)))
         .route("/openapi.json", get(erase(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT))))
-        .fallback(async || ApiError::NotFound { what: "route" })
+        .fallback(async || ApiError::NotFound("route"))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(from_fn_with_state(Arc::clone(&app), audit::recorded))
         .layer(from_fn(etag))

@@ -1,7 +1,6 @@
 //! Accepts connections and serves them until the server is stopped: HTTP/1.1 over sockets without Nagle's algorithm
 //! (`TCP_NODELAY`).
 
-use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,11 +9,11 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::response::Response;
 use futures_util::future::join_all;
 use houston_domain::cell::Cells;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -138,11 +137,16 @@ pub(crate) async fn serve_connection(socket: TcpStream, peer: Peer, routes: Rout
         tracing::debug!(%error, "socket options not set");
     }
     let io = TokioIo::new(WriteTimeoutSocket { socket, stalled: None });
+    let answers = service_fn(move |mut request: Request<Incoming>| {
+        let mut routes = routes.clone();
+        request.extensions_mut().insert(peer);
+        Box::pin(async move { routes.call(request).await })
+    });
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_BUFFER_BYTES)
-        .serve_connection(io, Routes { routes, peer });
+        .serve_connection(io, answers);
     let ended = tokio::select! {
         ended = std::future::poll_fn(|cx| connection.poll_without_shutdown(cx)) => ended,
         () = stop.cancelled() => {
@@ -173,24 +177,6 @@ fn prepare(socket: &TcpStream) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::net::sockopt::set_tcp_user_timeout(socket, WRITE_TIMEOUT.as_millis() as u32)?;
     Ok(())
-}
-
-/// The router as a hyper service, which adds the peer to each request.
-struct Routes {
-    routes: Router,
-    peer: Peer,
-}
-
-impl hyper::service::Service<Request<Incoming>> for Routes {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        let mut routes = self.routes.clone();
-        request.extensions_mut().insert(self.peer);
-        Box::pin(async move { routes.call(request).await })
-    }
 }
 
 /// A socket whose writes fail when they block for too long. It has a timer only while a write blocks.

@@ -10,7 +10,7 @@ use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_sandbox::{Conversion, Converted, Sandbox, Shell};
 pub use houston_web::search::Provider;
 use houston_web::search::Search;
-use houston_web::{Client, Failure, Fault, Limits, ListedHost, Refusal, Request, Response, Tls, WebError};
+use houston_web::{Client, Failure, Fault, Limits, ListedHost, Request, Response, Tls, WebError};
 use http::StatusCode;
 use secrecy::SecretString;
 

@@ -44,10 +44,7 @@ endpoints! {
 
     post "/v1/{kinds}/{id}/ag-ui" for AGENTABLE => run,
     "run_ag_ui" in "events": "Run an agent for an AG-UI client: post its message or its answers, and stream the run.",
-    params(
-        OfAgentable,
-        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event the client has: nothing is posted or answered, and the stream is resumed."),
-    ),
+    params(("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event the client has: nothing is posted or answered, and the stream is resumed.")),
     body [RunAgentInput],
     200 "AG-UI events until the run ends, or waits for a person (outcome `interrupt`)." [houston_protocol::agui::Event, content_type = "text/event-stream"],
     204 "No newer events, and no run is open.",
@@ -63,7 +60,8 @@ async fn run(
     WithImages { creation: Creation { value: input, key: _ }, permit }: WithImages<RunAgentInput>,
 ) -> Result<Response> {
     let named = input.thread_id.as_deref();
-    if named.is_some_and(|id| id != path.public_id() && is_own_id(&ctx, id)) {
+    let is_own = |id: &str| AgentablePath::of_public_id(&ctx.state.agent_types, id).is_some();
+    if named.is_some_and(|id| id != path.public_id() && is_own(id)) {
         return Err(ApiError::field("/threadId", "names another conversation than the address"));
     }
     let dialect = AgUi { given: given(&input.messages) };
@@ -77,11 +75,6 @@ async fn run(
     };
     drop(permit);
     open(ctx, path, at, &Options::with_interrupts(), dialect).await
-}
-
-/// Whether it is an id of Houston, and not one that a client has made up.
-fn is_own_id(app: &App, id: &str) -> bool {
-    AgentablePath::of_public_id(&app.state.agent_types, id).is_some()
 }
 
 async fn run_thread(
@@ -123,7 +116,7 @@ async fn begin(thread: &Thread, input: RunAgentInput) -> Result<Option<Position>
         }
     };
     if content.is_some() && !path.conversational {
-        return Err(ApiError::NotFound { what: "conversation" });
+        return Err(ApiError::NotFound("conversation"));
     }
     shared_state::given(ctx, path, &input).await?;
     let mut answered = of_entries(thread, &input.resume).await?;
@@ -222,10 +215,8 @@ fn new_results(messages: &[InputMessage]) -> Result<Vec<CallResult>> {
         let pointer = format!("/messages/{nth}/toolCallId");
         let call = message.tool_call_id.as_deref().unwrap_or_default();
         let Ok(EntityId::Message(cell)) = call.parse::<EntityId>() else {
-            return Err(ApiError::field(
-                &pointer,
-                "must be the `toolCallId` of a call that waits, as in `msg_0190…`",
-            ));
+            let reason = "must be the `toolCallId` of a call that waits, as in `msg_0190…`";
+            return Err(ApiError::field(&pointer, reason));
         };
         let result = match &message.error {
             Some(error) => failed(error),

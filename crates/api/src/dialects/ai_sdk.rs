@@ -168,8 +168,8 @@ async fn stream(
 
 async fn cancel(asker: Asker, Path((target, chat)): Path<(String, String)>) -> Result<impl IntoResponse> {
     let thread = find(&asker, &target, ("/chat_id", &chat)).await?;
-    let thread = thread.ok_or(ApiError::NotFound { what: "chat" })?;
-    Ok((StatusCode::ACCEPTED, Json(thread.cancel().await?)))
+    let Thread { ctx, path } = thread.ok_or(ApiError::NotFound("chat"))?;
+    Ok((StatusCode::ACCEPTED, Json(ctx.cancel_agentable(&path.kind, path.id, false).await?)))
 }
 
 /// Opens the stream of a chat. `path`: that of [`stream`], from which it can be resumed.
@@ -325,7 +325,7 @@ mod tests {
         let other = json!([{"type": "file", "mediaType": "audio/wav", "url": "https://a.example/b.wav"}]);
         assert!(matches!(
             content(2, &message(other)),
-            Err(ApiError::InvalidRequest { errors }) if errors[0].pointer.as_deref() == Some("/messages/2/parts/0")
+            Err(ApiError::InvalidRequest(errors)) if errors[0].pointer.as_deref() == Some("/messages/2/parts/0")
         ));
     }
 }

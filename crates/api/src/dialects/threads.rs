@@ -25,10 +25,9 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use houston_domain::agentable::{AgentType, DoubleTexting};
 use houston_domain::client_offer::ClientOffer;
-use houston_domain::id::{AgentId, AgentableId, QuestionId, Shard, UserId, shard};
+use houston_domain::id::{AgentId, AgentableId, QuestionId, Shard, shard};
 use houston_domain::question::Question;
 use houston_protocol::message::MessageImage;
-use houston_protocol::run::CancelledRunsResponse;
 use houston_protocol::user::CreateUser;
 use houston_store::Error;
 use houston_store::agentable::NewAgentable;
@@ -84,8 +83,9 @@ impl Asker {
             return Ok(self);
         }
         if let Some(before) = self.named.as_deref().filter(|before| *before != name) {
-            let same = named_user::are_same(&self.ctx, self.caller(), [before, name]).await?;
-            if !same {
+            let known = async |name| named_user::known(&self.ctx, self.caller(), name).await;
+            let (earlier, this) = (known(before).await?, known(name).await?);
+            if earlier.is_none() || earlier != this {
                 let reason =
                     "names another user than the rest of the request (a field, or the header `Houston-User`)";
                 return Err(ApiError::field(pointer, reason));
@@ -187,15 +187,7 @@ impl Thread {
     /// # Errors
     /// Those of a message that is not accepted.
     pub(crate) async fn post(&self, message: NewMessage<'_>) -> Result<(Posted, bool)> {
-        let NewMessage {
-            pointers: (at_text, at_images),
-            content,
-            images,
-            metadata,
-            double_texting,
-            offer,
-            key,
-        } = message;
+        let NewMessage { pointers: (at_text, at_images), content, images, offer, key, .. } = message;
         check_content(at_text, &content, !images.is_empty())?;
         let Self { ctx, path } = self;
         if !images.is_empty() {
@@ -203,7 +195,7 @@ impl Thread {
             ask(ctx, Whose::Agentable(path.id), key).await?;
         }
         let content = with_images(ctx, path, at_images, (content, images), key).await?;
-        let mut post = new_post(ctx, path, content, Value::Object(metadata), double_texting);
+        let mut post = new_post(ctx, path, content, Value::Object(message.metadata), message.double_texting);
         let offer = offer.filter(|offer| !offer.is_empty());
         store_offering(ctx, path, &mut post, offer, key).await
     }
@@ -258,13 +250,6 @@ impl Thread {
         Ok(AnsweredAt { closed, wait })
     }
 
-    /// Cancels the open run, and those of its tasks. Without one it does nothing.
-    pub(crate) async fn cancel(&self) -> Result<CancelledRunsResponse> {
-        let Self { ctx, path } = self;
-        let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, false).await?;
-        Ok(ctx.notify_cancelled(cancelled))
-    }
-
     /// Opens a stream in the protocol of the endpoint; see [`open_as`].
     pub(crate) async fn open<D: Dialect>(
         self,
@@ -290,11 +275,8 @@ impl Thread {
 
     /// The question with this id; `None` if the thread has none.
     pub(crate) async fn question(&self, id: QuestionId) -> Result<Option<Question>> {
-        match self.ctx.store().question(id).await {
-            Ok(asked) => Ok((asked.agentable == self.path.id).then_some(asked.question)),
-            Err(Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let asked = if_found(self.ctx.store().question(id).await)?;
+        Ok(asked.filter(|asked| asked.agentable == self.path.id).map(|asked| asked.question))
     }
 }
 
@@ -347,7 +329,7 @@ pub(crate) async fn find_or_create(
         if let Some(created) = create(&looked).await? {
             return Ok(created);
         }
-        looked = looked.again().await?;
+        looked.found = looked.ctx.store().client_thread(&looked.of).await?;
     }
     looked.thread()?.ok_or(ApiError::Unavailable(None))
 }
@@ -380,10 +362,10 @@ async fn look<'a>(
 fn target_of<'t>(types: &BTreeMap<String, AgentType>, target: &'t str) -> Result<ThreadTarget<'t>> {
     if let Some(kind) = types.get(target) {
         let accepts = kind.conversational.then_some(ThreadTarget::Kind(target));
-        return accepts.ok_or(ApiError::NotFound { what: "conversation" });
+        return accepts.ok_or(ApiError::NotFound("conversation"));
     }
     if target.chars().count() > MAX_TARGET_CHARS || check_text("", target).is_err() {
-        return Err(ApiError::NotFound { what: "agent" });
+        return Err(ApiError::NotFound("agent"));
     }
     Ok(target.parse::<AgentId>().map_or(ThreadTarget::AgentNamed(target), ThreadTarget::Agent))
 }
@@ -398,25 +380,21 @@ async fn of_public_id(
     let is_there = match target {
         ThreadTarget::Kind(kind) if kind == path.kind => true,
         ThreadTarget::Kind(kind) => {
-            return Err(ApiError::field(
-                pointer,
-                format!("is a `{}`; this address is that of `{kind}`", path.kind),
-            ));
+            let reason = format!("is a `{}`; this address is that of `{kind}`", path.kind);
+            return Err(ApiError::field(pointer, reason));
         }
         ThreadTarget::Agent(id) => !ctx.store().agents_among(&[id]).await?.is_empty(),
         ThreadTarget::AgentNamed(name) => ctx.store().id_of_name("agent", name).await?.is_some(),
     };
     if !is_there {
-        return Err(ApiError::NotFound { what: "agent" });
+        return Err(ApiError::NotFound("agent"));
     }
     if !path.conversational {
-        return Err(ApiError::NotFound { what: "conversation" });
+        return Err(ApiError::NotFound("conversation"));
     }
     if let Some(user) = asker.named_user() {
-        let owner = match ctx.owners.user_of(ctx.store(), ctx.caller.tenant(), path.id).await {
-            Err(Error::NotFound { .. }) => return Err(NOT_FOUND),
-            owner => owner?,
-        };
+        let owner = ctx.owners.user_of(ctx.store(), ctx.caller.tenant(), path.id).await;
+        let owner = if_found(owner)?.ok_or(NOT_FOUND)?;
         let user = match user {
             ThreadUser::Id(id) => Some(id),
             ThreadUser::External(id) => named_user::known(&ctx, ctx.caller, id).await?,
@@ -430,7 +408,7 @@ async fn of_public_id(
 }
 
 /// What is said of another user's thread and of what does not exist.
-const NOT_FOUND: ApiError = ApiError::NotFound { what: "agentable" };
+const NOT_FOUND: ApiError = ApiError::NotFound("agentable");
 
 impl Looked<'_> {
     /// The thread, if there is one.
@@ -455,14 +433,9 @@ impl Looked<'_> {
         let kind = match (self.of.target, &self.found.agent) {
             (ThreadTarget::Kind(kind), _) => types.get(kind),
             (_, Some(agent)) => types.get(&agent.kind),
-            (_, None) => return Err(ApiError::NotFound { what: "agent" }),
+            (_, None) => return Err(ApiError::NotFound("agent")),
         };
-        kind.filter(|kind| kind.conversational).ok_or(ApiError::NotFound { what: "conversation" })
-    }
-
-    async fn again(self) -> Result<Self> {
-        let found = self.ctx.store().client_thread(&self.of).await?;
-        Ok(Self { found, ..self })
+        kind.filter(|kind| kind.conversational).ok_or(ApiError::NotFound("conversation"))
     }
 }
 
@@ -480,20 +453,49 @@ async fn create(looked: &Looked<'_>) -> Result<Option<Thread>> {
         Some(user) => (user, None),
         None => new_owner(looked).map(|new| (new.id, Some(new)))?,
     };
+    let (ctx, store, target) = (&looked.ctx, looked.ctx.store(), target(looked));
+    let own = new.as_ref().map_or_else(Vec::new, |user| own_agentables(ctx, user));
     let id = if kind.made_with_user {
-        of_user(looked, kind, (user, new.as_ref())).await?
+        if let Some(user) = &new {
+            match store.create_user(user, &own, (None, &Value::Null)).await {
+                Err(Error::Exists { .. }) => return Ok(None),
+                created => created?,
+            };
+        }
+        store.own_client_thread(user, &kind.kind, (&target, looked.of.thread)).await?
     } else if kind.user_creatable() {
-        of_thread(looked, kind, (user, new.as_ref())).await?
+        let agentable = NewAgentable {
+            id: ctx.state.ids.beside(user),
+            user,
+            kind: &kind.kind,
+            title: if kind.titles { "" } else { looked.of.thread },
+            description: "",
+            status: kind.initial_status(),
+            tools: None,
+            created_at: ctx.now(),
+        };
+        let agent = looked.found.agent.as_ref().map(|agent| agent.id);
+        let creation = Creation {
+            user: new.as_ref().map(|user| NewUser { user, own: &own }),
+            agentable: Some(&agentable),
+            served_by: ServedBy { agent, team: None },
+            message: None,
+        };
+        match store.create_client_thread(&creation, &target, looked.of.thread).await {
+            Ok(true) => agentable.id,
+            Ok(false) | Err(Error::Exists { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
     } else {
         return Err(ApiError::NotCreatable { kind: kind.kind.clone(), made_with_user: false });
     };
-    id.map(|id| looked.at(&kind.kind, id)).transpose()
+    looked.at(&kind.kind, id).map(Some)
 }
 
 /// The user who is created with the thread.
 fn new_owner(looked: &Looked<'_>) -> Result<User> {
     let ThreadUser::External(external_id) = looked.of.user else {
-        return Err(ApiError::NotFound { what: "user" });
+        return Err(ApiError::NotFound("user"));
     };
     let body = CreateUser {
         external_id: Some(external_id.to_owned()),
@@ -501,56 +503,6 @@ fn new_owner(looked: &Looked<'_>) -> Result<User> {
         time_zone: None,
     };
     new_user(&looked.ctx, "/user", body, None)
-}
-
-/// A new agentable for the thread.
-async fn of_thread(
-    looked: &Looked<'_>,
-    kind: &AgentType,
-    (user, new): (UserId, Option<&User>),
-) -> Result<Option<AgentableId>> {
-    let (ctx, store) = (&looked.ctx, looked.ctx.store());
-    let agentable = NewAgentable {
-        id: ctx.state.ids.beside(user),
-        user,
-        kind: &kind.kind,
-        title: if kind.titles { "" } else { looked.of.thread },
-        description: "",
-        status: kind.initial_status(),
-        tools: None,
-        created_at: ctx.now(),
-    };
-    let own = new.map_or_else(Vec::new, |user| own_agentables(ctx, user));
-    let agent = looked.found.agent.as_ref().map(|agent| agent.id);
-    let creation = Creation {
-        user: new.map(|user| NewUser { user, own: &own }),
-        agentable: Some(&agentable),
-        served_by: ServedBy { agent, team: None },
-        message: None,
-    };
-    match store.create_client_thread(&creation, &target(looked), looked.of.thread).await {
-        Ok(is_first) => Ok(is_first.then_some(agentable.id)),
-        Err(Error::Exists { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The agentable that was created with the user.
-async fn of_user(
-    looked: &Looked<'_>,
-    kind: &AgentType,
-    (user, new): (UserId, Option<&User>),
-) -> Result<Option<AgentableId>> {
-    let (ctx, store) = (&looked.ctx, looked.ctx.store());
-    if let Some(user) = new {
-        let own = own_agentables(ctx, user);
-        match store.create_user(user, &own, (None, &Value::Null)).await {
-            Err(Error::Exists { .. }) => return Ok(None),
-            created => created?,
-        };
-    }
-    let thread = (target(looked), looked.of.thread);
-    Ok(Some(store.own_client_thread(user, &kind.kind, (&thread.0, thread.1)).await?))
 }
 
 /// The target as it is stored: an agent by its id, because names change.

@@ -51,7 +51,7 @@ pub(crate) enum DeltaOutcome {
 }
 
 /// The position of one client, and the state that the next frames depend on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Cursor {
     thread: Box<str>,
     at: Position,
@@ -83,17 +83,7 @@ impl Cursor {
         });
         let open = if plausible { at.open } else { Open::Nothing };
         let at = Position { open, ..at };
-        Self {
-            thread: thread.into(),
-            at,
-            iteration,
-            over: false,
-            interrupts: false,
-            interrupted: false,
-            dropped: 0,
-            read_for: None,
-            state: None,
-        }
+        Self { thread: thread.into(), at, iteration, ..Self::default() }
     }
 
     /// The cursor of an agentable that shares a state with front ends, which is this one at the cursor's position.

@@ -23,13 +23,12 @@ use self::stream::{AgUi, Dialect, EventStream, PAGE};
 use crate::request::checks::truncated;
 use crate::request::prelude::*;
 use crate::resources::shared_state;
-use crate::state::streams::Aborted;
+use crate::state::streams::aborted;
 
 endpoints! {
     get "/v1/{kinds}/{id}/events" for AGENTABLE.with_query_token() => get,
     "stream_events" in "events": "Stream the events of an agentable as server-sent events.",
     params(
-        OfAgentable,
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0 for all events. By default the stream begins with the open or latest run, or with the first event of it that is kept."),
         ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs; false by default."),
         ("interrupts" = Option<bool>, Query, description = "Whether the run ends for this stream with the outcome `interrupt` while it waits for a person; false by default."),
@@ -86,7 +85,7 @@ fn given<'r>(headers: &'r HeaderMap, after: Option<&'r str>) -> Option<&'r str> 
 
 /// The client's position.
 pub(crate) fn client_position(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Position>> {
-    let invalid = |given: &str| ApiError::InvalidPosition { given: truncated(given) };
+    let invalid = |given: &str| ApiError::InvalidPosition(truncated(given));
     given(headers, after).map(|given| given.parse().map_err(|_| invalid(given))).transpose()
 }
 
@@ -120,7 +119,7 @@ pub(crate) async fn open_as<D: Dialect>(
     (dialect, location): (D, impl FnOnce(Position) -> String),
 ) -> Result<Response> {
     if ctx.state.draining.is_cancelled() {
-        return Ok(Body::new(Aborted).into_response());
+        return Ok(aborted().into_response());
     }
     // Before Postgres is read, so that no event is missed.
     let subscription = ctx.state.bus.subscribe(path.id);

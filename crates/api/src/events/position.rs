@@ -14,9 +14,10 @@ use std::fmt;
 use std::str::FromStr;
 
 /// What was sent of the current iteration and is not confirmed by a durable event yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Open {
     /// Nothing was sent yet.
+    #[default]
     Nothing,
     /// This many characters of its reasoning.
     Reasoning(u32),
@@ -27,7 +28,7 @@ pub(crate) enum Open {
 }
 
 /// A position between two frames of a stream, e.g. `7:12f2`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Position {
     /// All durable events up to this one were sent.
     pub(crate) seq: i64,
@@ -70,7 +71,7 @@ impl FromStr for Position {
     type Err = NoPosition;
 
     fn from_str(text: &str) -> Result<Self, NoPosition> {
-        let Some((seq, rest)) = text.split_once(':') else { return Ok(Self::after(seq(text)?)) };
+        let Some((seq, rest)) = text.split_once(':') else { return Ok(Self::after(number(text)?)) };
         let (open, frames) = match rest.split_once('f') {
             Some((open, frames)) => (open, number(frames)?),
             None => (rest, 0),
@@ -81,21 +82,14 @@ impl FromStr for Position {
             b"d" => Open::Thought,
             _ => Open::Text(number(open)?),
         };
-        Ok(Self { seq: self::seq(seq)?, open, frames })
+        Ok(Self { seq: number(seq)?, open, frames })
     }
 }
 
-fn digits(text: &str) -> Result<&str, NoPosition> {
-    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if plain { Ok(text) } else { Err(NoPosition) }
-}
-
-fn seq(text: &str) -> Result<i64, NoPosition> {
-    digits(text)?.parse().map_err(|_| NoPosition)
-}
-
-fn number(text: &str) -> Result<u32, NoPosition> {
-    digits(text)?.parse().map_err(|_| NoPosition)
+/// A number without a sign.
+fn number<T: FromStr>(text: &str) -> Result<T, NoPosition> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain).ok_or(NoPosition)
 }
 
 #[cfg(test)]

@@ -117,8 +117,10 @@ impl<D: Dialect> EventStream<D> {
 
     /// Starts to read the events after the cursor.
     fn read(&mut self) {
-        let (ctx, after) = (self.ctx.clone(), self.cursor.seq());
-        self.fetching = Some(Box::pin(read_events(ctx, self.agentable, after)));
+        let (ctx, agentable, after) = (self.ctx.clone(), self.agentable, self.cursor.seq());
+        self.fetching = Some(Box::pin(async move {
+            page(read_with_retries(&ctx, |store| store.events_after(agentable, after, PAGE)).await?).await
+        }));
     }
 
     /// Makes one step; pending when there is nothing to do.
@@ -150,7 +152,7 @@ impl<D: Dialect> EventStream<D> {
         match self.subscription.poll_recv(cx) {
             Poll::Ready(Received::Item(item)) => self.handle_live(&item),
             Poll::Ready(Received::Lagged) => return Poll::Ready(Err(Abort::TooSlow)),
-            Poll::Pending if self.registration.watch().take_behind(cx) => self.read(),
+            Poll::Pending if self.registration.watch.take_behind(cx) => self.read(),
             Poll::Pending => return Poll::Pending,
         }
         Poll::Ready(Ok(()))
@@ -197,7 +199,7 @@ impl<D: Dialect> EventStream<D> {
     /// The page is sent: reads the next one, or continues with live items.
     fn caught_up(&mut self) {
         self.page = VecDeque::new();
-        self.registration.watch().reached(self.cursor.seq());
+        self.registration.watch.reached(self.cursor.seq());
         if self.has_more || self.missed {
             (self.has_more, self.missed) = (false, false);
             self.read();
@@ -248,7 +250,7 @@ impl<D: Dialect> EventStream<D> {
                         dialect.push(at, event, frames);
                     });
                 }
-                self.registration.watch().reached(self.cursor.seq());
+                self.registration.watch.reached(self.cursor.seq());
             }
             Live::Nudge => self.read(),
             Live::TranscriptWanted | Live::CancelRequested(_) => {}
@@ -282,7 +284,7 @@ impl<D: Dialect> Body for EventStream<D> {
         if self.revoked.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Some(Err(self.permit.dropped(Abort::Revoked))));
         }
-        if self.registration.watch().is_gone() {
+        if self.registration.watch.is_gone() {
             return Poll::Ready(Some(Err(self.permit.dropped(Abort::Gone))));
         }
         while self.frames.len() < MAX_WRITE_BYTES && !self.dialect.is_done() {
@@ -308,11 +310,6 @@ impl<D: Dialect> Body for EventStream<D> {
         let bytes = this.frames.take().map_or(Bytes::from_static(alive), Bytes::from);
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
-}
-
-async fn read_events(ctx: Ctx, agentable: AgentableId, after: i64) -> Result<Fetched, Error> {
-    let read = read_with_retries(&ctx, |store| store.events_after(agentable, after, PAGE));
-    page(read.await?).await
 }
 
 async fn page(events: Vec<Committed>) -> Result<Fetched, Error> {

@@ -99,7 +99,7 @@ async fn serve(
         return Ok(refused(Some(id), error));
     }
     let progress = wants_progress(&head.headers, &method, &params);
-    let rest = Rest::new(api, head);
+    let rest = Rest { api, client: head };
     let outcome = async move {
         let call = tools::Call { app: &app, caller, rest: &rest, deadline: &deadline };
         let outcome = answer(call, &method, params).await;

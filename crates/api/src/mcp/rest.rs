@@ -51,16 +51,11 @@ impl fmt::Display for Refused {
 
 /// The API as one client may use it.
 pub(super) struct Rest {
-    api: Router,
-    client: Parts,
+    pub(super) api: Router,
+    pub(super) client: Parts,
 }
 
 impl Rest {
-    /// `client`: the head of the MCP request, with the key.
-    pub(super) fn new(api: Router, client: Parts) -> Self {
-        Self { api, client }
-    }
-
     pub(super) async fn get(&self, path: &str) -> Result<Value, Refused> {
         self.send(Method::GET, path, None, None).await
     }

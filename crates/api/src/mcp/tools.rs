@@ -292,7 +292,7 @@ impl Call<'_> {
 /// Reads the arguments of a call.
 fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, Refused> {
     parse(arguments.to_string().as_bytes()).map_err(|error| match error {
-        ApiError::InvalidRequest { errors } => {
+        ApiError::InvalidRequest(errors) => {
             Refused(json!({"status": 422, "code": "invalid_request", "detail": "an argument is not accepted", "errors": errors}))
         }
         other => Refused::argument("", other.to_string()),

@@ -40,11 +40,6 @@ pub(crate) struct AgentablePath {
 }
 
 impl AgentablePath {
-    fn find(types: &BTreeMap<String, AgentType>, kinds: &str, id: &str) -> Option<Self> {
-        let kind = kinds.strip_suffix('s')?;
-        Self::of_kind(types, kind, parse_prefixed(kind, id).ok()?.into())
-    }
-
     /// The agentable of this kind with this id.
     pub(crate) fn of_kind(types: &BTreeMap<String, AgentType>, kind: &str, id: AgentableId) -> Option<Self> {
         Some(Self::new(types.get(kind)?, id))
@@ -73,7 +68,9 @@ impl AgentablePath {
 
     /// The agentable with the parameters `kinds` and `id` of the path.
     pub(crate) fn of_params(types: &BTreeMap<String, AgentType>, parts: &mut Parts) -> Option<Self> {
-        Self::find(types, &param(parts, "kinds")?, &param(parts, "id")?)
+        let (kinds, id) = (param(parts, "kinds")?, param(parts, "id")?);
+        let kind = kinds.strip_suffix('s')?;
+        Self::of_kind(types, kind, parse_prefixed(kind, &id).ok()?.into())
     }
 
     /// The id with its prefix, e.g. `goal_0190…`.
@@ -113,7 +110,7 @@ impl FromRequestParts<Arc<App>> for AgentablePath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
-        const NOT_FOUND: ApiError = ApiError::NotFound { what: "agentable" };
+        const NOT_FOUND: ApiError = ApiError::NotFound("agentable");
         Self::of_params(&app.state.agent_types, parts).ok_or(NOT_FOUND)
     }
 }
@@ -128,7 +125,7 @@ impl FromRequestParts<Arc<App>> for KindPath {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
         let kinds = param(parts, "kinds").unwrap_or_default();
         let kind = kinds.strip_suffix('s').and_then(|kind| app.state.agent_types.get(kind));
-        kind.cloned().map(Self).ok_or(ApiError::NotFound { what: "route" })
+        kind.cloned().map(Self).ok_or(ApiError::NotFound("route"))
     }
 }
 
@@ -140,7 +137,7 @@ impl<T: std::str::FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self> {
-        const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
+        const NOT_FOUND: ApiError = ApiError::NotFound("resource");
         param(parts, "id").and_then(|id| id.parse().ok()).map(Self).ok_or(NOT_FOUND)
     }
 }
@@ -171,7 +168,7 @@ macro_rules! path_value {
         struct $name($value);
 
         $crate::request::agentable_path::from_path! { $name, |parts| {
-            const NOT_FOUND: ApiError = ApiError::NotFound { what: $what };
+            const NOT_FOUND: ApiError = ApiError::NotFound($what);
             let read: fn(String) -> Option<$value> = $read;
             $crate::request::agentable_path::param(parts, $param).and_then(read).map(Self).ok_or(NOT_FOUND)
         } }
@@ -190,7 +187,7 @@ from_path! { PathOwner, |parts| owner_of(parts).map(Self) }
 /// # Errors
 /// [`ApiError::NotFound`] when it names a user by what is no id.
 pub(crate) fn owner_of(parts: &mut Parts) -> Result<ServerOwner> {
-    const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
+    const NOT_FOUND: ApiError = ApiError::NotFound("resource");
     let Some(id) = param(parts, "id") else { return Ok(ServerOwner::Tenant) };
     id.parse().map(ServerOwner::User).map_err(|_| NOT_FOUND)
 }

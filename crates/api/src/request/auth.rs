@@ -13,12 +13,12 @@ use houston_domain::api_key::{SecretKind, kind_of};
 use houston_domain::id::{AgentableId, Shard, UserId};
 use houston_domain::jwt::{self, JwtError, Unverified};
 use houston_domain::scope::Scope;
-use houston_store::{Error, api_key};
+use houston_store::api_key;
 use uuid::Uuid;
 
 use crate::admission;
 use crate::caller::{self, Authority, Caller};
-use crate::error::{ApiError, Result};
+use crate::error::{ApiError, Result, if_found};
 use crate::request::access::{Access, Subject};
 use crate::request::agentable_path::{AgentablePath, param};
 use crate::request::named_user;
@@ -55,7 +55,7 @@ fn caller<'r>(
         caller::note(authority.caller);
         admission::identified(authority.caller.tenant(), &parts.headers).await;
         // Every route that takes a caller is added with its access; without one, it is refused.
-        let access = parts.extensions.get::<Access>().copied().ok_or(ApiError::NotFound { what: "route" })?;
+        let access = parts.extensions.get::<Access>().copied().ok_or(ApiError::NotFound("route"))?;
         let caller = access.check(&authority, parts, app).await?;
         parts.extensions.insert(caller);
         Ok(caller)
@@ -114,14 +114,14 @@ async fn look_up(app: &App, peer: Option<&Peer>, credential: &str, hash: [u8; 32
     };
     // A key that was valid before is not counted as a guess, whatever else the address sends.
     let is_guess = !app.keys.was_valid(&hash);
-    let attempt = peer.filter(|_| is_guess).map(|peer| app.peers.attempt(peer)).transpose()?;
+    let attempt = app.peers.attempt(peer.filter(|_| is_guess))?;
     let found = match jwt {
         Some(jwt) => authority_of_token(app, jwt, hash).await,
         None => app.keys.look_up(app.api_store(), api_key::prefix(credential), hash).await,
     };
     if let Err(ApiError::Unauthorized | ApiError::InvalidJwt(_)) = found {
         app.keys.log_refusal();
-    } else if let Some(attempt) = attempt {
+    } else {
         attempt.uncount();
     }
     found
@@ -148,10 +148,8 @@ async fn accept(app: &App, jwt: Unverified<'_>) -> Result<Authority> {
         app.issuers.verify(&app.keys, app.api_store(), jwt).await?;
     let cell = app.cell_of(Shard::of_external_id(of_issuer.caller.tenant(), &name));
     let store = cell.as_deref().unwrap_or(app).store(of_issuer.caller);
-    let user = store.user_with_external_id(&name).await.map_err(|error| match error {
-        Error::NotFound { .. } => ApiError::InvalidJwt(JwtError::UnknownUser(user_claim)),
-        error => error.into(),
-    })?;
+    let user = if_found(store.user_with_external_id(&name).await)?;
+    let user = user.ok_or(ApiError::InvalidJwt(JwtError::UnknownUser(user_claim)))?;
     app.keys.note_use_of_issuer(app.api_store(), of_issuer.caller.key()).await;
     Ok(of_issuer.of_token(&token, user, app.now()))
 }
@@ -222,12 +220,12 @@ impl Access {
                 let path = path.ok_or(NOT_FOUND)?;
                 let caller = authority.caller;
                 let owner = app.owners.user_of(app.store(caller), caller.tenant(), path.id).await;
-                (owner.map_err(|error| unless_missing(error.into()))?, Some(path.id))
+                (if_found(owner)?.ok_or(NOT_FOUND)?, Some(path.id))
             }
             Subject::Row => {
                 let id = id.as_deref().and_then(uuid_of).ok_or(NOT_FOUND)?;
                 let owner = app.store(authority.caller).owner_of_row(id).await;
-                let owner = owner.map_err(|error| unless_missing(error.into()))?;
+                let owner = if_found(owner)?.ok_or(NOT_FOUND)?;
                 (owner.user, owner.agentable)
             }
         };
@@ -238,12 +236,7 @@ impl Access {
 }
 
 /// What a caller of one user is told of another's and of what does not exist: in the same words, so that nobody learns which it is.
-const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
-
-fn unless_missing(error: ApiError) -> ApiError {
-    if matches!(error, ApiError::NotFound { .. }) { NOT_FOUND } else { error }
-}
-
+const NOT_FOUND: ApiError = ApiError::NotFound("resource");
 /// The UUID of a public id such as `run_0190…`.
 fn uuid_of(id: &str) -> Option<Uuid> {
     let (_, digits) = id.rsplit_once('_')?;

@@ -103,7 +103,7 @@ impl FromRequest<Arc<App>> for ReceivedDocument {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
         let (mut parts, body) = request.into_parts();
         if !is_json(&parts.headers) {
-            return Err(ApiError::UnsupportedMediaType { wanted: JSON });
+            return Err(ApiError::UnsupportedMediaType(JSON));
         }
         let limit = app.state.config.conversation.max_bytes;
         let bytes = content_length(&parts.headers, limit)?.unwrap_or(limit);
@@ -119,7 +119,7 @@ impl ReceivedDocument {
     /// call it on a thread of the runtime.
     pub(crate) fn read<T: DeserializeOwned>(self) -> Result<(Creation<T>, DocumentPermit)> {
         let key = Key::from_request(&self.parts, self.pieces.iter().map(|piece| &**piece))?;
-        let value = parse_pieces(self.pieces)?;
+        let value = deserialize(serde_json::Deserializer::from_reader(Pieces(self.pieces.into())))?;
         Ok((Creation { value, key }, self._permit))
     }
 }
@@ -160,7 +160,7 @@ impl<T: Changes + DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for C
 
 /// An error that says what may be changed, if an unknown field was to be.
 fn refusal(entity: Entity, mut error: ApiError) -> ApiError {
-    if let ApiError::InvalidRequest { errors } = &mut error {
+    if let ApiError::InvalidRequest(errors) = &mut error {
         for error in errors.iter_mut().filter(|error| error.detail.starts_with("unknown field")) {
             error.detail += &format!("; {}; see GET /v1/fields/{}", entity.updatable(), entity.as_str());
         }
@@ -178,7 +178,7 @@ async fn creation<T: DeserializeOwned + Send + 'static>(
     let parse = move |body: Option<&[u8]>| match (body, empty) {
         (Some(body), _) => value::<T>(body).map(boxed),
         (None, Some(empty)) => Ok(boxed(empty())),
-        (None, None) => Err(ApiError::UnsupportedMediaType { wanted: JSON }),
+        (None, None) => Err(ApiError::UnsupportedMediaType(JSON)),
     };
     let read = read(request, Arc::clone(app), limit, empty.is_some(), Box::new(parse)).await?;
     // `parse` makes nothing but a `T`.
@@ -219,7 +219,7 @@ fn read(
     Box::pin(async move {
         let json = is_json(request.headers());
         if !json && !is_optional {
-            return Err(ApiError::UnsupportedMediaType { wanted: JSON });
+            return Err(ApiError::UnsupportedMediaType(JSON));
         }
         let (parts, body) = request.into_parts();
         content_length(&parts.headers, limit)?;
@@ -230,7 +230,7 @@ fn read(
             let key = Key::from_request(&parts, [bytes.as_slice()])?;
             let is_missing = is_optional && (bytes.is_empty() || (json && bytes.trim_ascii() == b"null"));
             if !json && !is_missing {
-                return Err(ApiError::UnsupportedMediaType { wanted: JSON });
+                return Err(ApiError::UnsupportedMediaType(JSON));
             }
             Ok(Read { value: parse((!is_missing).then_some(&bytes))?, key })
         };
@@ -256,7 +256,7 @@ pub(crate) fn is_of_type(headers: &HeaderMap, wanted: &str) -> bool {
 pub(crate) fn content_length(headers: &HeaderMap, limit: usize) -> Result<Option<usize>> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     match length {
-        Some(length) if length > limit => Err(ApiError::BodyTooLarge { limit }),
+        Some(length) if length > limit => Err(ApiError::BodyTooLarge(limit)),
         length => Ok(length),
     }
 }
@@ -288,7 +288,7 @@ pub(crate) async fn receive(parts: &Parts, body: axum::body::Body, limit: usize)
             admission::admit().await;
             Ok(pieces)
         }
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::BodyTooLarge { limit }),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::BodyTooLarge(limit)),
         Ok(Err(_)) => Err(ApiError::BrokenBody),
         Err(_) => Err(ApiError::BodyMissing),
     }
@@ -301,11 +301,6 @@ pub(crate) async fn receive(parts: &Parts, body: axum::body::Body, limit: usize)
 /// `T`.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     deserialize(serde_json::Deserializer::from_slice(bytes))
-}
-
-/// Parses JSON from consecutive chunks and frees each chunk once it is read.
-pub(crate) fn parse_pieces<T: DeserializeOwned>(pieces: Vec<Bytes>) -> Result<T> {
-    deserialize(serde_json::Deserializer::from_reader(Pieces(pieces.into())))
 }
 
 struct Pieces(VecDeque<Bytes>);
@@ -355,7 +350,7 @@ fn parse_error(error: &serde_json::Error, mut pointer: String) -> ApiError {
     if let Some(field) = detail.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         pointer = format!("{pointer}/{field}");
     }
-    ApiError::InvalidRequest { errors: vec![FieldError::at(pointer, without_parser_jargon(detail))] }
+    ApiError::InvalidRequest(vec![FieldError::at(pointer, without_parser_jargon(detail))])
 }
 
 /// Rewrites serde's "unknown variant" as the value that was sent and the allowed values.
@@ -390,7 +385,7 @@ mod tests {
 
     fn fault(body: &str) -> (String, String) {
         match parse::<Shape>(body.as_bytes()).unwrap_err() {
-            ApiError::InvalidRequest { errors } => {
+            ApiError::InvalidRequest(errors) => {
                 (errors[0].pointer.clone().unwrap(), errors[0].detail.clone())
             }
             other => panic!("{other:?}"),

@@ -23,6 +23,12 @@ pub(crate) fn check_size(pointer: &str, bytes: usize, max_bytes: usize) -> Resul
     Ok(())
 }
 
+/// Checks that Postgres can store `text`, and its length in bytes.
+pub(crate) fn check_bytes(pointer: &str, text: &str, max_bytes: usize) -> Result<()> {
+    check_text(pointer, text)?;
+    check_size(pointer, text.len(), max_bytes)
+}
+
 /// Checks a short text, which must not be blank.
 pub(crate) fn check_line(pointer: &str, text: &str, max_chars: usize) -> Result<()> {
     check_text(pointer, text)?;

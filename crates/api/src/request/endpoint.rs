@@ -65,14 +65,15 @@ macro_rules! undocumented {
 /// `get "/v1/things" for TENANT => list,`: an endpoint whose requests the function `list` handles, for keys with this access, one of
 /// [`crate::request::access`]; `, without key`: for everybody. The rest describes it in the document: `"list_things" in "things": "List the
 /// things.",` is the operation with its tag and summary; `params(…)` has what utoipa takes for parameters, and those of [`documented`];
-/// `body [Thing],` what is sent; each `200 "The things." [Page<Thing>]` an answer. An endpoint of the tenant and the same of a user are
-/// declared together: `and` comes before what the path of the user has of its own, as `and "/v1/users/{id}/things" for USER,
-/// "list_things_of_user": "List the things of a user.",`. All endpoints of a file are its `ENDPOINTS`.
+/// `{kinds}` and `{id}` of a path are described of themselves; `body [Thing],` what is sent; each `200 "The things." [Page<Thing>]` an
+/// answer. An endpoint of the tenant and the same of a user are declared together: `and` comes before what the path of the user has of
+/// its own, as `and "/v1/users/{id}/things" for USER, "list_things_of_user": "List the things of a user.",`, and likewise for any
+/// others. All endpoints of a file are its `ENDPOINTS`.
 macro_rules! endpoints {
     ($(
         $method:ident $path:literal $(for $access:expr)? $(, without key)? => $handler:expr,
         $operation:literal in $tag:literal: $summary:literal,
-        $(and $user_path:literal for $user_access:expr, $user_operation:literal: $user_summary:literal,)?
+        $(and $other_path:literal for $other_access:expr, $other_operation:literal: $other_summary:literal,)*
         $(description = $description:expr,)?
         $(params($($params:tt)*),)?
         $(body [$($body:tt)*],)?
@@ -81,8 +82,10 @@ macro_rules! endpoints {
         pub(crate) const ENDPOINTS: &[&[$crate::request::endpoint::Endpoint]] =
             &[$($crate::request::endpoint::endpoint! {
                 $method ($handler) $tag [$($($params)*)?]
-                ($path, [$({ use $crate::request::access::*; Some($access) },)? None][0], $operation, $summary)
-                $(($user_path, { use $crate::request::access::*; Some($user_access) }, $user_operation, $user_summary))?
+                [
+                    ($path, [$({ use $crate::request::access::*; Some($access) },)? None][0], $operation, $summary)
+                    $(($other_path, { use $crate::request::access::*; Some($other_access) }, $other_operation, $other_summary))*
+                ]
                 {
                     $(description = $description,)?
                     $(request_body(content = $($body)*),)?
@@ -92,16 +95,10 @@ macro_rules! endpoints {
     };
 }
 
-/// One endpoint, or that of the tenant with that of a user.
+/// One endpoint, or the same of several things.
 macro_rules! endpoint {
-    ($method:ident $handler:tt $tag:literal [$($params:tt)*] $one:tt $user:tt $described:tt) => {
-        &[
-            $crate::request::endpoint::endpoint! { @ $method $handler $tag [$($params)*] $one $described },
-            $crate::request::endpoint::endpoint! { @ $method $handler $tag [OfUser, $($params)*] $user $described },
-        ]
-    };
-    ($method:ident $handler:tt $tag:literal $params:tt $one:tt $described:tt) => {
-        &[$crate::request::endpoint::endpoint! { @ $method $handler $tag $params $one $described }]
+    ($method:ident $handler:tt $tag:literal $params:tt [$($one:tt)+] $described:tt) => {
+        &[$($crate::request::endpoint::endpoint! { @ $method $handler $tag $params $one $described }),+]
     };
     (
         @ $method:ident ($handler:expr) $tag:literal [$($params:tt)*]
@@ -134,27 +131,6 @@ macro_rules! endpoint {
 pub(crate) mod documented {
     pub(crate) use houston_domain::id::*;
     pub(crate) use houston_protocol::page::Page;
-
-    /// The path of an agentable, and of what it has.
-    #[derive(utoipa::IntoParams)]
-    #[into_params(parameter_in = Path)]
-    #[expect(dead_code, reason = "only its description is used")]
-    pub(crate) struct OfAgentable {
-        /// Kind of the agentable, in the plural.
-        #[param(example = "goals")]
-        kinds: String,
-        /// Id of the agentable.
-        id: AgentableId,
-    }
-
-    /// The path of a user, and of what the user has.
-    #[derive(utoipa::IntoParams)]
-    #[into_params(parameter_in = Path)]
-    #[expect(dead_code, reason = "only its description is used")]
-    pub(crate) struct OfUser {
-        /// Id of the user.
-        id: UserId,
-    }
 
     /// The query of a list: [`PageQuery`](crate::request::page::PageQuery).
     #[derive(utoipa::IntoParams)]

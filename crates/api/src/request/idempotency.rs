@@ -33,14 +33,7 @@ pub(crate) struct Key {
     key: String,
     request_sha256: [u8; 32],
     /// Of an SDK's request: whether it was sent before. Its key is the beginning of the one that [`Key::of_attempt`] makes.
-    sdk: Option<Attempt>,
-}
-
-/// Whether an SDK has sent a request before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Attempt {
-    First,
-    Repeated,
+    sdk_repeats: Option<bool>,
 }
 
 impl Key {
@@ -58,7 +51,7 @@ impl Key {
         // Either a quoted string (RFC 9651), or bare as most clients send it.
         let key = key.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(key);
         check(key)?;
-        let key = Self { key: key.to_owned(), request_sha256: hash(parts, body), sdk: None };
+        let key = Self { key: key.to_owned(), request_sha256: hash(parts, body), sdk_repeats: None };
         Ok(Some(key.of_caller(parts)))
     }
 
@@ -75,25 +68,24 @@ impl Key {
         if !must_not_repeat(parts.uri.path()) {
             return None;
         }
-        let attempt = if retries == "0" { Attempt::First } else { Attempt::Repeated };
         let request_sha256 = hash(parts, body);
         let digits: String = request_sha256.iter().map(|byte| format!("{byte:02x}")).collect();
-        let key = Self { key: format!("sdk {digits} "), request_sha256, sdk: Some(attempt) };
+        let key = Self { key: format!("sdk {digits} "), request_sha256, sdk_repeats: Some(retries != "0") };
         Some(key.of_caller(parts))
     }
 
     /// The whole key of an SDK's request: that of the attempt before, if it repeats one that was accepted, or a new one. Any other
     /// key is whole already.
     pub(crate) async fn of_attempt(self, ctx: &Ctx) -> Result<Self> {
-        let Some(attempt) = self.sdk else { return Ok(self) };
+        let Some(repeats) = self.sdk_repeats else { return Ok(self) };
         let mut before = None;
-        if attempt == Attempt::Repeated {
+        if repeats {
             for cell in ctx.all_cells() {
                 before = before.max(cell.store(ctx.caller).latest_key(&self.key).await?);
             }
         }
         let new = || format!("{}{}", self.key, ctx.state.ids.next::<uuid::Uuid>().simple());
-        Ok(Self { key: before.unwrap_or_else(new), request_sha256: self.request_sha256, sdk: None })
+        Ok(Self { key: before.unwrap_or_else(new), request_sha256: self.request_sha256, sdk_repeats: None })
     }
 
     /// The same key, of this user alone. No key that a client sends has a line break.
@@ -121,13 +113,13 @@ impl Key {
                 hash.update(text.as_deref().unwrap_or_default());
             }
         }
-        Ok(Self { key, request_sha256: hash.finalize().into(), sdk: None })
+        Ok(Self { key, request_sha256: hash.finalize().into(), sdk_repeats: None })
     }
 
     /// The key of the message that repeats what a failed run was to answer: it is posted once, however often it is asked for.
     pub(crate) fn of_retry(run: RunId) -> Self {
         let key = format!("retry {run}");
-        Self { request_sha256: Sha256::digest(&key).into(), key, sdk: None }
+        Self { request_sha256: Sha256::digest(&key).into(), key, sdk_repeats: None }
     }
 
     pub(crate) fn as_stored(&self) -> IdempotencyKey<'_> {
@@ -178,6 +170,14 @@ pub(crate) fn unless_key_reused<T>(created: Created<T>) -> Result<(T, bool)> {
 pub(crate) fn stored_body(response: &impl Serialize) -> Value {
     // Serialising strings and numbers cannot fail.
     Value::String(serde_json::to_string(response).unwrap_or_default())
+}
+
+/// What is stored with what a request creates: its key, and the body of the response, which a repetition gets again.
+pub(crate) fn once<'k>(
+    key: &'k Option<Key>,
+    response: &impl Serialize,
+) -> (Option<IdempotencyKey<'k>>, Value) {
+    (key.as_ref().map(Key::as_stored), stored_body(response))
 }
 
 /// The 201 response with a body from [`stored_body`]; `Location` is `collection` and the `id` in the body.

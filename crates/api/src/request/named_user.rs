@@ -8,18 +8,17 @@
 
 use axum::http::HeaderMap;
 use houston_domain::id::{Shard, UserId};
-use houston_store::Error;
 use houston_store::client_thread::ThreadUser;
 
 use crate::caller::{Caller, USER_HEADER};
-use crate::error::{ApiError, Result};
+use crate::error::{ApiError, Result, if_found};
 use crate::request::checks::check_line;
 use crate::state::App;
 
 /// The most characters of an external id.
 const MAX_CHARS: usize = 255;
 
-const NOT_FOUND: ApiError = ApiError::NotFound { what: "user" };
+const NOT_FOUND: ApiError = ApiError::NotFound("user");
 
 /// The user in the header; external ids may have other characters than ASCII.
 ///
@@ -43,49 +42,28 @@ pub(crate) fn read(name: &str) -> ThreadUser<'_> {
     name.parse::<UserId>().map_or(ThreadUser::External(name), ThreadUser::Id)
 }
 
-/// The user with this name; an id of Houston is taken as it is.
+/// The user with this name, if there is one; an id of Houston is taken as it is.
 ///
 /// # Errors
-/// [`ApiError::NotFound`] when there is none, [`ApiError::InvalidRequest`] when it cannot be a name, or the store's errors.
-pub(crate) async fn found(app: &App, caller: Caller, name: &str) -> Result<UserId> {
+/// [`ApiError::InvalidRequest`] when it cannot be a name, or the store's errors.
+pub(crate) async fn known(app: &App, caller: Caller, name: &str) -> Result<Option<UserId>> {
     let external = match read(name) {
-        ThreadUser::Id(id) => return Ok(id),
+        ThreadUser::Id(id) => return Ok(Some(id)),
         ThreadUser::External(id) => id,
     };
     check_line("/user", external, MAX_CHARS)?;
     let cell = app.cell_of(Shard::of_external_id(caller.tenant(), external));
-    match cell.as_deref().unwrap_or(app).store(caller).user_with_external_id(external).await {
-        Err(Error::NotFound { .. }) => Err(NOT_FOUND),
-        user => Ok(user?),
-    }
+    if_found(cell.as_deref().unwrap_or(app).store(caller).user_with_external_id(external).await)
 }
 
 /// The caller, for the user with this name alone.
 ///
 /// # Errors
-/// [`ApiError::NotFound`] when the caller is of another user, or there is no such user; or as [`found`].
+/// [`ApiError::NotFound`] when the caller is of another user, or there is no such user; or as [`known`].
 pub(crate) async fn narrowed(app: &App, caller: Caller, name: &str) -> Result<Caller> {
-    let user = found(app, caller, name).await?;
+    let user = known(app, caller, name).await?.ok_or(NOT_FOUND)?;
     if caller.user().is_some_and(|own| own != user) {
         return Err(NOT_FOUND);
     }
     Ok(caller.for_user(user))
-}
-
-/// As [`found`]; `None`: there is no such user.
-///
-/// # Errors
-/// As [`found`], without [`ApiError::NotFound`].
-pub(crate) async fn known(app: &App, caller: Caller, name: &str) -> Result<Option<UserId>> {
-    match found(app, caller, name).await {
-        Err(ApiError::NotFound { .. }) => Ok(None),
-        user => user.map(Some),
-    }
-}
-
-/// Whether both names are those of one user.
-pub(crate) async fn are_same(app: &App, caller: Caller, names: [&str; 2]) -> Result<bool> {
-    let [a, b] = names;
-    let (a, b) = (known(app, caller, a).await?, known(app, caller, b).await?);
-    Ok(a.is_some() && a == b)
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
-use houston_domain::agentable::Urgency;
+use houston_domain::agentable::{Lane, Urgency};
 use houston_domain::id::{MessageId, RunId};
 use houston_spans::{Span, Spans, TraceParent};
 
@@ -50,11 +50,7 @@ impl Posting {
     pub(crate) fn begin(urgency: Urgency) -> Self {
         let begin = |trace: &Option<Arc<RequestTrace>>| {
             let trace = trace.as_ref()?;
-            let queue = match urgency {
-                Urgency::Interactive => "interactive",
-                Urgency::Background => "background",
-            };
-            let span = trace.span.send(queue);
+            let span = trace.span.send(Lane::from(urgency).as_str());
             let traceparent = span.parent().or_else(|| trace.parent.clone()).map(|parent| parent.to_string());
             Some(Self { span, traceparent })
         };

@@ -27,7 +27,6 @@ endpoints! {
     get "/v1/{kinds}" for NAMED => list,
     "list_agentables" in "agentables": "List the agentables of a kind, newest first.",
     params(
-        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
         ("user_id" = Option<UserId>, Query, description = "Only agentables of this user."),
         ("status" = Option<String>, Query, description = "Only agentables with this status, one of the statuses of the kind."),
         Paged,
@@ -36,12 +35,10 @@ endpoints! {
 
     get "/v1/{kinds}/{id}" for AGENTABLE => async |ctx: Ctx, path: AgentablePath| read(&ctx, &path).await,
     "get_agentable" in "agentables": "Get an agentable.",
-    params(OfAgentable),
     200 "The agentable." [houston_protocol::agentable::AgentableResponse];
 
     patch "/v1/{kinds}/{id}" for AGENTABLE => change,
     "update_agentable" in "agentables": "Change title, description, status, agent or tools of an agentable; fields not given stay as they are.",
-    params(OfAgentable),
     body [UpdateAgentable],
     200 "The changed agentable." [houston_protocol::agentable::AgentableResponse];
 
@@ -50,35 +47,30 @@ endpoints! {
     delete "/v1/{kinds}/{id}" for AGENTABLE =>
         async |ctx: Ctx, path: AgentablePath| request(&ctx, Target::Agentable(&path.kind, path.id)).await,
     "delete_agentable" in "agentables": "Erase an agentable with its tasks and everything that belongs to them.",
-    params(OfAgentable),
     202 "The agentable is no longer found; its rows are deleted in the background." [houston_domain::erasure::Erasure];
 
     post "/v1/{kinds}/{id}/cancel" for AGENTABLE => cancel,
     "cancel_agentable" in "agentables": "Cancel the open run of an agentable and the runs of all its tasks.",
-    params(OfAgentable),
     202 "The runs whose cancellation was requested." [houston_protocol::run::CancelledRunsResponse];
 
     post "/v1/{kinds}/{id}/archive" for AGENTABLE => archive,
     "archive_agentable" in "agentables": "Archive an agentable: cancel its run and its tasks, and delete its check-ins.",
-    params(OfAgentable),
     200 "The agentable after the change." [AgentableResponse],
     409 "`not_archivable`: the kind has no status `archived`.";
 
     post "/v1/{kinds}/{id}/unarchive" for AGENTABLE => unarchive,
     "unarchive_agentable" in "agentables": "Take an agentable out of the archive.",
-    params(OfAgentable),
     200 "The agentable after the change." [AgentableResponse],
     409 "`not_archivable`: the kind has no status `archived`.";
 
     get "/v1/{kinds}/{id}/tasks" for AGENTABLE => list_tasks,
     "list_tasks" in "agentables": "List the tasks of an agentable, newest first.",
-    params(OfAgentable, Paged),
+    params(Paged),
     200 "A page of tasks." [Page<houston_protocol::agentable::AgentableResponse>];
 
     get "/v1/{kinds}/{id}/runs" for AGENTABLE => list_runs,
     "list_runs" in "runs": "List the runs of an agentable, newest first.",
     params(
-        OfAgentable,
         ("status" = Option<houston_domain::run::RunStatus>, Query, description = "Only runs with this status."),
         Paged,
     ),
@@ -138,7 +130,9 @@ async fn change(
         return Err(ApiError::field("", detail));
     }
     body.title.as_deref().map_or(Ok(()), |title| check_line("/title", title, MAX_TITLE_CHARS))?;
-    body.description.as_deref().map_or(Ok(()), check_description)?;
+    if let Some(text) = &body.description {
+        check_bytes("/description", text, MAX_DESCRIPTION_BYTES)?;
+    }
     let status = body.status.as_deref().map(|wanted| status_change(&ctx, &path, wanted)).transpose()?;
     let before = ctx.store().agentable(&path.kind, path.id).await?;
     if let Some(names) = &body.tools {
@@ -166,8 +160,7 @@ async fn change(
     ctx.store().change_agentable(path.id, &change).await?;
     match status {
         Some(StatusChange::Archive) => {
-            let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, true).await?;
-            ctx.notify_cancelled(cancelled);
+            ctx.cancel_agentable(&path.kind, path.id, true).await?;
         }
         Some(StatusChange::Store(status)) => {
             ctx.store().store_status(&path.kind, path.id, status.as_deref(), None).await?;
@@ -189,8 +182,7 @@ fn status_change(app: &App, path: &AgentablePath, wanted: &str) -> Result<Status
 /// Archiving cancels the open run and all tasks below, and deletes the check-ins. Only for kinds that have the status `archived`.
 async fn archive(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     check_archivable(&ctx, &path)?;
-    let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, true).await?;
-    ctx.notify_cancelled(cancelled);
+    ctx.cancel_agentable(&path.kind, path.id, true).await?;
     read(&ctx, &path).await
 }
 
@@ -213,13 +205,12 @@ async fn read(ctx: &Ctx, path: &AgentablePath) -> Result<Json<AgentableResponse>
     let agentable = ctx.store().agentable(&path.kind, path.id).await?;
     // `responses` returns one response per agentable.
     let response = responses(ctx, vec![agentable]).await?.pop();
-    response.map(Json).ok_or(ApiError::NotFound { what: "agentable" })
+    response.map(Json).ok_or(ApiError::NotFound("agentable"))
 }
 
 /// Idempotent; without an open run it does nothing.
 async fn cancel(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
-    let cancelled = ctx.store().cancel_agentable(&path.kind, path.id, false).await?;
-    Ok((StatusCode::ACCEPTED, Json(ctx.notify_cancelled(cancelled))))
+    Ok((StatusCode::ACCEPTED, Json(ctx.cancel_agentable(&path.kind, path.id, false).await?)))
 }
 
 async fn list_tasks(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl IntoResponse> {
@@ -293,40 +284,8 @@ fn check_kind(pointer: &str, name: &str, has: &str, wanted: &str) -> Result<()> 
     if has == wanted {
         return Ok(());
     }
-    Err(ApiError::field(
-        pointer,
-        format!("`{name}` is of the kind `{has}`; it must be of the kind `{wanted}`"),
-    ))
-}
-
-/// The response for `agentable`. `kind` is its type; `None` if this server has no such kind, then the stored status is
-/// returned.
-fn response(agentable: Agentable, kind: Option<&AgentType>) -> AgentableResponse {
-    let stored = agentable.status;
-    let status = match kind {
-        Some(kind) => kind.status(stored.as_deref(), agentable.run_status),
-        None => stored,
-    };
-    AgentableResponse {
-        id: AgentableId::public_id(agentable.id, &agentable.kind),
-        user_id: agentable.user,
-        parent_id: agentable.parent.map(|(kind, id)| id.public_id(&kind)),
-        title: agentable.title,
-        description: agentable.description,
-        status,
-        run_id: agentable.run,
-        agent_id: agentable.served_by.agent,
-        team_id: agentable.served_by.team,
-        tools: agentable.tools,
-        result: None,
-        message: None,
-        cost: agentable.cost.total.map(|cost| cost.normalize()),
-        unpriced_calls: agentable.cost.unpriced_calls,
-        last_seq: Some(agentable.last_seq),
-        read_seq: None,
-        unread: None,
-        created_at: Time(agentable.created_at),
-    }
+    let reason = format!("`{name}` is of the kind `{has}`; it must be of the kind `{wanted}`");
+    Err(ApiError::field(pointer, reason))
 }
 
 /// The responses for `agentables`; tasks have their results, and those with messages say what is unread.
@@ -336,14 +295,35 @@ async fn responses(ctx: &Ctx, agentables: Vec<Agentable>) -> Result<Vec<Agentabl
     let results = if tasks.is_empty() { Vec::new() } else { ctx.store().task_results(&tasks).await? };
     let mut results: HashMap<_, _> = results.into_iter().collect();
     let mut marks = read_marks(ctx, &agentables).await?;
-    let with_result = |agentable: Agentable| {
-        let result = results.remove(&agentable.id);
-        let kind = ctx.state.agent_types.get(&agentable.kind);
-        let mark = marks.remove(&agentable.id);
-        let (read_seq, unread) = (mark.as_ref().map(|mark| mark.read_seq), mark.map(|mark| mark.unread));
-        AgentableResponse { result, read_seq, unread, ..response(agentable, kind) }
+    let response = |agentable: Agentable| {
+        let (stored, mark) = (agentable.status, marks.remove(&agentable.id));
+        // Of a kind that this server does not have, the status is the stored one.
+        let status = match ctx.state.agent_types.get(&agentable.kind) {
+            Some(kind) => kind.status(stored.as_deref(), agentable.run_status),
+            None => stored,
+        };
+        AgentableResponse {
+            id: AgentableId::public_id(agentable.id, &agentable.kind),
+            user_id: agentable.user,
+            parent_id: agentable.parent.map(|(kind, id)| id.public_id(&kind)),
+            title: agentable.title,
+            description: agentable.description,
+            status,
+            run_id: agentable.run,
+            agent_id: agentable.served_by.agent,
+            team_id: agentable.served_by.team,
+            tools: agentable.tools,
+            result: results.remove(&agentable.id),
+            message: None,
+            cost: agentable.cost.total.map(|cost| cost.normalize()),
+            unpriced_calls: agentable.cost.unpriced_calls,
+            last_seq: Some(agentable.last_seq),
+            read_seq: mark.as_ref().map(|mark| mark.read_seq),
+            unread: mark.map(|mark| mark.unread),
+            created_at: Time(agentable.created_at),
+        }
     };
-    Ok(agentables.into_iter().map(with_result).collect())
+    Ok(agentables.into_iter().map(response).collect())
 }
 
 /// How far those with messages were read.
@@ -356,9 +336,4 @@ async fn read_marks(ctx: &Ctx, agentables: &[Agentable]) -> Result<HashMap<Agent
     }
     let marks = ctx.store().read_marks(&threads).await?;
     Ok(marks.into_iter().map(|mark| (mark.owner.id, mark)).collect())
-}
-
-fn check_description(description: &str) -> Result<()> {
-    check_text("/description", description)?;
-    check_size("/description", description.len(), MAX_DESCRIPTION_BYTES)
 }

@@ -40,25 +40,21 @@ endpoints! {
     get "/v1/agents/{id}" for TENANT =>
         async |ctx: Ctx, Id(id): Id<AgentId>| found(ctx.store().agent(id).await.map(response)),
     "get_agent" in "agents": "Get an agent.",
-    params(("id" = AgentId, Path, description = "Id of the agent.")),
     200 "The agent." [houston_protocol::agent::AgentResponse];
 
     patch "/v1/agents/{id}" for TENANT => change,
     "update_agent" in "agents": "Change an agent; fields not given stay as they are.",
-    params(("id" = AgentId, Path, description = "Id of the agent.")),
     body [AgentSettingsRequest],
     200 "The changed agent." [houston_protocol::agent::AgentResponse],
     409 "`already_exists`: another agent has the name; `stale_version`: the agent has another version.";
 
     delete "/v1/agents/{id}" for TENANT => delete,
     "delete_agent" in "agents": "Delete an agent that is not in use.",
-    params(("id" = AgentId, Path, description = "Id of the agent.")),
     204 "The agent is deleted.",
     409 "`default_agent`: default agents cannot be deleted; `in_use`: an agentable or a team uses it.";
 
     post "/v1/agents/{id}/reset" for TENANT => reset,
     "reset_agent" in "agents": "Restore a default agent from the file of its kind.",
-    params(("id" = AgentId, Path, description = "Id of the agent.")),
     200 "The restored agent." [houston_protocol::agent::AgentResponse],
     409 "`no_default_agent`: only default agents have a file; `unreadable_files`: jobs/agents cannot be read.";
 }
@@ -102,8 +98,7 @@ async fn create(ctx: Ctx, request: Creation<AgentSettingsRequest>) -> Result<Res
         updated_at: now,
     };
     ensure_defaults(&ctx).await?;
-    let body = stored_body(&response(agent.clone()));
-    let key = key.as_ref().map(Key::as_stored);
+    let (key, body) = once(&key, &response(agent.clone()));
     let done = ctx.store().create_agent(&agent, (key, &body)).await.map_err(ApiError::taken("name"))?;
     created(unless_key_reused(done)?, "/v1/agents")
 }
@@ -201,9 +196,9 @@ async fn reset(ctx: Ctx, Id(id): Id<AgentId>) -> Result<impl IntoResponse> {
         return Err(ApiError::Refused(ProblemCode::NoDefaultAgent, why));
     }
     let files = read_files(&ctx)?;
-    let kind = files.get(&agent.kind).ok_or_else(|| ApiError::UnreadableFiles {
-        reason: format!("there is no {}.toml any more", agent.kind),
-    })?;
+    let kind = files
+        .get(&agent.kind)
+        .ok_or_else(|| ApiError::UnreadableFiles(format!("there is no {}.toml any more", agent.kind)))?;
     // The file does not have the guards of an agent.
     let settings = AgentSettings { guards: agent.settings.guards, ..AgentSettings::of(kind) };
     let change = AgentChange {
@@ -291,7 +286,7 @@ pub(crate) async fn ensure_defaults(ctx: &Ctx) -> Result<()> {
 /// # Errors
 /// [`ApiError::UnreadableFiles`] when a file is missing or invalid.
 fn read_files(app: &App) -> Result<BTreeMap<String, AgentType>> {
-    (app.state.agents.read_files)().map_err(|reason| ApiError::UnreadableFiles { reason })
+    (app.state.agents.read_files)().map_err(ApiError::UnreadableFiles)
 }
 
 /// The error for a name that is reserved for the default agent of a kind.
@@ -317,7 +312,7 @@ pub(crate) async fn retry_on_conflict<T, F: Future<Output = Result<Changed<T>>>>
         match change().await? {
             Changed::Done(changed) => return Ok(changed),
             Changed::Stale(_) if version.is_none() && tries < MAX_ATTEMPTS => {}
-            Changed::Stale(version) => return Err(ApiError::StaleVersion { version }),
+            Changed::Stale(version) => return Err(ApiError::StaleVersion(version)),
         }
     }
 }

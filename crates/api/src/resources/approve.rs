@@ -16,12 +16,11 @@ use houston_domain::question::approval::MAX_MESSAGE_CHARS;
 use houston_domain::question::{Question, QuestionKind, QuestionState};
 use houston_domain::storable::storable_value;
 use houston_domain::visible::is_hidden;
-use houston_store::Error;
 use houston_store::answer::{Answered, AskedQuestion};
 use houston_store::approval_links::LinkHolder;
 use serde::Deserialize;
 
-use crate::error::Result;
+use crate::error::{Result, if_found};
 use crate::resources::audit;
 use crate::resources::questions::accept;
 use crate::state::App;
@@ -108,17 +107,12 @@ async fn open<'a>(
     peer: Option<&Peer>,
 ) -> Result<Option<(AskedQuestion, LinkHolder<'a>)>> {
     let Some(Path((id, token))) = path else { return Ok(None) };
-    let attempt = peer.map(|peer| app.peers.attempt(peer)).transpose()?;
+    let attempt = app.peers.attempt(peer)?;
     let Ok(id) = id.parse::<QuestionId>() else { return Ok(None) };
     let Some(holder) = app.api_store().approval_link(id, &token).await? else { return Ok(None) };
-    if let Some(attempt) = attempt {
-        attempt.uncount();
-    }
-    match holder.store.question(id).await {
-        Ok(asked) => Ok(Some((asked, holder))),
-        Err(Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    attempt.uncount();
+    let asked = if_found(holder.store.question(id).await)?;
+    Ok(asked.map(|asked| (asked, holder)))
 }
 
 const STYLE: &str = "\
@@ -145,11 +139,7 @@ impl Page {
     fn new(ids: &Ids) -> Self {
         let mut random = [0; 16];
         ids.fill(&mut random);
-        let nonce = random.iter().fold(String::new(), |mut nonce, byte| {
-            let _ = write!(nonce, "{byte:02x}");
-            nonce
-        });
-        Self { nonce }
+        Self { nonce: random.iter().map(|byte| format!("{byte:02x}")).collect() }
     }
 
     /// The question, with forms while it is open, and what was decided otherwise.

@@ -25,10 +25,7 @@ use crate::state::documents::DocumentPermit;
 endpoints! {
     post "/v1/users/{id}/attachments" for USER => create,
     "create_attachment" in "messages": "Store a file for messages: the body is the file.",
-    params(
-        OfUser,
-        ("name" = Option<String>, Query, description = "Name of the file; at most 100 characters of it are kept.", example = "report.pdf"),
-    ),
+    params(("name" = Option<String>, Query, description = "Name of the file; at most 100 characters of it are kept.", example = "report.pdf")),
     body [Vec<u8>, content_type = "application/octet-stream", description = "The bytes of a PNG, JPEG, WebP or GIF image, of a PDF, or of a text in UTF-8; at most 20,000,000. `Content-Type` says what it is."],
     201 "The file; the same one if the user has posted these bytes before." [AttachmentResponse],
     409 "`full`: the files of the user have too many bytes.",
@@ -37,7 +34,6 @@ endpoints! {
 
     get "/v1/attachments/{id}" for ROW => get,
     "get_attachment" in "messages": "Get the bytes of a file that was posted for messages.",
-    params(("id" = AttachmentId, Path, description = "Id of the file.")),
     200 "The file." [Vec<u8>, content_type = "application/octet-stream"],
     503 "`unavailable`: the object store cannot be used now.";
 
@@ -45,7 +41,6 @@ endpoints! {
     delete "/v1/attachments/{id}" for ROW =>
         async |ctx: Ctx, Id(id): Id<AttachmentId>| gone(ctx.store().delete_attachment(id).await),
     "delete_attachment" in "messages": "Delete a file that was posted for messages.",
-    params(("id" = AttachmentId, Path, description = "Id of the file.")),
     204 "The file is deleted.";
 }
 
@@ -113,7 +108,7 @@ async fn create(
 
 /// Reads the body, and looks at it while it arrives.
 async fn receive(user: UserId, body: axum::body::Body, reserved: usize) -> Result<ReadBody> {
-    const TOO_LARGE: ApiError = ApiError::BodyTooLarge { limit: MAX_ATTACHMENT_BYTES };
+    const TOO_LARGE: ApiError = ApiError::BodyTooLarge(MAX_ATTACHMENT_BYTES);
     let mut body = Limited::new(body, MAX_ATTACHMENT_BYTES);
     let mut data = Vec::new();
     let (mut hash, mut check) = (AttachmentHash::new(user), TypeCheck::default());
@@ -164,7 +159,7 @@ async fn store(ctx: &Ctx, user: UserId, name: Option<String>, file: Received) ->
     Ok(response(ctx.store().put_attachment(&new, most).await?))
 }
 
-const SAFE: [(HeaderName, &str); 4] = [
+pub(crate) const SAFE: [(HeaderName, &str); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),

@@ -187,11 +187,8 @@ pub(crate) async fn record_link(app: &App, store: TenantStore<'_>, by: &str, que
 
 /// Whether such a request belongs in the log.
 fn changes(method: &Method, route: &str) -> bool {
-    !method.is_safe() && !is_data(route)
-}
-
-fn is_data(route: &str) -> bool {
-    DATA.contains(&route) || DATA_OF_OTHERS.iter().any(|start| route.starts_with(start))
+    let is_data = || DATA.contains(&route) || DATA_OF_OTHERS.iter().any(|start| route.starts_with(start));
+    !method.is_safe() && !is_data()
 }
 
 /// The id in the path, or the first name.

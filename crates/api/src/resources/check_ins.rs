@@ -16,17 +16,16 @@ endpoints! {
     delete "/v1/check-ins/{id}" for ROW =>
         async |ctx: Ctx, Id(id): Id<CheckInId>| gone(ctx.store().cancel_check_in(id).await),
     "delete_check_in" in "check-ins": "Delete a check-in that has not started yet.",
-    params(("id" = CheckInId, Path, description = "Id of the check-in.")),
     204 "The check-in is deleted.";
 
     get "/v1/{kinds}/{id}/check-ins" for AGENTABLE => list,
     "list_check_ins" in "check-ins": "List the check-ins that have not started yet, newest first.",
-    params(OfAgentable, Paged),
+    params(Paged),
     200 "A page of check-ins." [Page<CheckIn>];
 
     post "/v1/{kinds}/{id}/check-ins" for AGENTABLE => create,
     "create_check_in" in "check-ins": "Schedule a check-in: wake the agent once, at a time or after some minutes.",
-    params(OfAgentable, Keyed),
+    params(Keyed),
     body [CreateCheckIn],
     201 "The new check-in." [CheckIn],
     409 "`no_check_ins`: the kind has none; `archived`: the agentable is archived; `full`: too many are scheduled.",
@@ -42,8 +41,7 @@ async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl In
 
 async fn create(ctx: Ctx, path: AgentablePath, request: Creation<CreateCheckIn>) -> Result<Response> {
     let Creation { value: CreateCheckIn { at, in_minutes, reason }, key } = request;
-    check_text("/reason", &reason)?;
-    check_size("/reason", reason.len(), MAX_REASON_BYTES)?;
+    check_bytes("/reason", &reason, MAX_REASON_BYTES)?;
     if reason.trim().is_empty() {
         return Err(ApiError::field("/reason", "must not be empty"));
     }
@@ -67,7 +65,7 @@ async fn create(ctx: Ctx, path: AgentablePath, request: Creation<CreateCheckIn>)
     let set = ctx.store().set_check_in((path.id, &path.kind), (id, &wanted), limits, key, body);
     let set = set.await.map_err(|error| match error {
         houston_store::Error::InvalidMoment(invalid) => ApiError::field(pointer, invalid),
-        houston_store::Error::Archived => ApiError::Archived { id: path.public_id() },
+        houston_store::Error::Archived => ApiError::Archived(path.public_id()),
         error => error.into(),
     })?;
     created(unless_key_reused(set)?, "/v1/check-ins")

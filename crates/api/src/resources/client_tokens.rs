@@ -23,7 +23,6 @@ endpoints! {
 
     delete "/v1/client-tokens/{id}" for NAMED.all(Scope::Read) => delete,
     "delete_client_token" in "keys": "End a client token before it expires.",
-    params(("id" = ApiKeyId, Path, description = "Id of the token.")),
     204 "The token is not valid any more.";
 }
 
@@ -116,10 +115,7 @@ async fn delete(ctx: Ctx, Id(id): Id<ApiKeyId>) -> Result<StatusCode> {
     let ended = cell.store().delete_client_token_of_user(id, ctx.caller.user()).await;
     if !Arc::ptr_eq(&cell, &ctx) && matches!(ended, Ok(()) | Err(Error::NotFound { .. })) {
         // The copy of the home may be gone; or it is all that an earlier attempt, which failed here, has left.
-        match ctx.store().delete_client_token(id, ctx.caller.user()).await {
-            Ok(()) | Err(Error::NotFound { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+        if_found(ctx.store().delete_client_token(id, ctx.caller.user()).await)?;
     }
     ended?;
     Ok(StatusCode::NO_CONTENT)

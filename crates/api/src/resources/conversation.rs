@@ -23,34 +23,31 @@ use crate::state::documents::{DocumentBody, DocumentPermit};
 endpoints! {
     post "/v1/import/{kinds}" for NAMED => import,
     "import_conversation" in "conversations": "Create an agentable from an exported document.",
-    params(("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"), Keyed),
+    params(Keyed),
     body [ImportConversation],
     201 "The new agentable." [houston_protocol::agentable::AgentableResponse],
     409 "`not_creatable`: agentables of this kind are created by agents or with their user.";
 
     get "/v1/{kinds}/{id}/export" for AGENTABLE.unshown() => export,
     "export_conversation" in "conversations": "Export a conversation as one document.",
-    params(OfAgentable),
     200 "The document." [houston_domain::conversation::Conversation],
     413 "`too_large`: the conversation is larger than `server.conversation.max_bytes`.";
 
     post "/v1/{kinds}/{id}/fork" for AGENTABLE => fork,
     "fork_conversation" in "conversations": "Copy a conversation, up to a position if one is given.",
-    params(OfAgentable, Keyed),
+    params(Keyed),
     body [Option<ForkConversation>],
     201 "The copy." [houston_protocol::agentable::AgentableResponse],
     409 "`not_creatable`: agentables of this kind are created by agents or with their user.";
 
     post "/v1/{kinds}/{id}/reset" for AGENTABLE => reset,
     "reset_conversation" in "conversations": "Close the session, so that the next message starts with an empty history.",
-    params(OfAgentable),
     body [Option<ResetConversation>],
     200 "The number of closed entries and deleted items." [ResetConversationResponse],
     409 "`run_in_progress`: a run is open.";
 
     get "/v1/{kinds}/{id}/stats" for AGENTABLE => stats,
     "get_statistics" in "conversations": "Get statistics of a conversation.",
-    params(OfAgentable),
     200 "The statistics." [houston_protocol::schema::Statistics];
 }
 
@@ -77,9 +74,8 @@ async fn create(
     };
     let served_by = origin.map(|origin| origin.served_by).unwrap_or_default();
     let response = AgentableResponse { run_id: Some(run), ..made(&agentable, served_by) };
-    let body = stored_body(&response);
     let new = NewConversation { agentable, conversation, digest, run, origin };
-    let key = key.as_ref().map(Key::as_stored);
+    let (key, body) = once(&key, &response);
     let done = ctx.store().create_conversation(&new, &ctx.state.ids, (key, &body)).await?;
     created(unless_key_reused(done)?, &format!("/v1/{}s", kind.kind))
 }
@@ -92,7 +88,8 @@ async fn export(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     let exporting = ctx.clone();
     let export = async move {
         let conversation = exporting.store().conversation(&agentable, &options).await?;
-        Ok(DocumentBody::new(&conversation, permit))
+        // Serialising strings, numbers and maps with string keys cannot fail.
+        Ok(DocumentBody::new(serde_json::to_vec(&conversation).unwrap_or_default(), permit))
     };
     let sent = ctx.offload.drive(export).await?;
     let name = format!("attachment; filename=\"{}.json\"", path.public_id());
@@ -179,7 +176,7 @@ async fn reset(
     let session = ctx.state.ids.beside(path.id);
     let done = ctx.store().reset(path.id, request.value.knowledge, session).await;
     let done = done.map_err(|error| match error {
-        houston_store::Error::RunInProgress { run } => ApiError::RunInProgress { run },
+        houston_store::Error::RunInProgress { run } => ApiError::RunInProgress(run),
         error => error.into(),
     })?;
     Ok(Json(ResetConversationResponse {

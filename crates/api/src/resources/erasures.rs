@@ -16,7 +16,6 @@ endpoints! {
     get "/v1/erasures/{id}" for TENANT =>
         async |ctx: Ctx, Id(id): Id<ErasureId>| found(ctx.store().erasure(id).await),
     "get_erasure" in "erasures": "Get an erasure and its progress.",
-    params(("id" = ErasureId, Path, description = "Id of the erasure.")),
     200 "The erasure." [houston_domain::erasure::Erasure];
 }
 

@@ -19,10 +19,7 @@ use crate::request::rates::ask as ask_limits;
 endpoints! {
     post "/v1/users/{id}/feed/generate" for USER => generate,
     "generate_feed" in "feed": "Generate a feed now, independent of the schedule.",
-    params(
-        OfUser,
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, stored for a day."),
-    ),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, stored for a day.")),
     body [Option<GenerateFeed>],
     202 "The run that writes the feed." [FeedGenerationResponse],
     200 "Nothing happened since the last feed, so none is written." [FeedGenerationResponse],
@@ -43,39 +40,26 @@ enum Outcome {
 impl Outcome {
     /// `None` for results that are not stored: a repeated request tries again.
     fn of(begun: &FeedOutcome, ids: FeedIds) -> Option<Self> {
-        match begun {
-            FeedOutcome::Started { agentable, kind } => Some(Self::Accepted {
-                run_id: ids.run,
-                message_id: Some(ids.message),
-                kind: kind.clone(),
-                agentable: *agentable,
-            }),
-            FeedOutcome::Busy { agentable, kind, run, is_feed: true } => Some(Self::Accepted {
-                run_id: *run,
-                message_id: None,
-                kind: kind.clone(),
-                agentable: *agentable,
-            }),
-            FeedOutcome::NothingHappened => Some(Self::NothingHappened),
-            FeedOutcome::Busy { .. } | FeedOutcome::NoAgent | FeedOutcome::NotDue => None,
-        }
+        let (agentable, kind, run_id, message_id) = match begun {
+            FeedOutcome::Started { agentable, kind } => (*agentable, kind, ids.run, Some(ids.message)),
+            FeedOutcome::Busy { agentable, kind, run, is_feed: true } => (*agentable, kind, *run, None),
+            FeedOutcome::NothingHappened => return Some(Self::NothingHappened),
+            FeedOutcome::Busy { .. } | FeedOutcome::NoAgent | FeedOutcome::NotDue => return None,
+        };
+        Some(Self::Accepted { run_id, message_id, kind: kind.clone(), agentable })
     }
 }
 
-impl From<Outcome> for (StatusCode, Json<FeedGenerationResponse>) {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Accepted { run_id, message_id, kind, agentable: id } => {
+impl IntoResponse for Outcome {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Accepted { run_id, message_id, kind, agentable: id } => {
                 let events_url = format!("/v1/{kind}s/{}/events", id.public_id(&kind));
-                let response = FeedGenerationResponse::Accepted {
-                    run_id,
-                    message_id,
-                    owner: Owner { kind, id },
-                    events_url,
-                };
-                (StatusCode::ACCEPTED, Json(response))
+                let owner = Owner { kind, id };
+                let response = FeedGenerationResponse::Accepted { run_id, message_id, owner, events_url };
+                (StatusCode::ACCEPTED, Json(response)).into_response()
             }
-            Outcome::NothingHappened => (StatusCode::OK, Json(FeedGenerationResponse::NothingHappened)),
+            Self::NothingHappened => Json(FeedGenerationResponse::NothingHappened).into_response(),
         }
     }
 }
@@ -108,8 +92,7 @@ async fn generate(
     let begun = match asked {
         FeedRequestOutcome::Now(begun) => begun,
         FeedRequestOutcome::Replayed(answered) => {
-            let outcome: Outcome = parse_stored_response(answered)?;
-            return Ok(respond(<(StatusCode, Json<FeedGenerationResponse>)>::from(outcome), true));
+            return Ok(respond(parse_stored_response::<Outcome>(answered)?, true));
         }
         FeedRequestOutcome::KeyReused => return Err(ApiError::IdempotencyKeyReused),
     };
@@ -118,8 +101,8 @@ async fn generate(
         ctx.send_hint(*agentable, ctx.urgency(kind));
     }
     match (Outcome::of(&begun, ids), begun) {
-        (Some(outcome), _) => Ok(respond(<(StatusCode, Json<FeedGenerationResponse>)>::from(outcome), false)),
-        (None, FeedOutcome::Busy { run, .. }) => Err(ApiError::FeedAgentBusy { run }),
+        (Some(outcome), _) => Ok(respond(outcome, false)),
+        (None, FeedOutcome::Busy { run, .. }) => Err(ApiError::FeedAgentBusy(run)),
         (None, FeedOutcome::NoAgent) => {
             let why = "this user has no agent that writes feeds; only kinds with `modes = [\"feed_generation\"]` do";
             Err(ApiError::Refused(ProblemCode::NoFeedAgent, why.to_owned()))

@@ -49,6 +49,6 @@ impl Changes for Sentence {
 }
 
 async fn get(_caller: Caller, Path(entity): Path<String>) -> Result<impl IntoResponse> {
-    let entity = Entity::from_name(&entity).ok_or(ApiError::NotFound { what: "entity" })?;
+    let entity = Entity::from_name(&entity).ok_or(ApiError::NotFound("entity"))?;
     Ok(Json(FieldsResponse { entity, data: entity.fields().to_vec() }))
 }

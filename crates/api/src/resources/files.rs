@@ -8,15 +8,12 @@ use crate::request::prelude::*;
 endpoints! {
     get "/v1/{kinds}/{id}/files" for AGENTABLE => list,
     "list_files_of_workspace" in "files": "List the files of an agentable's workspace, in the order of their paths.",
-    params(OfAgentable, Paged),
+    params(Paged),
     200 "A page of files." [Page<FileEntry>];
 
     get "/v1/{kinds}/{id}/files/{path}" for AGENTABLE => get,
     "get_file_of_workspace" in "files": "Get a file of an agentable's workspace.",
-    params(
-        OfAgentable,
-        ("path" = String, Path, description = "Path below the workspace; `/` is written `%2F`.", example = "notes%2Fplan.md"),
-    ),
+    params(("path" = String, Path, description = "Path below the workspace; `/` is written `%2F`.", example = "notes%2Fplan.md")),
     200 "The file." [houston_domain::workspace::WorkspaceFile];
 }
 

@@ -7,14 +7,13 @@ use crate::request::prelude::*;
 endpoints! {
     get "/v1/users/{id}/grants" for USER => list,
     "list_grants" in "guards": "List what a user has allowed for good, newest first.",
-    params(OfUser, Paged),
+    params(Paged),
     200 "A page of grants." [Page<houston_domain::guard::GivenGrant>];
 
     // Calls that it covered are asked about again.
     delete "/v1/grants/{id}" for ROW =>
         async |ctx: Ctx, Id(id): Id<GrantId>| gone(ctx.store().revoke_grant(id).await),
     "revoke_grant" in "guards": "Revoke a lasting yes.",
-    params(("id" = GrantId, Path, description = "Id of the grant.")),
     204 "The grant is revoked.";
 }
 

@@ -13,33 +13,15 @@ endpoints! {
     get "/v1/guards" for TENANT => get,
     "get_guards_of_tenant" in "guards": "Get the guards of the tenant; `{}`: there are none.",
     and "/v1/users/{id}/guards" for USER.change(Scope::ManageAgents), "get_guards_of_user": "Get the guards of a user; `{}`: there are none.",
+    and "/v1/agents/{id}/guards" for TENANT, "get_guards_of_agent": "Get the guards of an agent; `{}`: there are none.",
+    and "/v1/{kinds}/{id}/guards" for AGENTABLE.change(Scope::ManageAgents), "get_guards_of_agentable": "Get the guards of an agentable and its tasks; `{}`: there are none.",
     200 "The guards." [houston_protocol::schema::Guards];
 
     put "/v1/guards" for TENANT => set,
     "set_guards_of_tenant" in "guards": "Replace the guards of the tenant; `{}` removes them. They can only tighten what the layers above allow.",
     and "/v1/users/{id}/guards" for USER.change(Scope::ManageAgents), "set_guards_of_user": "Replace the guards of a user; `{}` removes them. They can only tighten what the layers above allow.",
-    body [houston_protocol::schema::Guards],
-    200 "The new guards." [houston_protocol::schema::Guards];
-
-    get "/v1/agents/{id}/guards" for TENANT => get,
-    "get_guards_of_agent" in "guards": "Get the guards of an agent; `{}`: there are none.",
-    params(("id" = AgentId, Path, description = "Id of the agent.")),
-    200 "The guards." [houston_protocol::schema::Guards];
-
-    put "/v1/agents/{id}/guards" for TENANT => set,
-    "set_guards_of_agent" in "guards": "Replace the guards of an agent; `{}` removes them. They can only tighten what the layers above allow.",
-    params(("id" = AgentId, Path, description = "Id of the agent.")),
-    body [houston_protocol::schema::Guards],
-    200 "The new guards." [houston_protocol::schema::Guards];
-
-    get "/v1/{kinds}/{id}/guards" for AGENTABLE.change(Scope::ManageAgents) => get,
-    "get_guards_of_agentable" in "guards": "Get the guards of an agentable and its tasks; `{}`: there are none.",
-    params(OfAgentable),
-    200 "The guards." [houston_protocol::schema::Guards];
-
-    put "/v1/{kinds}/{id}/guards" for AGENTABLE.change(Scope::ManageAgents) => set,
-    "set_guards_of_agentable" in "guards": "Replace the guards of an agentable and its tasks; `{}` removes them. They can only tighten what the layers above allow.",
-    params(OfAgentable),
+    and "/v1/agents/{id}/guards" for TENANT, "set_guards_of_agent": "Replace the guards of an agent; `{}` removes them. They can only tighten what the layers above allow.",
+    and "/v1/{kinds}/{id}/guards" for AGENTABLE.change(Scope::ManageAgents), "set_guards_of_agentable": "Replace the guards of an agentable and its tasks; `{}` removes them. They can only tighten what the layers above allow.",
     body [houston_protocol::schema::Guards],
     200 "The new guards." [houston_protocol::schema::Guards];
 }

@@ -70,34 +70,23 @@ async fn live() -> &'static str {
 /// Redis everything works, only slower; the response says so. A newer release may migrate while this process runs: it goes on
 /// until it is replaced, and only a process of this release that starts now is refused.
 async fn ready(State(app): State<Arc<App>>) -> Response {
-    let PostgresChecks { postgres, schema, disk } = checked(&app).await;
+    let [postgres, schema, disk] = checked(&app).await;
     let draining = app.state.draining.is_cancelled();
     let fits = ["ok", NEWER, OTHER_FUNCTIONS].contains(&schema);
     let ready = [postgres, disk] == ["ok"; 2] && fits && !draining;
     let takes_hints = app.state.redis.is_up() && app.state.hints.health.is_up();
     let redis = if takes_hints { "hints" } else { "polling postgres each second" };
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let checks = ReadinessChecks {
-        postgres: postgres.to_owned(),
-        schema: schema.to_owned(),
-        disk: disk.to_owned(),
-        redis: redis.to_owned(),
-    };
+    let [postgres, schema, disk, redis] = [postgres, schema, disk, redis].map(str::to_owned);
+    let checks = ReadinessChecks { postgres, schema, disk, redis };
     let label = if ready { "ready" } else { "not_ready" };
     let body = ReadinessResponse { status: label.to_owned(), checks, draining };
     (status, Json(body)).into_response()
 }
 
 /// What `postgres`, `schema` and `disk` of [`ReadinessChecks`] say.
-struct PostgresChecks {
-    postgres: &'static str,
-    schema: &'static str,
-    disk: &'static str,
-}
-
-async fn checked(app: &App) -> PostgresChecks {
-    const UNAVAILABLE: PostgresChecks =
-        PostgresChecks { postgres: "unavailable", schema: "unknown", disk: "unknown" };
+async fn checked(app: &App) -> [&'static str; 3] {
+    const UNAVAILABLE: [&str; 3] = ["unavailable", "unknown", "unknown"];
     let asked = async {
         let (postgres, schema) = match app.api_store().check_schema().await {
             Ok(()) => ("ok", "ok"),
@@ -107,7 +96,7 @@ async fn checked(app: &App) -> PostgresChecks {
             Err(_) => return UNAVAILABLE,
         };
         let disk = if app.disk.is_full(app.api_store()).await { "full" } else { "ok" };
-        PostgresChecks { postgres, schema, disk }
+        [postgres, schema, disk]
     };
     let refused = async {
         tokio::time::sleep(CONNECTS_AFTER).await;
@@ -118,7 +107,7 @@ async fn checked(app: &App) -> PostgresChecks {
     tokio::select! {
         found = asked => found,
         () = refused => UNAVAILABLE,
-        () = tokio::time::sleep(ANSWERS_WITHIN) => PostgresChecks { postgres: "slow", ..UNAVAILABLE },
+        () = tokio::time::sleep(ANSWERS_WITHIN) => ["slow", "unknown", "unknown"],
     }
 }
 
@@ -143,15 +132,12 @@ async fn get(ctx: Ctx) -> Result<impl IntoResponse> {
         let (id, detail) = ("monitor".to_owned(), String::new());
         health.checks.push(Check { id, status: HealthStatus::Red, detail, since: ctx.now() });
     }
+    let check = |Check { id, status, since, .. }| HealthCheckResponse { id, status, since: Time(since) };
     Ok(Json(HealthResponse {
         status: worst(&health.checks),
         checked_at: health.checked_at.map(Time),
-        checks: health.checks.into_iter().map(response).collect(),
+        checks: health.checks.into_iter().map(check).collect(),
     }))
-}
-
-fn response(check: Check) -> HealthCheckResponse {
-    HealthCheckResponse { id: check.id, status: check.status, since: Time(check.since) }
 }
 
 /// The query: page parameters and the check.

@@ -42,21 +42,19 @@ endpoints! {
     404 "`not_found`: there is no such agentable.",
     409 "`full`: the agentable has the maximum number of inbound hooks.";
 
-    get "/v1/inbound-hooks/{id}" for TENANT.all(Scope::Operate) => get,
+    get "/v1/inbound-hooks/{id}" for TENANT.all(Scope::Operate) => async |ctx: Ctx, Id(id): Id<InboundHookId>|
+        found(ctx.store().inbound_hook(id).await.map(|hook| response(&ctx, hook))),
     "get_inbound_hook" in "webhooks": "Get an inbound hook, without its secret.",
-    params(("id" = InboundHookId, Path, description = "Id of the hook.")),
     200 "The hook." [InboundHookResponse];
 
     delete "/v1/inbound-hooks/{id}" for TENANT.all(Scope::Operate) =>
         async |ctx: Ctx, Id(id): Id<InboundHookId>| gone(ctx.store().delete_inbound_hook(id).await),
     "delete_inbound_hook" in "webhooks": "Delete an inbound hook.",
-    params(("id" = InboundHookId, Path, description = "Id of the hook.")),
     204 "It is deleted.";
 
     post "/v1/inbound-hooks/{id}/secret" for TENANT.all(Scope::Operate) => rotate,
     "rotate_inbound_secret" in "webhooks": "Replace the secret of an inbound hook; for a time, the one before it is accepted, too.",
     description = "Needs the scope `post` besides `operate`.",
-    params(("id" = InboundHookId, Path, description = "Id of the hook.")),
     body [RotateSecret],
     200 "The hook with its new secret." [InboundHookWithSecret];
 }
@@ -112,11 +110,6 @@ async fn create(ctx: Ctx, Sent(body): Sent<CreateInboundHook>) -> Result<impl In
     Ok((StatusCode::CREATED, Json(created)))
 }
 
-async fn get(ctx: Ctx, Id(id): Id<InboundHookId>) -> Result<Json<InboundHookResponse>> {
-    let hook = ctx.store().inbound_hook(id).await?;
-    Ok(Json(response(&ctx, hook)))
-}
-
 async fn rotate(
     ctx: Ctx,
     Id(id): Id<InboundHookId>,
@@ -144,15 +137,15 @@ pub(crate) async fn receive(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<ReceivedResponse>)> {
-    const NOT_FOUND: ApiError = ApiError::NotFound { what: "inbound hook" };
+    const NOT_FOUND: ApiError = ApiError::NotFound("inbound hook");
     let id = path.ok().and_then(|Path(id)| id.parse::<InboundHookId>().ok()).ok_or(NOT_FOUND)?;
-    let attempt = peer.as_deref().map(|peer| app.peers.attempt(peer)).transpose()?;
+    let attempt = app.peers.attempt(peer.as_deref())?;
     let body = timeout(BODY_TIMEOUT, to_bytes(body, MAX_BYTES)).await;
     let body = match body {
         Ok(Ok(body)) => body,
         Ok(Err(error)) => {
             let is_too_long = error.into_inner().is::<LengthLimitError>();
-            let too_large = ApiError::BodyTooLarge { limit: MAX_BYTES };
+            let too_large = ApiError::BodyTooLarge(MAX_BYTES);
             return Err(if is_too_long { too_large } else { ApiError::BrokenBody });
         }
         Err(_) => return Err(ApiError::BodyMissing),
@@ -165,9 +158,7 @@ pub(crate) async fn receive(
     let now = app.now();
     let seconds = u64::try_from(now.timestamp()).unwrap_or(0);
     signer.verify(&headers, &body, seconds).map_err(ApiError::InvalidSignature)?;
-    if let Some(attempt) = attempt {
-        attempt.uncount();
-    }
+    attempt.uncount();
     let webhook_id = headers.get(ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
     if webhook_id.is_empty() || webhook_id.len() > MAX_ID {
         return Err(ApiError::field("", format!("`webhook-id` must have 1 to {MAX_ID} characters")));

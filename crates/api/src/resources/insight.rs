@@ -20,35 +20,30 @@ use crate::wiring::ExplainTopic;
 endpoints! {
     get "/v1/runs/{id}/why" for ROW.all(Scope::Operate).unshown() => why_run,
     "explain_run" in "insight": "Explain why a run does not go on, and what to do.",
-    params(("id" = RunId, Path, description = "Id of the run.")),
     200 "The reasons of its agentable, the one that decides first; of a run that newer ones came after: how it ended." [WhyResponse];
 
     get "/v1/{kinds}/{id}/state" for AGENTABLE.all(Scope::Operate).unshown() => state,
     "get_state" in "insight": "Get the runtime state of an agentable, with a diagnosis.",
-    params(OfAgentable),
     200 "The runtime state." [houston_protocol::schema::RuntimeState];
 
     get "/v1/{kinds}/{id}/why" for AGENTABLE.all(Scope::Operate).unshown() => why_agentable,
     "explain_agentable" in "insight": "Explain why an agentable does not go on, and what to do.",
-    params(OfAgentable),
     200 "The reasons, the one that decides first." [WhyResponse];
 
     get "/v1/{kinds}/{id}/prompt" for AGENTABLE.all(Scope::Operate).unshown() => prompt,
     "get_prompt" in "insight": "Get the prompt that the next model call would be sent.",
     description = "Needs the scope `read` besides `operate`: it has the conversation.",
-    params(OfAgentable),
     200 "The prompt." [houston_protocol::schema::Prompt];
 
-    // `GET /v1/{kinds}/{id}/tools`: every tool, and whether the agentable may call it.
     get "/v1/{kinds}/{id}/tools" for AGENTABLE.all(Scope::Operate).unshown() =>
         async |ctx: Ctx, path: AgentablePath| respond(&ctx, &path, ExplainTopic::Tools).await,
     "get_tools" in "insight": "List all tools, and for each whether it may be called or why not.",
-    params(OfAgentable),
     200 "The tools." [houston_protocol::schema::Tools];
 
-    post "/v1/{kinds}/{id}/guards/explain" for AGENTABLE.all(Scope::Operate).unshown() => guard,
+    post "/v1/{kinds}/{id}/guards/explain" for AGENTABLE.all(Scope::Operate).unshown() =>
+        async |ctx: Ctx, path: AgentablePath, Sent(GuardedCall { tool, input }): Sent<GuardedCall>|
+            respond(&ctx, &path, ExplainTopic::Guard { tool, input: Value::Object(input) }).await,
     "explain_guards" in "insight": "Explain which rule of which layer would decide about a tool call.",
-    params(OfAgentable),
     body [GuardedCall],
     200 "The verdict, and each step that was looked at." [houston_protocol::schema::GuardExplanation];
 }
@@ -121,17 +116,7 @@ async fn prompt(ctx: Ctx, path: AgentablePath) -> Result<impl IntoResponse> {
     let text = ctx.offload.drive(written).await?;
     // As much as it has, and no more: most prompts are short, and are sent beside a long export.
     let permit = DocumentPermit::new(&ctx.documents, ctx.caller.tenant(), text.len()).await?;
-    Ok(([(header::CONTENT_TYPE, JSON)], Body::new(DocumentBody::of_text(text, permit))))
-}
-
-/// `POST /v1/{kinds}/{id}/guards/explain`: what the guards would say of a call, and why.
-async fn guard(
-    ctx: Ctx,
-    path: AgentablePath,
-    Sent(GuardedCall { tool, input }): Sent<GuardedCall>,
-) -> Result<impl IntoResponse> {
-    let input = Value::Object(input);
-    respond(&ctx, &path, ExplainTopic::Guard { tool, input }).await
+    Ok(([(header::CONTENT_TYPE, JSON)], Body::new(DocumentBody::new(text, permit))))
 }
 
 async fn respond(ctx: &Ctx, path: &AgentablePath, topic: ExplainTopic) -> Result<Json<Value>> {

@@ -142,7 +142,9 @@ macro_rules! knowledge {
                 201 "The new item." [$response],
                 409 "`full`: the maximum number of items exists.";
 
-                get $item for ROW => get::<Kind>,
+                get $item for ROW => async |ctx: Ctx, Id(id): Id<$id>| {
+                    found(ctx.store().item((Kind::KIND, id.into())).await.map(Kind::response))
+                },
                 $gets in "knowledge": $get_summary,
                 params(("id" = String, Path)),
                 200 "The item." [$response];
@@ -153,7 +155,8 @@ macro_rules! knowledge {
                 body [$change],
                 200 "The item." [$response];
 
-                delete $item for ROW => delete::<Kind>,
+                delete $item for ROW =>
+                    async |ctx: Ctx, Id(id): Id<$id>| gone(ctx.store().delete_item((Kind::KIND, id.into())).await),
                 $deletes in "knowledge": $delete_summary,
                 params(("id" = String, Path)),
                 204 "The item is deleted.";
@@ -251,15 +254,9 @@ async fn create<N: KnowledgeResource>(ctx: Ctx, owner: Owner, request: Creation<
         created_at: now,
         updated_at: now,
     };
-    let response = stored_body(&N::response(item.clone()));
-    let key = key.as_ref().map(Key::as_stored);
+    let (key, response) = once(&key, &N::response(item.clone()));
     let done = ctx.store().create_item(&item, (key, &response)).await?;
     created(unless_key_reused(done)?, N::ITEM.trim_end_matches("/{id}"))
-}
-
-/// `GET /v1/notes/{id}`.
-async fn get<N: KnowledgeResource>(ctx: Ctx, Id(id): Id<N::Id>) -> Result<impl IntoResponse> {
-    Ok(Json(N::response(ctx.store().item((N::KIND, id.into())).await?)))
 }
 
 /// `PATCH /v1/notes/{id}`: changes the given fields.
@@ -276,12 +273,6 @@ async fn change<N: KnowledgeResource>(
     check(N::KIND.rules().form, change.title, change.content)?;
     let changed = ctx.store().change_item((N::KIND, id.into()), change).await?;
     Ok(Json(N::response(changed)))
-}
-
-/// `DELETE /v1/notes/{id}`.
-async fn delete<N: KnowledgeResource>(ctx: Ctx, Id(id): Id<N::Id>) -> Result<StatusCode> {
-    ctx.store().delete_item((N::KIND, id.into())).await?;
-    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Body of a POST.

@@ -20,7 +20,6 @@ use houston_protocol::mcp_server::{
     McpToolSettings, PutMcpServer,
 };
 use houston_protocol::problem::ProblemCode;
-use houston_store::Error;
 use houston_store::mcp_server::{McpServer, NewServer, ServerOwner};
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
@@ -54,7 +53,9 @@ endpoints! {
     200 "The server." [McpServerResponse],
     409 "`full`: there is the maximum number of servers.";
 
-    delete "/v1/mcp-servers/{name}" for TENANT => delete,
+    delete "/v1/mcp-servers/{name}" for TENANT =>
+        async |ctx: Ctx, ServerPath { owner, name }: ServerPath|
+            gone(ctx.store().delete_mcp_server(owner, &name).await),
     "delete_mcp_server" in "tools": "Delete an MCP server of the tenant with its headers and approvals.",
     and "/v1/users/{id}/mcp-servers/{name}" for USER.change(Scope::ManageAgents), "delete_mcp_server_of_user": "Delete an MCP server of a user with its headers and approvals.",
     params(("name" = String, Path, description = "Name of the server.", example = "crm")),
@@ -215,19 +216,11 @@ async fn check_name(ctx: &Ctx, owner: ServerOwner, name: &str) -> Result<()> {
     if owner == ServerOwner::Tenant {
         return Ok(());
     }
-    match ctx.store().mcp_server(ServerOwner::Tenant, name).await {
-        Ok(_) => Err(ApiError::field(
-            "",
-            format!("`{name_given}` is an MCP server of the tenant: choose another name"),
-        )),
-        Err(Error::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
+    if if_found(ctx.store().mcp_server(ServerOwner::Tenant, name).await)?.is_some() {
+        let why = format!("`{name_given}` is an MCP server of the tenant: choose another name");
+        return Err(ApiError::field("", why));
     }
-}
-
-async fn delete(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<StatusCode> {
-    ctx.store().delete_mcp_server(owner, &name).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }
 
 async fn tools(ctx: Ctx, ServerPath { owner, name }: ServerPath) -> Result<Json<McpToolList>> {
@@ -307,10 +300,7 @@ fn definition(pin: Pin) -> McpToolDefinition {
 /// What reaches the server.
 fn foreign_of(ctx: &Ctx, owner: ServerOwner, server: &McpServer) -> Result<ForeignServer> {
     let McpServer { name, url, settings, .. } = server.clone();
-    let user = match owner {
-        ServerOwner::Tenant => None,
-        ServerOwner::User(user) => Some(user),
-    };
+    let user = if let ServerOwner::User(user) = owner { Some(user) } else { None };
     let failed = |reason| ApiError::McpServerFailed { name: server.name.clone(), reason };
     let headers = headers(ctx, owner, server).map_err(failed)?;
     Ok(ForeignServer { tenant: ctx.caller.tenant(), user, name, url, settings, headers })

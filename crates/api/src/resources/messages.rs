@@ -27,6 +27,7 @@ use futures_util::future::try_join_all;
 use houston_domain::agentable::{DoubleTexting, Urgency};
 use houston_domain::attachment::{self, reference};
 use houston_domain::client_offer::ClientOffer;
+use houston_domain::event::Live;
 use houston_domain::id::{AttachmentId, ImageId, MessageId};
 use houston_domain::image::{self, ImageHeader, MAX_IMAGE_BYTES, from_base64};
 use houston_domain::message::{
@@ -52,13 +53,11 @@ use crate::state::documents::DocumentPermit;
 endpoints! {
     get "/v1/messages/{id}" for ROW => async |ctx: Ctx, Id(id): Id<MessageId>| found(ctx.store().message(id).await),
     "get_message" in "messages": "Get a message and its status.",
-    params(("id" = MessageId, Path, description = "Id of the message.")),
     200 "The message." [houston_domain::message::Message];
 
     get "/v1/{kinds}/{id}/messages" for AGENTABLE => list,
     "list_messages" in "messages": "List the messages of a thread, newest first.",
     params(
-        OfAgentable,
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; `server.thread_messages` (50) by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page."),
     ),
@@ -66,7 +65,7 @@ endpoints! {
 
     post "/v1/{kinds}/{id}/messages" for AGENTABLE => post,
     "create_message" in "messages": "Post a message: it is stored, and a run is queued or the open run reads it.",
-    params(OfAgentable, Keyed),
+    params(Keyed),
     body [CreateMessage],
     202 "The message is stored, and a run is queued or open." [AcceptedMessageResponse],
     409 "`run_in_progress`: a run is open and `double_texting` is `reject`.",
@@ -84,7 +83,7 @@ async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl In
 async fn post(ctx: Ctx, path: AgentablePath, request: WithImages<CreateMessage>) -> Result<Response> {
     let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
     if !path.conversational {
-        return Err(ApiError::NotFound { what: "conversation" });
+        return Err(ApiError::NotFound("conversation"));
     }
     let has_files = !(body.images.is_empty() && body.attachments.is_empty());
     check_content("/content", &body.content, has_files)?;
@@ -161,10 +160,10 @@ pub(crate) async fn store_offering(
     }
     houston_faults::fault!("C3").map_err(houston_store::Error::from)?;
     if !replayed && posted.opened {
-        ctx.count_run(path.urgency);
+        ctx.state.metrics.runs.enqueued(path.urgency.into());
     }
     if !replayed && !posted.is_started {
-        ctx.publish_events(path.id, post.events(&posted));
+        ctx.state.bus.publish(path.id, Live::Committed(post.events(&posted)));
         if post.double_texting.cancels() && !posted.opened {
             ctx.publish_cancel(path.id, posted.run);
         }

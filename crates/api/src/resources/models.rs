@@ -11,7 +11,7 @@ use self::sampling::model_of;
 use crate::request::prelude::*;
 
 endpoints! {
-    get "/v1/models" for TENANT.all(Scope::Read) => list,
+    get "/v1/models" for TENANT.all(Scope::Read) => async |ctx: Ctx| all(&ctx).await.map(Json),
     "list_models" in "models": "List the models of the installation, with prices, limits, capabilities and measured speed.",
     200 "All models, and which serve which use case." [houston_protocol::model::ModelsResponse];
 
@@ -27,14 +27,10 @@ endpoints! {
     404 "The tenant has no such agent.";
 }
 
-pub(crate) async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
-    Ok(Json(all(&ctx).await?))
-}
-
 pub(crate) async fn get(ctx: Ctx, Path(id): Path<String>) -> Result<impl IntoResponse> {
     let models = all(&ctx).await?;
     let model = models.data.into_iter().find(|model| model.id == id);
-    model.map(Json).ok_or(ApiError::NotFound { what: "model" })
+    model.map(Json).ok_or(ApiError::NotFound("model"))
 }
 
 /// The most bytes of texts, and the most tokens of one kind, that are asked about. Estimating that many bytes takes some
@@ -60,7 +56,7 @@ async fn estimate(ctx: Ctx, request: Creation<EstimateModels>) -> Result<impl In
         own_model = Some(model_of(&settings));
     }
     let estimate = ctx.state.models.estimate(asked, own_model);
-    let estimate = estimate.await?.map_err(|error| ApiError::InvalidRequest { errors: vec![error] })?;
+    let estimate = estimate.await?.map_err(|error| ApiError::InvalidRequest(vec![error]))?;
     Ok(Json(estimate))
 }
 

@@ -21,48 +21,43 @@ use crate::resources::questions;
 endpoints! {
     get "/v1/{kinds}/{id}/plans" for AGENTABLE => list,
     "list_plans" in "plans": "List the plans of an agentable, newest first.",
-    params(OfAgentable, Paged),
+    params(Paged),
     200 "A page of plans." [Page<PlanListItem>];
 
     get "/v1/plans/{id}" for ROW => async |ctx: Ctx, PlanPath(id): PlanPath| listed(&ctx, id).await,
     "get_plan" in "plans": "Get a plan: document, status, steps, and the questions that it asks.",
-    params(("id" = AgentableId, Path, description = "Id of the plan.")),
     200 "The plan." [PlanResponse];
 
     patch "/v1/plans/{id}" for ROW => change,
     "change_plan" in "plans": "Change the steps of a plan that have not begun.",
-    params(("id" = AgentableId, Path, description = "Id of the plan.")),
     body [ChangePlan],
     200 "The plan with its new document." [PlanResponse],
     409 "`stale_version`: the plan has another version by now. `invalid_state`: it has ended.";
 
     get "/v1/plans/{id}/versions" for ROW => list_versions,
     "list_plan_versions" in "plans": "List the documents that a plan has had, newest first, and why each was made.",
-    params(("id" = AgentableId, Path, description = "Id of the plan."), Paged),
+    params(Paged),
     200 "A page of versions." [Page<houston_domain::plan::PlanVersion>];
 
     // Pausing and resuming are idempotent.
     post "/v1/plans/{id}/pause" for ROW =>
         async |ctx: Ctx, plan: PlanPath| set(&ctx, plan, true).await,
     "pause_plan" in "plans": "Pause a plan: nothing new starts, and what runs ends. Its deadline stays.",
-    params(("id" = AgentableId, Path, description = "Id of the plan.")),
     200 "The plan." [PlanResponse],
     409 "`invalid_state`: it has ended.";
 
     post "/v1/plans/{id}/resume" for ROW =>
         async |ctx: Ctx, plan: PlanPath| set(&ctx, plan, false).await,
     "resume_plan" in "plans": "Let a paused plan go on.",
-    params(("id" = AgentableId, Path, description = "Id of the plan.")),
     200 "The plan." [PlanResponse],
     409 "`invalid_state`: it has ended.";
 
     post "/v1/plans/{id}/cancel" for ROW => cancel,
     "cancel_plan" in "plans": "Cancel a plan and its executors. What they did stays done.",
-    params(("id" = AgentableId, Path, description = "Id of the plan.")),
     202 "The runs whose cancellation was requested." [houston_protocol::run::CancelledRunsResponse];
 }
 
-const NOT_FOUND: ApiError = ApiError::NotFound { what: "plan" };
+const NOT_FOUND: ApiError = ApiError::NotFound("plan");
 
 path_value! {
     /// A plan as named by a path. Whether it exists and belongs to the caller's tenant is not checked.
@@ -169,8 +164,7 @@ async fn set(ctx: &Ctx, PlanPath(id): PlanPath, paused: bool) -> Result<Json<Pla
 /// Idempotent.
 async fn cancel(ctx: Ctx, PlanPath(id): PlanPath) -> Result<impl IntoResponse> {
     let plan = ctx.store().plan(id).await?;
-    let cancelled = ctx.store().cancel_agentable(&plan.kind, id, false).await?;
-    Ok((StatusCode::ACCEPTED, Json(ctx.notify_cancelled(cancelled))))
+    Ok((StatusCode::ACCEPTED, Json(ctx.cancel_agentable(&plan.kind, id, false).await?)))
 }
 
 async fn list_versions(ctx: Ctx, PlanPath(id): PlanPath, query: PageQuery) -> Result<impl IntoResponse> {
@@ -239,7 +233,7 @@ pub(crate) fn invalid(at: &str, problems: Vec<Problem>) -> ApiError {
     let errors = problems
         .into_iter()
         .map(|problem| FieldError::at(format!("{at}{}", problem.pointer), problem.message));
-    ApiError::InvalidRequest { errors: errors.collect() }
+    ApiError::InvalidRequest(errors.collect())
 }
 
 /// Tries the expressions of a document, or of a value with templates, before it is stored. `at`: where the body has it.
@@ -255,8 +249,8 @@ pub(crate) async fn try_expressions(caller: Caller, at: &str, document: &Value) 
 /// Why a plan was not changed.
 fn refused<E>(refusal: PlanRefusal<E>, other: impl FnOnce(E) -> ApiError) -> ApiError {
     match refusal {
-        PlanRefusal::Ended(status) => ApiError::InvalidState { status },
-        PlanRefusal::Stale(version) => ApiError::StaleVersion { version: version.into() },
+        PlanRefusal::Ended(status) => ApiError::InvalidState(status),
+        PlanRefusal::Stale(version) => ApiError::StaleVersion(version.into()),
         PlanRefusal::Refused(error) => other(error),
     }
 }

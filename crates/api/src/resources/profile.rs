@@ -10,19 +10,16 @@ use crate::request::prelude::*;
 endpoints! {
     get "/v1/users/{id}/profile" for USER => get,
     "get_profile" in "users": "Get the profile of a user.",
-    params(OfUser),
     200 "The profile." [ProfileResponse];
 
     patch "/v1/users/{id}/profile" for USER => change,
     "update_profile" in "users": "Replace the given lists of a user's profile; the other lists stay as they are.",
-    params(OfUser),
     body [UpdateProfile],
     200 "The changed profile." [ProfileResponse];
 
     delete "/v1/users/{id}/profile" for USER =>
         async |ctx: Ctx, Id(user): Id<UserId>| gone(ctx.store().delete_profile(user).await),
     "delete_profile" in "users": "Empty all lists of a user's profile.",
-    params(OfUser),
     204 "The profile is empty.";
 }
 

@@ -26,19 +26,16 @@ endpoints! {
     get "/v1/questions/{id}" for ROW =>
         async |ctx: Ctx, Id(id): Id<QuestionId>| found(ctx.store().question(id).await.map(response)),
     "get_question" in "questions": "Get a question.",
-    params(("id" = QuestionId, Path, description = "Id of the question.")),
     200 "The question." [houston_protocol::question::QuestionResponse];
 
     post "/v1/questions/{id}/answer" for ROW => answer,
     "answer_question" in "questions": "Answer a question; its run goes on.",
-    params(("id" = QuestionId, Path, description = "Id of the question.")),
     body [AnswerQuestion],
     200 "The question with the answer. The same answer again is no error." [houston_protocol::question::QuestionResponse],
     409 "`question_closed`: it was answered otherwise, has expired, or is not asked any more.";
 
     post "/v1/questions/{id}/links" for ROW => create_link,
     "create_approval_link" in "questions": "Make a link with which a person decides an open question without an API key.",
-    params(("id" = QuestionId, Path, description = "Id of the question.")),
     body [CreateApprovalLink],
     201 "The link. Only its hash is stored, so it cannot be read again." [ApprovalLink],
     409 "`question_closed`: it is not open any more; `full`: it has the maximum number of links.";
@@ -115,7 +112,7 @@ async fn create_link(
     if asked.question.state != QuestionState::Open {
         return Err(closed_otherwise(asked));
     }
-    if !is_decidable(&asked) {
+    if asked.question.asked.plain_answer(true, None).is_none() {
         let reason =
             format!("needs another answer than yes or no; POST /v1/questions/{id}/answer answers it");
         return Err(ApiError::parameter("id", reason));
@@ -127,11 +124,6 @@ async fn create_link(
         StatusCode::CREATED,
         Json(ApprovalLink { path: approval::link_path(id, &token), answered_by, expires_at }),
     ))
-}
-
-/// Whether the question can be decided with a link.
-pub(crate) fn is_decidable(asked: &AskedQuestion) -> bool {
-    asked.question.asked.plain_answer(true, None).is_some()
 }
 
 /// Answers a question, and wakes its run if the answer counts.

@@ -23,7 +23,6 @@ endpoints! {
     params(("lane" = String, Path, description = "`interactive` or `background`.", example = "interactive")),
     200 "The work of the lane." [houston_protocol::queue::QueueResponse];
 
-    // Workers claim nothing new of a paused lane.
     post "/v1/queues/{lane}/pause" for INSTALLATION =>
         async |ctx: Ctx, Path(lane): Path<String>| set(&ctx, &lane, true).await.map(Json),
     "pause_queue" in "operate": "Pause a lane: workers claim nothing new of it.",
@@ -51,7 +50,7 @@ async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
 async fn stats(ctx: Ctx, Path(lane): Path<String>) -> Result<impl IntoResponse> {
     let lane = lane_named(&lane)?;
     let (missing, mut lanes) = queues(&ctx, &[lane]).await?;
-    let lane = lanes.pop().ok_or(ApiError::NotFound { what: "lane" })?;
+    let lane = lanes.pop().ok_or(ApiError::NotFound("lane"))?;
     Ok((missing, Json(lane)))
 }
 
@@ -60,7 +59,7 @@ async fn set(ctx: &Ctx, lane: &str, is_paused: bool) -> Result<QueueResponse> {
     for cell in ctx.all_cells() {
         cell.api_store().set_lane_paused(Lane::from(lane).as_str(), is_paused).await?;
     }
-    queues(ctx, &[lane]).await?.1.pop().ok_or(ApiError::NotFound { what: "lane" })
+    queues(ctx, &[lane]).await?.1.pop().ok_or(ApiError::NotFound("lane"))
 }
 
 /// The work of lanes, over all cells.
@@ -105,10 +104,26 @@ async fn queues(ctx: &Ctx, lanes: &[Urgency]) -> Result<(Missing, Vec<QueueRespo
     let (Works { lanes: works, workers, missing }, (paused, _)) =
         tokio::try_join!(works(ctx, whole, lanes), across(ctx, ask))?;
     let show = |(work, lane): (LaneWork, &Urgency)| {
+        let name = Lane::from(*lane).as_str();
         // As long as one cell does not know of a pause, the lane is not paused.
-        let has = |paused: &Vec<String>| paused.iter().any(|name| name == Lane::from(*lane).as_str());
-        let is_paused = !paused.is_empty() && paused.iter().all(has);
-        response(*lane, whole, (work, is_paused), whole.then(|| slots(&workers, *lane)))
+        let has = |paused: &Vec<String>| paused.iter().any(|of| of == name);
+        let paused = !paused.is_empty() && paused.iter().all(has);
+        let pending_slots = if paused { 0 } else { work.claimable };
+        QueueResponse {
+            lane: name.to_owned(),
+            of: if whole { "installation" } else { "tenant" }.to_owned(),
+            depth: work.queued,
+            oldest_age_s: work.oldest_age_s,
+            running: work.running,
+            orphaned: work.orphaned,
+            retrying: work.retrying,
+            put_off: work.put_off,
+            waiting: work.asking,
+            slots: whole.then(|| slots(&workers, *lane)),
+            paused,
+            capped: work.is_capped,
+            scaling: Scaling { pending_slots, wanted_slots: work.running + pending_slots },
+        }
     };
     Ok((missing, works.into_iter().zip(lanes).map(show).collect()))
 }
@@ -116,7 +131,7 @@ async fn queues(ctx: &Ctx, lanes: &[Urgency]) -> Result<(Missing, Vec<QueueRespo
 /// The lane of this name.
 fn lane_named(name: &str) -> Result<Urgency> {
     let found = LANES.into_iter().find(|lane| Lane::from(*lane).as_str() == name);
-    found.ok_or(ApiError::NotFound { what: "lane" })
+    found.ok_or(ApiError::NotFound("lane"))
 }
 
 /// The slots for a lane of workers that claim.
@@ -126,28 +141,4 @@ pub(crate) fn slots(workers: &[RegisteredWorker], lane: Urgency) -> i64 {
         Urgency::Background => worker.slots.background,
     };
     workers.iter().filter(|worker| worker.claims()).filter_map(slots_of).map(i64::from).sum()
-}
-
-fn response(
-    lane: Urgency,
-    whole: bool,
-    (work, paused): (LaneWork, bool),
-    slots: Option<i64>,
-) -> QueueResponse {
-    let pending_slots = if paused { 0 } else { work.claimable };
-    QueueResponse {
-        lane: Lane::from(lane).as_str().to_owned(),
-        of: if whole { "installation" } else { "tenant" }.to_owned(),
-        depth: work.queued,
-        oldest_age_s: work.oldest_age_s,
-        running: work.running,
-        orphaned: work.orphaned,
-        retrying: work.retrying,
-        put_off: work.put_off,
-        waiting: work.asking,
-        slots,
-        paused,
-        capped: work.is_capped,
-        scaling: Scaling { pending_slots, wanted_slots: work.running + pending_slots },
-    }
 }

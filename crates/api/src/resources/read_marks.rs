@@ -9,12 +9,10 @@ use crate::request::prelude::*;
 endpoints! {
     get "/v1/users/{id}/unread" for USER => unread,
     "get_unread" in "messages": "Get what a user has not read, in total and by thread.",
-    params(OfUser),
     200 "The threads with something unread, among the newest 200." [UnreadResponse];
 
     post "/v1/{kinds}/{id}/read" for AGENTABLE => set,
     "mark_read" in "messages": "Mark a thread as read, up to a message, a position, or its end. A mark only moves forward.",
-    params(OfAgentable),
     body [Option<MarkRead>],
     200 "How far the thread was read." [houston_domain::read_mark::ReadMark];
 }
@@ -39,7 +37,7 @@ async fn set(
     OptionalBody(Creation { value: body, .. }): OptionalBody<MarkRead>,
 ) -> Result<impl IntoResponse> {
     if !path.conversational {
-        return Err(ApiError::NotFound { what: "conversation" });
+        return Err(ApiError::NotFound("conversation"));
     }
     let up_to = match (body.message_id, body.seq) {
         (Some(_), Some(_)) => {
@@ -53,5 +51,5 @@ async fn set(
     ctx.confirm(&path).await?;
     ctx.store().mark_read(path.id, up_to).await?;
     let mark = ctx.store().read_marks(&[path.id]).await?.pop();
-    mark.map(Json).ok_or(ApiError::NotFound { what: "agentable" })
+    mark.map(Json).ok_or(ApiError::NotFound("agentable"))
 }

@@ -12,27 +12,26 @@ endpoints! {
     get "/v1/sessions/{id}" for ROW.unshown() =>
         async |ctx: Ctx, Id(id): Id<SessionId>| found(ctx.store().session(id).await),
     "get_session" in "sessions": "Get a closed session.",
-    params(("id" = SessionId, Path, description = "Id of the session.")),
     200 "The session." [houston_domain::session::Session];
 
     get "/v1/sessions/{id}/history" for ROW.unshown() => history,
     "list_session_history" in "sessions": "List the history entries of a closed session, oldest first.",
-    params(("id" = SessionId, Path, description = "Id of the session."), Paged),
+    params(Paged),
     200 "A page of entries." [Page<houston_protocol::session::HistoryEntryResponse>];
 
     get "/v1/{kinds}/{id}/history" for AGENTABLE.unshown() => list_history,
     "list_history" in "sessions": "List the entries of the history, oldest first.",
-    params(OfAgentable, Paged),
+    params(Paged),
     200 "A page of entries." [Page<HistoryEntryResponse>];
 
     get "/v1/{kinds}/{id}/sessions" for AGENTABLE.unshown() => list,
     "list_sessions" in "sessions": "List the closed sessions of an agentable, newest first.",
-    params(OfAgentable, Paged),
+    params(Paged),
     200 "A page of sessions." [Page<houston_domain::session::Session>];
 
     get "/v1/{kinds}/{id}/compressions" for AGENTABLE.unshown() => list_compressions,
     "list_compressions" in "sessions": "List the compressions of an agentable's history, newest first.",
-    params(OfAgentable, Paged),
+    params(Paged),
     200 "A page of compressions." [Page<houston_domain::compression::Compression>];
 }
 

@@ -10,17 +10,15 @@ use crate::request::prelude::*;
 endpoints! {
     get "/v1/{kinds}/{id}/shared-state" for AGENTABLE => get,
     "get_shared_state" in "agentables": "The state that an agentable shares with front ends: a JSON object that matches the schema of its kind.",
-    params(OfAgentable),
     200 "The state." [BTreeMap<String, houston_protocol::schema::AnyJson>];
 
     patch "/v1/{kinds}/{id}/shared-state" for AGENTABLE => change,
     "change_shared_state" in "agentables": "Change the state that an agentable shares with front ends, by a merge patch (RFC 7386): `null` removes a field, a list is replaced.",
-    params(OfAgentable),
     body [BTreeMap<String, houston_protocol::schema::AnyJson>],
     200 "The state now. Open streams get a `STATE_DELTA`; a run that goes on reads it at its next attempt." [BTreeMap<String, houston_protocol::schema::AnyJson>];
 }
 
-const NO_STATE: ApiError = ApiError::NotFound { what: "state of this kind" };
+const NO_STATE: ApiError = ApiError::NotFound("state of this kind");
 
 /// The most bytes of a client's own id of a run.
 const MAX_RUN_ID_BYTES: usize = 200;
@@ -70,8 +68,7 @@ pub(crate) async fn given(ctx: &Ctx, path: &AgentablePath, input: &RunAgentInput
     declared.check(&input.state).map_err(|mismatch| mismatch.below("/state"))?;
     let run = input.run_id.as_deref();
     if let Some(run) = run {
-        crate::request::checks::check_text("/runId", run)?;
-        crate::request::checks::check_size("/runId", run.len(), MAX_RUN_ID_BYTES)?;
+        check_bytes("/runId", run, MAX_RUN_ID_BYTES)?;
     }
     put(ctx, path, declared, ("/state", StateInput::Replace(&input.state, run))).await?;
     Ok(())

@@ -9,17 +9,21 @@ use crate::request::prelude::*;
 endpoints! {
     get "/v1/users/{id}/snippets" for USER => list,
     "list_snippets_of_user" in "snippets": "List the code that agents keep for a user, in the order of its names.",
-    params(OfUser, Paged),
+    params(Paged),
     200 "A page of snippets." [Page<SnippetEntry>];
 
-    get "/v1/users/{id}/snippets/{name}" for USER => get,
+    get "/v1/users/{id}/snippets/{name}" for USER =>
+        async |ctx: Ctx, Id(user): Id<UserId>, SnippetName(name): SnippetName|
+            found(ctx.store().snippet(user, &name).await),
     "get_snippet" in "snippets": "Get a snippet with its code.",
-    params(OfUser, ("name" = String, Path, description = "Name of the snippet.", example = "monthly_report")),
+    params(("name" = String, Path, description = "Name of the snippet.", example = "monthly_report")),
     200 "The snippet." [houston_domain::snippet::Snippet];
 
-    delete "/v1/users/{id}/snippets/{name}" for USER => delete,
+    delete "/v1/users/{id}/snippets/{name}" for USER =>
+        async |ctx: Ctx, Id(user): Id<UserId>, SnippetName(name): SnippetName|
+            gone(ctx.store().delete_snippet(user, &name).await),
     "delete_snippet_of_user" in "snippets": "Delete a snippet, and the tool that it is.",
-    params(OfUser, ("name" = String, Path, description = "Name of the snippet.", example = "monthly_report")),
+    params(("name" = String, Path, description = "Name of the snippet.", example = "monthly_report")),
     204 "The snippet is deleted.";
 }
 
@@ -32,21 +36,6 @@ async fn list(ctx: Ctx, Id(user): Id<UserId>, query: PageQuery) -> Result<impl I
     let (limit, after) = (query.limit()?, query.text(List::Snippets)?);
     ctx.store().user(user).await?;
     let snippets = ctx.store().snippets(user, after, rows(limit)).await?;
-    Ok(Json(Page::of(
-        List::Snippets,
-        limit,
-        snippets,
-        |row: &SnippetEntry| HexText(row.name.clone()),
-        |row| row,
-    )))
-}
-
-async fn get(ctx: Ctx, Id(user): Id<UserId>, SnippetName(name): SnippetName) -> Result<impl IntoResponse> {
-    Ok(Json(ctx.store().snippet(user, &name).await?))
-}
-
-/// Runs that begin later have its tool no more.
-async fn delete(ctx: Ctx, Id(user): Id<UserId>, SnippetName(name): SnippetName) -> Result<StatusCode> {
-    ctx.store().delete_snippet(user, &name).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let position = |row: &SnippetEntry| HexText(row.name.clone());
+    Ok(Json(Page::of(List::Snippets, limit, snippets, position, |row| row)))
 }

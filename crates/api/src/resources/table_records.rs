@@ -22,13 +22,12 @@ endpoints! {
     get "/v1/tables/{id}/records.csv" for ROW => export,
     "export_records" in "tables": "Export the records of a custom table as CSV, in the order in which they were added.",
     description = "One column for each field, named in the first line. An empty cell is no value, a list is a JSON array. A text that a spreadsheet would take for a formula begins with `'`; an import takes it away again.",
-    params(("id" = TableId, Path, description = "Id of the table.")),
     200 "The records." [String, content_type = "text/csv"];
 
     post "/v1/tables/{id}/import" for ROW => import,
     "import_records" in "tables": "Add the records of a CSV text to a custom table, all or none.",
     description = "The first line names fields of the table, in any order. Each error has the line and the column.",
-    params(("id" = TableId, Path, description = "Id of the table."), Keyed),
+    params(Keyed),
     body [houston_protocol::schema::Csv, content_type = "text/csv", description = "UTF-8, separated by commas, as long as the records of a table may be.", example = "amount,category\n12.50,food\n"],
     201 "How many records were added." [ImportedRecords],
     409 "`full`: the table would have more than the maximum number of records.";
@@ -36,7 +35,6 @@ endpoints! {
     get "/v1/tables/{id}/records" for ROW => list,
     "list_records" in "tables": "Find records of a custom table, the newest first.",
     params(
-        ("id" = TableId, Path, description = "Id of the table."),
         ("where" = Option<String>, Query, description = "Conditions as JSON.", example = "{\"amount\": {\"gte\": 10}}"),
         ("query" = Option<String>, Query, description = "A text in one of the values."),
         ("order" = Option<String>, Query, description = "A field; `-field` for the greatest first.", example = "-amount"),
@@ -47,26 +45,24 @@ endpoints! {
 
     post "/v1/tables/{id}/records" for ROW => add,
     "create_records" in "tables": "Add records to a custom table, all or none.",
-    params(("id" = TableId, Path, description = "Id of the table."), Keyed),
+    params(Keyed),
     body [AddRecords],
     201 "The new records." [AddedRecords],
     409 "`full`: the table would have more than the maximum number of records.";
 
-    get "/v1/records/{id}" for ROW => get,
+    get "/v1/records/{id}" for ROW =>
+        async |ctx: Ctx, Id(id): Id<RecordId>| found(ctx.store().record(id).await.map(|(_, record)| record)),
     "get_record" in "tables": "Get a record of a custom table.",
-    params(("id" = RecordId, Path, description = "Id of the record.")),
     200 "The record." [houston_protocol::table::RecordResponse];
 
     patch "/v1/records/{id}" for ROW => change,
     "change_record" in "tables": "Change values of a record; null removes one, values not given stay as they are.",
-    params(("id" = RecordId, Path, description = "Id of the record.")),
     body [UpdateRecord],
     200 "The record." [houston_protocol::table::RecordResponse];
 
     delete "/v1/records/{id}" for ROW =>
         async |ctx: Ctx, Id(id): Id<RecordId>| gone(ctx.store().delete_record(id).await),
     "remove_record" in "tables": "Delete a record of a custom table.",
-    params(("id" = RecordId, Path, description = "Id of the record.")),
     204 "The record is deleted.";
 }
 
@@ -118,15 +114,9 @@ async fn add(ctx: Ctx, Id(id): Id<TableId>, request: Creation<AddRecords>) -> Re
         let data = data.clone();
         CustomRecord { id: *id, table: table.id, data, untrusted: false, created_at, updated_at }
     };
-    let body = stored_body(&AddedRecords { data: new.iter().map(made).collect() });
-    let key = key.as_ref().map(Key::as_stored);
+    let (key, body) = once(&key, &AddedRecords { data: new.iter().map(made).collect() });
     let done = ctx.store().add_records((&table, now), &new, (key, &body)).await?;
     Ok(created_many(unless_key_reused(done)?))
-}
-
-async fn get(ctx: Ctx, Id(id): Id<RecordId>) -> Result<impl IntoResponse> {
-    let (_, record) = ctx.store().record(id).await?;
-    Ok(Json(record))
 }
 
 async fn change(
@@ -189,7 +179,7 @@ const MEMORY_FACTOR: usize = 4;
 async fn import(ctx: Ctx, Id(id): Id<TableId>, request: Request<Body>) -> Result<Response> {
     let table = ctx.store().table(id).await?;
     if !is_of_type(request.headers(), CSV) {
-        return Err(ApiError::UnsupportedMediaType { wanted: CSV });
+        return Err(ApiError::UnsupportedMediaType(CSV));
     }
     let TableLimits { max_bytes, max_records, .. } = ctx.store().knowledge_limits.tables;
     let limit = usize::try_from(max_bytes).unwrap_or(usize::MAX);
@@ -209,13 +199,12 @@ async fn import(ctx: Ctx, Id(id): Id<TableId>, request: Request<Body>) -> Result
     let mut ids: Vec<RecordId> = records.iter().map(|_| ctx.state.ids.beside(table.user)).collect();
     ids.sort();
     let new: Vec<_> = ids.into_iter().zip(records).map(|(id, data)| RecordData { id, data }).collect();
-    let body = stored_body(&ImportedRecords { records: new.len() });
-    let key = key.as_ref().map(Key::as_stored);
+    let (key, body) = once(&key, &ImportedRecords { records: new.len() });
     let done = ctx.store().add_records((&table, ctx.now()), &new, (key, &body)).await?;
     Ok(created_many(unless_key_reused(done)?))
 }
 
 fn csv_refused(faults: Vec<CsvFault>) -> ApiError {
     let errors = faults.iter().map(|fault| FieldError::at("", fault.to_string())).collect();
-    ApiError::InvalidRequest { errors }
+    ApiError::InvalidRequest(errors)
 }

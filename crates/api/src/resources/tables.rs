@@ -16,37 +16,33 @@ use crate::request::prelude::*;
 endpoints! {
     get "/v1/users/{id}/tables" for USER => list,
     "list_tables_of_user" in "tables": "List the custom tables of a user by their names.",
-    params(OfUser, Paged),
+    params(Paged),
     200 "A page of tables." [Page<houston_protocol::table::TableResponse>];
 
     post "/v1/users/{id}/tables" for USER => create,
     "create_custom_table" in "tables": "Create a custom table, with fields or by the name of a preset.",
-    params(OfUser, Keyed),
+    params(Keyed),
     body [CreateTable],
     201 "The new table." [houston_protocol::table::TableResponse],
     409 "`already_exists`: the user has a table with this name; `full`: the maximum number of tables exists.";
 
     get "/v1/tables/{id}" for ROW => async |ctx: Ctx, Id(id): Id<TableId>| found(ctx.store().table(id).await),
     "get_table" in "tables": "Get a custom table with its fields and the JSON Schema of its records.",
-    params(("id" = TableId, Path, description = "Id of the table.")),
     200 "The table." [houston_protocol::table::TableResponse];
 
     delete "/v1/tables/{id}" for ROW =>
         async |ctx: Ctx, Id(id): Id<TableId>| gone(ctx.store().delete_table(id).await),
     "delete_table" in "tables": "Delete a custom table with its records.",
-    params(("id" = TableId, Path, description = "Id of the table.")),
     204 "The table is deleted.";
 
     post "/v1/tables/{id}/fields" for ROW => add_fields,
     "extend_table" in "tables": "Add fields to a custom table; its records have no value of them.",
-    params(("id" = TableId, Path, description = "Id of the table.")),
     body [AddFields],
     200 "The changed table." [houston_protocol::table::TableResponse];
 
     get "/v1/tables/{id}/aggregate" for ROW => aggregate,
     "aggregate_table" in "tables": "Count or add up records of a custom table.",
     params(
-        ("id" = TableId, Path, description = "Id of the table."),
         ("function" = String, Query, description = "`count`, `sum`, `avg`, `min` or `max`."),
         ("field" = Option<String>, Query, description = "Of which field; not needed for `count`."),
         ("group_by" = Option<String>, Query, description = "A field: one result for each of its values."),
@@ -81,14 +77,14 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTable>) 
     let name = name.or(preset).ok_or_else(missing)?;
     check_name(&name).map_err(|reason| ApiError::field("/name", reason))?;
     let description = description.unwrap_or(about);
-    check_text("/description", &description)?;
-    check_size("/description", description.len(), MAX_DESCRIPTION_BYTES)?;
+    check_bytes("/description", &description, MAX_DESCRIPTION_BYTES)?;
     let limits = store.knowledge_limits.tables;
     let fields = Fields::new(fields, &limits).map_err(|faults| refused("/fields", faults))?;
     store.user(user).await?;
     let id = ctx.state.ids.beside(user);
     let table = CustomTable::new(id, user, (name, description), fields, ctx.now());
-    let done = store.create_table(&table, (key.as_ref().map(Key::as_stored), &stored_body(&table))).await;
+    let (key, body) = once(&key, &table);
+    let done = store.create_table(&table, (key, &body)).await;
     created(unless_key_reused(done.map_err(ApiError::taken("name"))?)?, "/v1/tables")
 }
 
@@ -148,7 +144,7 @@ pub(crate) fn refused(pointer: &str, faults: Vec<Fault>) -> ApiError {
         let at = if field.is_empty() { pointer.to_owned() } else { format!("{pointer}/{field}") };
         FieldError::at(at, fault.reason)
     };
-    ApiError::InvalidRequest { errors: faults.into_iter().map(error).collect() }
+    ApiError::InvalidRequest(faults.into_iter().map(error).collect())
 }
 
 /// The filter of the query parameters `where`, which is JSON, and `query`.
@@ -172,7 +168,7 @@ pub(crate) fn filter(
     };
     let conditions = conditions(&given, fields, None).map_err(|faults| {
         let errors = faults.iter().map(|fault| FieldError::parameter("where", fault.to_string())).collect();
-        ApiError::InvalidRequest { errors }
+        ApiError::InvalidRequest(errors)
     })?;
     Ok(RecordFilter { conditions, text })
 }

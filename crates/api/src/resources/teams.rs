@@ -28,19 +28,16 @@ endpoints! {
 
     get "/v1/teams/{id}" for TENANT => async |ctx: Ctx, Id(id): Id<TeamId>| found(ctx.store().team(id).await),
     "get_team" in "teams": "Get a team.",
-    params(("id" = TeamId, Path, description = "Id of the team.")),
     200 "The team." [houston_domain::team::Team];
 
     patch "/v1/teams/{id}" for TENANT => change,
     "update_team" in "teams": "Change a team; fields not given stay as they are.",
-    params(("id" = TeamId, Path, description = "Id of the team.")),
     body [TeamSettingsRequest],
     200 "The changed team." [houston_domain::team::Team],
     409 "`already_exists`: another team has the name; `stale_version`: the team has another version.";
 
     delete "/v1/teams/{id}" for TENANT => delete,
     "delete_team" in "teams": "Delete a team that is not in use; its agents are kept.",
-    params(("id" = TeamId, Path, description = "Id of the team.")),
     204 "The team is deleted.",
     409 "`in_use`: an agentable uses the team.";
 }
@@ -71,8 +68,7 @@ async fn create(ctx: Ctx, request: Creation<TeamSettingsRequest>) -> Result<Resp
         updated_at: Time(now),
     };
     let team = apply(body, &ctx, empty).await?;
-    let answered = stored_body(&team);
-    let key = key.as_ref().map(Key::as_stored);
+    let (key, answered) = once(&key, &team);
     let done = ctx.store().create_team(&team, (key, &answered)).await.map_err(ApiError::taken("name"))?;
     created(unless_key_reused(done)?, "/v1/teams")
 }
@@ -140,8 +136,7 @@ async fn apply(body: TeamSettingsRequest, ctx: &Ctx, mut team: Team) -> Result<T
         team.name = name;
     }
     if let Some(description) = body.description {
-        check_text("/description", &description)?;
-        check_size("/description", description.len(), MAX_AGENT_DESCRIPTION_BYTES)?;
+        check_bytes("/description", &description, MAX_AGENT_DESCRIPTION_BYTES)?;
         team.description = description;
     }
     if let Some(agents) = body.agents {
@@ -200,19 +195,15 @@ fn check_member(pointer: &str, agent: AgentId, agents: &[AgentId]) -> Result<()>
         return Ok(());
     }
     let agents: Vec<String> = agents.iter().map(ToString::to_string).collect();
-    Err(ApiError::field(
-        pointer,
-        format!("{agent} is not among the agents of the team: {}", agents.join(", ")),
-    ))
+    let reason = format!("{agent} is not among the agents of the team: {}", agents.join(", "));
+    Err(ApiError::field(pointer, reason))
 }
 
 fn check_router(team: &Team, limits: &RuleLimits, max_rules: usize) -> Result<()> {
     let Router { by, rules } = &team.router;
     if *by == RouterKind::Model && !rules.is_empty() {
-        return Err(ApiError::field(
-            "/router/rules",
-            "are only allowed for a router by `rules`; with a router by `model` the model picks",
-        ));
+        let reason = "are only allowed for a router by `rules`; with a router by `model` the model picks";
+        return Err(ApiError::field("/router/rules", reason));
     }
     if *by == RouterKind::Rules && (rules.is_empty() || rules.len() > max_rules) {
         return Err(ApiError::field("/router/rules", format!("must have 1 to {max_rules} rules")));

@@ -28,7 +28,6 @@ endpoints! {
         async |ctx: Ctx, Id(id): Id<ApiKeyId>| found(ctx.store().revoke_api_key(id).await.map(response)),
     "revoke_key" in "keys": "Revoke an API key for good, with the client tokens it has made.",
     description = "A key may revoke itself. A revoked key stays in the list.",
-    params(("id" = ApiKeyId, Path, description = "Id of the key.")),
     200 "The revoked key." [KeyResponse];
 }
 

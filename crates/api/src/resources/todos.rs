@@ -13,7 +13,6 @@ endpoints! {
     get "/v1/users/{id}/todos" for USER => list,
     "list_todos_of_user" in "todos": "List the todos of a user in their order, those that are done last.",
     params(
-        OfUser,
         ("status" = Option<String>, Query, description = "`open`, `done` or `all`; `open` by default."),
         ("list" = Option<String>, Query, description = "Only those of this list."),
         ("due_by" = Option<String>, Query, description = "Only those due by then: `2026-12-01`, or a time, as `2026-12-01T15:00:00Z`."),
@@ -24,25 +23,22 @@ endpoints! {
 
     post "/v1/users/{id}/todos" for USER => create,
     "create_todo" in "todos": "Create a todo.",
-    params(OfUser, Keyed),
+    params(Keyed),
     body [CreateTodo],
     201 "The new todo." [houston_domain::todo::Todo],
     409 "`full`: the maximum number of todos exists.";
 
     get "/v1/todos/{id}" for ROW => async |ctx: Ctx, Id(id): Id<TodoId>| found(ctx.store().todo(id).await),
     "get_todo" in "todos": "Get a todo.",
-    params(("id" = TodoId, Path, description = "Id of the todo.")),
     200 "The todo." [houston_domain::todo::Todo];
 
     patch "/v1/todos/{id}" for ROW => change,
     "update_todo" in "todos": "Change a todo; fields not given stay as they are.",
-    params(("id" = TodoId, Path, description = "Id of the todo.")),
     body [UpdateTodo],
     200 "The todo." [houston_domain::todo::Todo];
 
     delete "/v1/todos/{id}" for ROW => async |ctx: Ctx, Id(id): Id<TodoId>| gone(ctx.store().delete_todo(id).await),
     "delete_todo" in "todos": "Delete a todo.",
-    params(("id" = TodoId, Path, description = "Id of the todo.")),
     204 "The todo is deleted.";
 }
 
@@ -86,9 +82,8 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTodo>) -
     let of_user = ctx.store().user(user).await?.time_zone;
     let due = value.due.as_deref().map(|text| due(text, value.time_zone.as_deref(), &of_user)).transpose()?;
     let (id, new, now) = (ctx.state.ids.beside(user), value.into_change(due), ctx.now());
-    let body = stored_body(&new.created(id, user, now.into()));
-    let once = (key.as_ref().map(Key::as_stored), &body);
-    let done = ctx.store().create_todo(user, (id, new), now, once).await?;
+    let (key, body) = once(&key, &new.created(id, user, now.into()));
+    let done = ctx.store().create_todo(user, (id, new), now, (key, &body)).await?;
     created(unless_key_reused(done)?, "/v1/todos")
 }
 
@@ -101,10 +96,8 @@ async fn change(
     if value == UpdateTodo::default() {
         let fields = Entity::Todo.fields().iter().map(|field| field.name).filter(|name| *name != "time_zone");
         let fields: Vec<String> = fields.map(|name| format!("`{name}`")).collect();
-        return Err(ApiError::field(
-            "",
-            format!("nothing to change: give at least one of {}", fields.join(", ")),
-        ));
+        let reason = format!("nothing to change: give at least one of {}", fields.join(", "));
+        return Err(ApiError::field("", reason));
     }
     check(value.texts())?;
     if value.time_zone.is_some() && !matches!(value.due, Some(Some(_))) {
@@ -131,10 +124,7 @@ fn check<'t>(texts: impl IntoIterator<Item = (&'static str, Option<&'t str>)>) -
         match field.max {
             Some(Max::Chars(_)) if text.is_empty() && !field.required => {}
             Some(Max::Chars(most)) => check_one_line(&pointer, text, most)?,
-            Some(Max::Bytes(most)) => {
-                check_text(&pointer, text)?;
-                check_size(&pointer, text.len(), most)?;
-            }
+            Some(Max::Bytes(most)) => check_bytes(&pointer, text, most)?,
             _ => {}
         }
     }

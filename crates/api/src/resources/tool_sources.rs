@@ -33,7 +33,9 @@ endpoints! {
     200 "The document, without its secrets." [EndpointsResponse],
     409 "`full`: the tenant has the maximum number of tool sources.";
 
-    delete "/v1/endpoints/{name}" for TENANT => delete,
+    delete "/v1/endpoints/{name}" for TENANT =>
+        async |ctx: Ctx, SourceName(name): SourceName|
+            gone(ctx.store().delete_tool_source(SourceType::Endpoints, &name).await),
     "delete_endpoints" in "tools": "Delete a document of endpoints and its secrets.",
     params(("name" = String, Path, description = "Name of the document.", example = "crm")),
     204 "It is deleted.";
@@ -156,11 +158,6 @@ pub(crate) fn seal(
     }
     let text = serde_json::to_string(secrets).unwrap_or_default();
     secret::seal(ctx, ctx.caller.tenant(), what, &text).map(Some)
-}
-
-async fn delete(ctx: Ctx, SourceName(name): SourceName) -> Result<StatusCode> {
-    ctx.store().delete_tool_source(SourceType::Endpoints, &name).await?;
-    Ok(StatusCode::NO_CONTENT)
 }
 
 /// The response for a stored document.

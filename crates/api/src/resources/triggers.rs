@@ -27,12 +27,11 @@ endpoints! {
 
     get "/v1/users/{id}/triggers" for USER => list,
     "list_triggers" in "triggers": "List the triggers of a user, the oldest first.",
-    params(OfUser),
     200 "All triggers." [TriggerList];
 
     post "/v1/users/{id}/triggers" for USER => create,
     "create_trigger" in "triggers": "Create a trigger: tell an agentable something, or start a task or a plan, at times, at words or at events.",
-    params(OfUser, Keyed),
+    params(Keyed),
     body [CreateTrigger],
     201 "The new trigger." [houston_protocol::trigger::TriggerResponse],
     404 "`not_found`: the user has no such agentable.",
@@ -41,41 +40,25 @@ endpoints! {
     get "/v1/triggers/{id}" for ROW =>
         async |ctx: Ctx, Id(id): Id<TriggerId>| found(ctx.store().trigger(id).await.map(response)),
     "get_trigger" in "triggers": "Get a trigger: when it is due, how often it has fired, and why it was refused.",
-    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
     200 "The trigger." [TriggerResponse];
 
     patch "/v1/triggers/{id}" for ROW => change,
     "update_trigger" in "triggers": "Change a trigger; fields not given stay as they are.",
-    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
     body [UpdateTrigger],
     200 "The trigger." [TriggerResponse];
 
     delete "/v1/triggers/{id}" for ROW =>
         async |ctx: Ctx, Id(id): Id<TriggerId>| gone(ctx.store().delete_trigger(id).await),
     "delete_trigger" in "triggers": "Delete a trigger.",
-    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
     204 "It is deleted. Messages that it has posted stay.";
 
     get "/v1/triggers/{id}/firings" for ROW => firings,
     "list_trigger_firings" in "triggers": "List the last 20 times that a trigger was due: what it has made, or why it did not fire.",
-    params(("id" = TriggerId, Path, description = "Id of the trigger.")),
     200 "The firings, the latest first." [TriggerFiringList];
 }
 
-/// The plans that an agentable may have.
-#[derive(Debug, Clone)]
-struct PlanOffer {
-    /// Their kind.
-    kind: String,
-    /// The first stored status of such a plan.
-    status: Option<String>,
-    /// The tools that their steps may call.
-    tools: Vec<String>,
-    /// Maximum number of steps.
-    steps: usize,
-    /// Seconds after which one fails.
-    lasts_s: u32,
-}
+/// The plans that an agentable may have: their kind, and the tools that their steps may call.
+type PlanOffer = (String, Vec<String>);
 
 type AgentTypes = BTreeMap<String, AgentType>;
 
@@ -111,14 +94,14 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTrigger>
     let expressions = json!({"when": value.when, "then": value.then});
     // Its patterns may be large once they are compiled.
     let (of, now) = (Arc::clone(&ctx.app), ctx.now());
-    let checked = move || new_trigger(&of.state.agent_types, (id, user), value, (now, plans.as_ref()));
+    let checked = move || new_trigger(&of, (id, user), value, (now, plans));
     let trigger = ctx.offload.compute(checked).await??;
     try_expressions(ctx.caller, "", &expressions).await?;
     let (agentable, kind) = &trigger.agentable;
     check_owner(&ctx, user, (*agentable, kind)).await?;
     check_heard(&ctx, user, &trigger.when).await?;
-    let body = stored_body(&response(trigger.clone()));
-    let done = ctx.store().create_trigger(&trigger, (key.as_ref().map(Key::as_stored), &body)).await?;
+    let (key, body) = once(&key, &response(trigger.clone()));
+    let done = ctx.store().create_trigger(&trigger, (key, &body)).await?;
     created(unless_key_reused(done)?, "/v1/triggers")
 }
 
@@ -130,17 +113,8 @@ async fn plan_offer(ctx: &Ctx, (user, id): (UserId, &str)) -> Result<Option<Plan
     // Before anything is said of what it may have.
     check_owner(ctx, user, (path.id, &path.kind)).await?;
     let parent = ctx.store().agentable(&path.kind, path.id).await?;
-    let Some((plans, tools)) = offer(ctx, kind, parent.tools.as_deref()).await? else {
-        return Ok(None);
-    };
-    let limits = ctx.state.plans;
-    Ok(Some(PlanOffer {
-        kind: plans.kind.clone(),
-        status: plans.initial_status().map(str::to_owned),
-        tools,
-        steps: limits.steps_of_request,
-        lasts_s: limits.detached_s,
-    }))
+    let offered = offer(ctx, kind, parent.tools.as_deref()).await?;
+    Ok(offered.map(|(kind, tools)| (kind.kind.clone(), tools)))
 }
 
 async fn change(
@@ -182,26 +156,26 @@ async fn firings(ctx: Ctx, Id(id): Id<TriggerId>) -> Result<Json<TriggerFiringLi
 /// # Errors
 /// [`ApiError::InvalidRequest`] that names the part which is not allowed. Whether the user has the agentable is not checked.
 fn new_trigger(
-    types: &AgentTypes,
+    app: &App,
     (id, user): (TriggerId, UserId),
-    request: CreateTrigger,
-    (now, plans): (DateTime<Utc>, Option<&PlanOffer>),
+    CreateTrigger { name, when, then }: CreateTrigger,
+    (now, plans): (DateTime<Utc>, Option<PlanOffer>),
 ) -> Result<Trigger> {
-    let CreateTrigger { name, when, then } = request;
+    let types = &app.state.agent_types;
     check_name(&name)?;
     let plan = match &then {
         TriggerThen::Tell { instructions, .. } | TriggerThen::Task { instructions, .. } => {
             check_instructions("/then/instructions", instructions)?;
             None
         }
-        TriggerThen::Plan { document, input, .. } => Some(plan_of(plans, document, input)?),
+        TriggerThen::Plan { document, input, .. } => Some(plan_of(app, plans, document, input)?),
     };
     let next_at = check_when(&when, now)?;
     let (TriggerThen::Tell { agentable_id, .. }
     | TriggerThen::Task { agentable_id, .. }
     | TriggerThen::Plan { agentable_id, .. }) = &then;
     let path = AgentablePath::of_field(types, "/then/agentable_id", agentable_id)?;
-    let kind = types.get(&path.kind).ok_or(ApiError::NotFound { what: "kind" })?;
+    let kind = types.get(&path.kind).ok_or(ApiError::NotFound("kind"))?;
     let (instructions, task) = match then {
         TriggerThen::Tell { instructions, .. } => {
             hears_triggers(kind)?;
@@ -232,29 +206,27 @@ fn new_trigger(
 
 /// The plan, if its document and its input are allowed.
 fn plan_of(
-    plans: Option<&PlanOffer>,
+    app: &App,
+    plans: Option<PlanOffer>,
     document: &Map<String, Value>,
     input: &Map<String, Value>,
 ) -> Result<TriggerTask> {
     let (document, input) = (Value::Object(document.clone()), Value::Object(input.clone()));
-    let offer = plans.ok_or_else(|| {
+    let (kind, tools) = plans.ok_or_else(|| {
         ApiError::field("/then/type", "such an agentable has no plans here: its kind must have `creates = [\"plan\"]`, and a running server is asked")
     })?;
     check_storable_value("/then/document", &document)?;
     check_storable_value("/then/input", &input)?;
     check_size("/then/input", input.to_string().len(), MAX_INPUT_BYTES)?;
     check_templates("/then/input", &input)?;
-    let PlanOffer { kind, status, tools, steps, lasts_s } = offer.clone();
+    let limits = app.state.plans;
     let names: Vec<&str> = tools.iter().map(String::as_str).collect();
-    let checked = Document::parse(&document.to_string(), Offer { tools: &names, steps })
+    let offer = Offer { tools: &names, steps: limits.steps_of_request };
+    let checked = Document::parse(&document.to_string(), offer)
         .map_err(|problems| invalid("/then/document", problems))?;
-    let title = title(&checked.goal);
-    Ok(TriggerTask {
-        kind,
-        status,
-        title,
-        plan: Some(Box::new(TriggerPlan { document, input, tools, lasts_s })),
-    })
+    let status = app.state.agent_types.get(&kind).and_then(AgentType::initial_status).map(str::to_owned);
+    let plan = Some(Box::new(TriggerPlan { document, input, tools, lasts_s: limits.detached_s }));
+    Ok(TriggerTask { kind, status, title: title(&checked.goal), plan })
 }
 
 /// An agentable that gets a message must have the mode `trigger`.
@@ -353,7 +325,7 @@ fn check_when(when: &When, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>> 
 /// [`ApiError::NotFound`], in the same words for another user's and for none; the store's errors.
 async fn check_owner(ctx: &Ctx, user: UserId, (agentable, kind): (AgentableId, &str)) -> Result<()> {
     let stored = ctx.store().kind_for_trigger(user, agentable).await?;
-    if stored == kind { Ok(()) } else { Err(ApiError::NotFound { what: "agentable" }) }
+    if stored == kind { Ok(()) } else { Err(ApiError::NotFound("agentable")) }
 }
 
 /// Checks that the agentable whose events alone are heard, if there is one, is the user's.
@@ -365,7 +337,7 @@ async fn check_heard(ctx: &Ctx, user: UserId, when: &When) -> Result<()> {
     let unknown = || ApiError::field("/when/agentable_id", "is no agentable of this user");
     let path = AgentablePath::of_public_id(&ctx.state.agent_types, id).ok_or_else(unknown)?;
     match check_owner(ctx, user, (path.id, &path.kind)).await {
-        Err(ApiError::NotFound { .. }) => Err(unknown()),
+        Err(ApiError::NotFound(_)) => Err(unknown()),
         checked => checked,
     }
 }
@@ -375,8 +347,7 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 fn check_instructions(pointer: &str, instructions: &str) -> Result<()> {
-    check_text(pointer, instructions)?;
-    check_size(pointer, instructions.len(), MAX_INSTRUCTIONS_BYTES)?;
+    check_bytes(pointer, instructions, MAX_INSTRUCTIONS_BYTES)?;
     if instructions.trim().is_empty() {
         return Err(ApiError::field(pointer, "must not be empty"));
     }

@@ -26,14 +26,13 @@ endpoints! {
     201 "The new user." [houston_protocol::user::UserResponse],
     409 "`already_exists`: another user has the external id.";
 
-    get "/v1/users/{id}" for USER.delete(Scope::Admin) => get,
+    get "/v1/users/{id}" for USER.delete(Scope::Admin) =>
+        async |ctx: Ctx, Id(id): Id<UserId>| read(&ctx, id).await.map(Json),
     "get_user" in "users": "Get a user.",
-    params(OfUser),
     200 "The user." [houston_protocol::user::UserResponse];
 
     patch "/v1/users/{id}" for USER.delete(Scope::Admin) => change,
     "update_user" in "users": "Change the name, time zone or external id of a user; fields not given stay as they are.",
-    params(OfUser),
     body [UpdateUser],
     200 "The changed user." [houston_protocol::user::UserResponse],
     409 "`already_exists`: another user has the external id.";
@@ -42,12 +41,10 @@ endpoints! {
     delete "/v1/users/{id}" for USER.delete(Scope::Admin) =>
         async |ctx: Ctx, Id(id): Id<UserId>| request(&ctx, Target::User(id)).await,
     "delete_user" in "users": "Erase a user with everything that belongs to them.",
-    params(OfUser),
     202 "The user is no longer found; the rows are deleted in the background." [houston_domain::erasure::Erasure];
 
     get "/v1/users/{id}/costs" for USER => costs,
     "get_user_costs" in "users": "Get the cost of a user's model calls, in total and per day.",
-    params(OfUser),
     200 "The total and the last 32 days." [UserCostsResponse];
 }
 
@@ -138,10 +135,6 @@ pub(crate) fn own_agentables<'a>(app: &'a App, user: &'a User) -> Vec<NewAgentab
         .collect()
 }
 
-async fn get(ctx: Ctx, Id(id): Id<UserId>) -> Result<impl IntoResponse> {
-    Ok(Json(read(&ctx, id).await?))
-}
-
 /// `"external_id": null` removes the external id.
 async fn change(
     ctx: Ctx,
@@ -149,10 +142,8 @@ async fn change(
     Change(UpdateUser { name, time_zone, external_id }): Change<UpdateUser>,
 ) -> Result<impl IntoResponse> {
     if name.is_none() && time_zone.is_none() && external_id.is_none() {
-        return Err(ApiError::field(
-            "",
-            "nothing to change: give at least one of name, time_zone, external_id",
-        ));
+        let reason = "nothing to change: give at least one of name, time_zone, external_id";
+        return Err(ApiError::field("", reason));
     }
     if external_id.is_some() && ctx.caller.user().is_some() {
         // It is by its external id that a backend finds a user.

@@ -35,39 +35,34 @@ endpoints! {
     404 "`not_found`: there is no such user or agentable.",
     409 "`full`: the tenant has the maximum number of webhooks.";
 
-    get "/v1/webhooks/{id}" for TENANT.all(Scope::Operate) => get,
+    get "/v1/webhooks/{id}" for TENANT.all(Scope::Operate) => async |ctx: Ctx, Id(id): Id<WebhookId>|
+        found(ctx.store().webhook(id).await.map(|webhook| response(&ctx, webhook))),
     "get_webhook" in "webhooks": "Get a webhook, without its secret.",
-    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
     200 "The webhook." [WebhookResponse];
 
     patch "/v1/webhooks/{id}" for TENANT.all(Scope::Operate) => change,
     "update_webhook" in "webhooks": "Change a webhook, or switch it off and on again.",
     description = "Another URL or other topics need the scope `read` besides `operate`: events have contents.",
-    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
     body [UpdateWebhook],
     200 "The webhook." [WebhookResponse];
 
     delete "/v1/webhooks/{id}" for TENANT.all(Scope::Operate) =>
         async |ctx: Ctx, Id(id): Id<WebhookId>| gone(ctx.store().delete_webhook(id).await),
     "delete_webhook" in "webhooks": "Delete a webhook with its deliveries.",
-    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
     204 "It is deleted. An event that is being sent may still arrive.";
 
     post "/v1/webhooks/{id}/secret" for TENANT.all(Scope::Operate) => rotate,
     "rotate_webhook_secret" in "webhooks": "Replace the secret of a webhook; for a time, the one before it signs, too.",
-    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
     body [RotateSecret],
     200 "The webhook with its new secret." [WebhookWithSecret];
 
     post "/v1/webhooks/{id}/test" for TENANT.all(Scope::Operate) => test,
     "test_webhook" in "webhooks": "Send a test event to a webhook, also if it is switched off.",
-    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
     200 "What the receiver answered." [WebhookTestResponse];
 
     get "/v1/webhooks/{id}/deliveries" for TENANT.all(Scope::Operate) => list_deliveries,
     "list_deliveries" in "webhooks": "List the deliveries of a webhook, the newest first.",
     params(
-        ("id" = WebhookId, Path, description = "Id of the webhook."),
         ("state" = Option<String>, Query, description = "Only deliveries in this state: `pending`, `delivered` or `dead`."),
         Paged,
     ),
@@ -75,15 +70,11 @@ endpoints! {
 
     post "/v1/webhooks/{id}/deliveries/{delivery_id}/redeliver" for TENANT.all(Scope::Operate) => redeliver,
     "redeliver" in "webhooks": "Send an event to a webhook again, whatever became of it.",
-    params(
-        ("id" = WebhookId, Path, description = "Id of the webhook."),
-        ("delivery_id" = DeliveryId, Path, description = "Id of the delivery."),
-    ),
+    params(("delivery_id" = DeliveryId, Path, description = "Id of the delivery.")),
     202 "It is sent again, after those of its agentable that wait.";
 
     post "/v1/webhooks/{id}/replay" for TENANT.all(Scope::Operate) => replay,
     "replay_webhook" in "webhooks": "Send all events again that have happened since a time and that the webhook is for.",
-    params(("id" = WebhookId, Path, description = "Id of the webhook.")),
     body [ReplayWebhook],
     202 "Their deliveries are made in the background. Events that were delivered before come again, with the same id.";
 }
@@ -147,12 +138,7 @@ fn agentable(app: &App, body: &CreateWebhook) -> Result<(Option<String>, Option<
 
 async fn check_exists(ctx: &Ctx, id: Uuid, what: &'static str) -> Result<()> {
     let has = ctx.with_shard(shard(id)).store().has_event_owner(id).await?;
-    if has { Ok(()) } else { Err(ApiError::NotFound { what }) }
-}
-
-async fn get(ctx: Ctx, Id(id): Id<WebhookId>) -> Result<Json<WebhookResponse>> {
-    let webhook = ctx.store().webhook(id).await?;
-    Ok(Json(response(&ctx, webhook)))
+    if has { Ok(()) } else { Err(ApiError::NotFound(what)) }
 }
 
 async fn change(
@@ -241,7 +227,7 @@ from_path! { DeliveryPath, |parts| {
     let mut param = |name| param(parts, name).unwrap_or_default();
     match (param("id").parse(), param("delivery_id").parse()) {
         (Ok(webhook), Ok(delivery)) => Ok(Self(webhook, delivery)),
-        _ => Err(ApiError::NotFound { what: "delivery" }),
+        _ => Err(ApiError::NotFound("delivery")),
     }
 } }
 

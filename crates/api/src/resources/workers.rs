@@ -16,7 +16,6 @@ endpoints! {
     description = "As after SIGTERM, its process claims nothing new, its runs finish their step or are handed over, and it ends within \
                    the drain time (`worker.drain_s`); that of `houston dev` goes on as a server. It reads the request within a second. \
                    Idempotent; it cannot be taken back. Needs the scope `installation` besides `operate`.",
-    params(("id" = WorkerId, Path, description = "Id of the worker.")),
     202 "The worker was asked, now or before." [houston_protocol::worker::WorkerResponse];
 }
 
@@ -28,16 +27,12 @@ async fn list(ctx: Ctx) -> Result<impl IntoResponse> {
 }
 
 async fn drain(ctx: Ctx, Id(id): Id<WorkerId>) -> Result<impl IntoResponse> {
-    const NOT_FOUND: ApiError = ApiError::NotFound { what: "worker" };
+    const NOT_FOUND: ApiError = ApiError::NotFound("worker");
     for cell in ctx.all_cells() {
-        match cell.api_store().drain_worker(id).await {
-            Err(houston_store::Error::NotFound { .. }) => {}
-            asked => {
-                asked?;
-                let workers = cell.api_store().list_workers().await?;
-                let found = workers.into_iter().find(|worker| worker.id == id).ok_or(NOT_FOUND)?;
-                return Ok((StatusCode::ACCEPTED, Json(found)));
-            }
+        if if_found(cell.api_store().drain_worker(id).await)?.is_some() {
+            let workers = cell.api_store().list_workers().await?;
+            let found = workers.into_iter().find(|worker| worker.id == id).ok_or(NOT_FOUND)?;
+            return Ok((StatusCode::ACCEPTED, Json(found)));
         }
     }
     Err(NOT_FOUND)

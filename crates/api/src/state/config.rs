@@ -165,20 +165,12 @@ impl Config {
         Duration::from_millis(self.heartbeat_ms.max(10))
     }
 
-    pub(crate) fn key_cache(&self) -> Duration {
-        Duration::from_secs(self.key_cache_s)
-    }
-
     pub(crate) fn request_timeout(&self) -> Duration {
         Duration::from_secs(self.request_timeout_s.max(1))
     }
 
     pub(crate) fn wait(&self) -> Duration {
         Duration::from_secs(self.wait_s.max(1))
-    }
-
-    pub(crate) fn document_timeout(&self) -> Duration {
-        Duration::from_secs(self.conversation.timeout_s.max(1))
     }
 
     pub(crate) fn poll(&self) -> Duration {

@@ -24,7 +24,7 @@ pub struct CorsConfig {
 
 /// Scheme, host and port of a page, as browsers send them: `https://app.example.com`, `http://localhost:5173`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 pub struct Origin(String);
 
 /// A text that is no origin.
@@ -53,12 +53,6 @@ impl TryFrom<String> for Origin {
     }
 }
 
-impl From<Origin> for String {
-    fn from(origin: Origin) -> Self {
-        origin.0
-    }
-}
-
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -72,21 +66,17 @@ impl CorsConfig {
             return routes;
         }
         let origins = self.origins.iter().filter_map(|origin| HeaderValue::from_str(&origin.0).ok());
-        let sent = ["idempotency-key", "if-none-match", "last-event-id", "x-request-id", "traceparent"]
-            .map(HeaderName::from_static)
-            .into_iter()
-            .chain([USER_HEADER]);
+        let sent = ["idempotency-key", "if-none-match", "last-event-id", "x-request-id", "traceparent"];
+        let sent = sent.map(HeaderName::from_static).into_iter().chain([USER_HEADER]);
         let read =
-            ["x-request-id", "idempotent-replayed", "ratelimit", "ratelimit-policy", "houston-missing-cells"]
-                .map(HeaderName::from_static);
+            ["x-request-id", "idempotent-replayed", "ratelimit", "ratelimit-policy", "houston-missing-cells"];
+        let read = read.map(HeaderName::from_static).into_iter();
         let layer = CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
             .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
             .allow_headers(sent.chain([header::AUTHORIZATION, header::CONTENT_TYPE]).collect::<Vec<_>>())
             .expose_headers(
-                read.into_iter()
-                    .chain([header::ETAG, header::LOCATION, header::RETRY_AFTER])
-                    .collect::<Vec<_>>(),
+                read.chain([header::ETAG, header::LOCATION, header::RETRY_AFTER]).collect::<Vec<_>>(),
             )
             .max_age(MAX_AGE);
         routes.layer(layer)

@@ -11,12 +11,12 @@ use bytes::Bytes;
 use houston_domain::id::TenantId;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
-use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::admission;
 use crate::error::{ApiError, Result};
+use crate::state::caches::take_off;
 
 /// How long a request waits for memory.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,7 +69,7 @@ impl DocumentPermit {
         };
         match timeout(PERMIT_TIMEOUT, wait).await {
             Ok(()) => Ok(Self { documents: Arc::clone(documents), tenant, bytes }),
-            Err(_) => Err(ApiError::TooManyDocuments { limit: documents.limit }),
+            Err(_) => Err(ApiError::TooManyDocuments(documents.limit)),
         }
     }
 
@@ -107,14 +107,7 @@ impl DocumentMemory {
     }
 
     fn release(&self, tenant: TenantId, bytes: usize) {
-        let mut reserved = self.reserved.lock();
-        let left = reserved.get(&tenant).copied().unwrap_or(0).saturating_sub(bytes);
-        if left == 0 {
-            reserved.remove(&tenant);
-        } else {
-            reserved.insert(tenant, left);
-        }
-        drop(reserved);
+        take_off(&mut self.reserved.lock(), tenant, bytes);
         self.released.notify_waiters();
     }
 }
@@ -133,18 +126,8 @@ pub(crate) struct DocumentBody {
 pub(crate) struct ClientTooSlow;
 
 impl DocumentBody {
-    /// Serialises the document. Takes long: do not call it on a thread of the runtime.
-    pub(crate) fn new(document: &impl Serialize, permit: DocumentPermit) -> Self {
-        // Serialising strings, numbers and maps with string keys cannot fail.
-        Self::of_bytes(serde_json::to_vec(document).unwrap_or_default().into(), permit)
-    }
-
-    /// A document that is text already.
-    pub(crate) fn of_text(text: String, permit: DocumentPermit) -> Self {
-        Self::of_bytes(text.into(), permit)
-    }
-
-    fn of_bytes(json: Bytes, mut permit: DocumentPermit) -> Self {
+    pub(crate) fn new(json: impl Into<Bytes>, mut permit: DocumentPermit) -> Self {
+        let json = json.into();
         permit.shrink_to(json.len());
         Self { json, _permit: permit, until: Instant::now() + READ_TIMEOUT }
     }
@@ -198,7 +181,7 @@ mod tests {
         assert!(permit(tenant(1), 20).now_or_never().is_none(), "a tenant may hold half");
         let second = permit(tenant(2), 50).await.unwrap();
         let refused = permit(tenant(3), 20).await;
-        assert!(matches!(refused, Err(ApiError::TooManyDocuments { limit: LIMIT })), "{refused:?}");
+        assert!(matches!(refused, Err(ApiError::TooManyDocuments(LIMIT))), "{refused:?}");
 
         let waiting = tokio::join!(permit(tenant(3), 20), async {
             tokio::task::yield_now().await;

@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::caller::Authority;
 use crate::error::{ApiError, Result};
+use crate::state::caches::insert;
 use crate::state::keys::KeyCache;
 
 /// A token that its issuer has signed. Whether its user exists is not checked.
@@ -105,7 +106,7 @@ pub(crate) struct Issuers {
 }
 
 /// Where a key set comes from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Source {
     url: String,
     cached: Mutex<Cached>,
@@ -154,12 +155,8 @@ impl Issuers {
         if let Some(source) = sources.get(url) {
             return Arc::clone(source);
         }
-        if sources.len() >= MAX_SETS {
-            sources.clear();
-        }
-        let (url, cached, reading) = (url.to_owned(), Mutex::default(), tokio::sync::Mutex::default());
-        let source = Arc::new(Source { url: url.clone(), cached, reading });
-        sources.insert(url, Arc::clone(&source));
+        let source = Arc::new(Source { url: url.to_owned(), ..Source::default() });
+        insert(&mut sources, MAX_SETS, url.to_owned(), Arc::clone(&source));
         source
     }
 
@@ -193,20 +190,16 @@ impl Source {
     }
 
     async fn read(&self, client: Result<Client, String>) {
-        let read = match client {
-            Ok(client) => self.fetch(&client).await,
-            Err(error) => Err(error),
-        };
-        match read {
+        match self.fetch(client).await {
             Ok(set) => self.cached.lock().read = Some((set, Instant::now())),
             Err(error) => tracing::warn!(url = self.url, error, "the keys of an issuer cannot be read"),
         }
     }
 
-    async fn fetch(&self, client: &Client) -> Result<KeySet, String> {
+    async fn fetch(&self, client: Result<Client, String>) -> Result<KeySet, String> {
         let mut request = Request::get(&self.url);
         request.follows = false;
-        let response = client.send(request).await.map_err(|error| error.to_string())?;
+        let response = client?.send(request).await.map_err(|error| error.to_string())?;
         if !response.status.is_success() {
             return Err(format!("its server answered {}", response.status));
         }

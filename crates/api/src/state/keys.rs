@@ -67,7 +67,7 @@ struct LastLookup {
 }
 
 /// The open streams of one key.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct KeyStreams {
     streams: usize,
     revoked: CancellationToken,
@@ -215,8 +215,7 @@ impl KeyCache {
     /// Counts an open stream of `key` until the returned guard is dropped.
     pub(crate) fn stream(&self, key: ApiKeyId) -> KeyInUse {
         let mut in_use = self.in_use.lock();
-        let streams_of_key =
-            in_use.entry(key).or_insert_with(|| KeyStreams { streams: 0, revoked: CancellationToken::new() });
+        let streams_of_key = in_use.entry(key).or_default();
         streams_of_key.streams += 1;
         KeyInUse { key, revoked: streams_of_key.revoked.clone(), in_use: Arc::clone(&self.in_use) }
     }

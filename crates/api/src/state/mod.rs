@@ -24,10 +24,9 @@ use houston_domain::agentable::{AgentType, Urgency};
 use houston_domain::budget::Budget;
 use houston_domain::cell::{CellName, Cells, ShardRange};
 use houston_domain::check_in::CheckInLimits;
-use houston_domain::event::{Committed, Live, LiveItem};
+use houston_domain::event::{Live, LiveItem};
 use houston_domain::id::{AgentableId, Ids, RunId, Shard};
 use houston_domain::plan::{Limits as PlanLimits, Templates};
-use houston_domain::run::CancelledRun;
 use houston_domain::schedule::FeedConfig;
 use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
@@ -135,50 +134,41 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(state: State) -> Arc<Self> {
-        let peers = Arc::new(Peers::new(state.config.clients.clone()));
-        Self::with(state, peers, Arc::default())
-    }
-
     /// The apps of all cells. They share the limits per client address, and the keys of issuers.
     pub(crate) fn of_cells(states: &Cells<State>) -> Cells<Arc<Self>> {
         let peers = Arc::new(Peers::new(states.home().config.clients.clone()));
-        let issuers = Arc::default();
-        let apps = states.map(|state| Self::with(state.clone(), Arc::clone(&peers), Arc::clone(&issuers)));
+        let issuers: Arc<Issuers> = Arc::default();
+        let apps = states.map(|state| {
+            let (state, config) = (state.clone(), &state.config);
+            let keys = Arc::new(KeyCache::new(Duration::from_secs(config.key_cache_s)));
+            let streams = Streams::new(config, Arc::clone(&keys), Arc::clone(&state.metrics));
+            Arc::new(Self {
+                state,
+                keys,
+                issuers: Arc::clone(&issuers),
+                peers: Arc::clone(&peers),
+                agentables: AgentableCache::default(),
+                owners: Owners::default(),
+                streams: Arc::new(streams),
+                feeds: Arc::default(),
+                offload: Offload::default(),
+                places: admission::places(),
+                documents: Arc::new(DocumentMemory::new(config.conversation.max_bytes_at_once)),
+                uploads: Arc::new(DocumentMemory::new(config.attachments.max_bytes_at_once)),
+                disk: Disk::default(),
+                connecting: tokio::sync::Mutex::default(),
+                speeds: Speeds::new(Duration::from_secs(60)),
+                ended: EndedRuns::new(Duration::from_secs(15)),
+                images: OnceLock::new(),
+                records: TaskTracker::new(),
+                cells: OnceLock::new(),
+            })
+        });
         if apps.count() > 1 {
             let weak = apps.map(Arc::downgrade);
             apps.iter().for_each(|app| drop(app.cells.set(weak.clone())));
         }
         apps
-    }
-
-    fn with(state: State, peers: Arc<Peers>, issuers: Arc<Issuers>) -> Arc<Self> {
-        let config = &state.config;
-        let keys = Arc::new(KeyCache::new(config.key_cache()));
-        let streams = Streams::new(config, Arc::clone(&keys), Arc::clone(&state.metrics));
-        let documents = DocumentMemory::new(config.conversation.max_bytes_at_once);
-        let uploads = DocumentMemory::new(config.attachments.max_bytes_at_once);
-        Arc::new(Self {
-            state,
-            keys,
-            issuers,
-            peers,
-            agentables: AgentableCache::default(),
-            owners: Owners::default(),
-            streams: Arc::new(streams),
-            feeds: Arc::default(),
-            offload: Offload::default(),
-            places: admission::places(),
-            documents: Arc::new(documents),
-            uploads: Arc::new(uploads),
-            disk: Disk::default(),
-            connecting: tokio::sync::Mutex::default(),
-            speeds: Speeds::new(Duration::from_secs(60)),
-            ended: EndedRuns::new(Duration::from_secs(15)),
-            images: OnceLock::new(),
-            records: TaskTracker::new(),
-            cells: OnceLock::new(),
-        })
     }
 
     /// What the caller's tenant may do. There is no other way to reach the rows of a tenant.
@@ -208,7 +198,7 @@ impl App {
     pub(crate) fn cell_of(&self, shard: Shard) -> Option<Arc<Self>> {
         let cells = self.cells.get()?;
         let number = cells.number_of(shard);
-        note(number, shard);
+        let _ = CONTINUED.try_with(|continued| continued.set(Some((number, shard))));
         cells.get(number)?.upgrade()
     }
 
@@ -245,25 +235,10 @@ impl App {
         self.state.hints.send(urgency.into(), Hint::run(agentable));
     }
 
-    /// Counts a run that a message opened.
-    pub(crate) fn count_run(&self, urgency: Urgency) {
-        self.state.metrics.runs.enqueued(urgency.into());
-    }
-
     /// Notifies the worker that drives `run` of its cancellation, before it reads that from Postgres. Never waits,
     /// never fails.
     pub(crate) fn publish_cancel(&self, agentable: AgentableId, run: RunId) {
         self.state.bus.publish_control(LiveItem { agentable, live: Live::CancelRequested(run) });
-    }
-
-    /// Notifies the workers of `cancelled` runs over the bus and by hints, so that they need not wait for their next read
-    /// of Postgres. Returns the response body.
-    pub(crate) fn notify_cancelled(&self, cancelled: Vec<CancelledRun>) -> CancelledRunsResponse {
-        for one in &cancelled {
-            self.publish_cancel(one.owner.id, one.run_id);
-            self.send_hint(one.owner.id, self.urgency(&one.owner.kind));
-        }
-        CancelledRunsResponse { data: cancelled }
     }
 
     /// Makes open streams read Postgres for newly committed events.
@@ -274,11 +249,6 @@ impl App {
     /// The urgency of the runs of a kind.
     pub(crate) fn urgency(&self, kind: &str) -> Urgency {
         self.state.agent_types.get(kind).map(|kind| kind.urgency).unwrap_or_default()
-    }
-
-    /// Publishes committed events to open streams.
-    pub(crate) fn publish_events(&self, agentable: AgentableId, events: Vec<Committed>) {
-        self.state.bus.publish(agentable, Live::Committed(events));
     }
 }
 
@@ -310,6 +280,25 @@ impl Ctx {
         self.send_hint(agentable, self.urgency(&kind));
         Ok(true)
     }
+
+    /// Cancels the open run of an agentable, and those of its tasks, and archives it if asked. Its workers are told over the bus
+    /// and by hints, so that they need not wait for their next read of Postgres.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn cancel_agentable(
+        &self,
+        kind: &str,
+        id: AgentableId,
+        archives: bool,
+    ) -> houston_store::Result<CancelledRunsResponse> {
+        let data = self.store().cancel_agentable(kind, id, archives).await?;
+        for one in &data {
+            self.publish_cancel(one.owner.id, one.run_id);
+            self.send_hint(one.owner.id, self.urgency(&one.owner.kind));
+        }
+        Ok(CancelledRunsResponse { data })
+    }
 }
 
 impl Deref for Ctx {
@@ -334,9 +323,4 @@ pub(crate) async fn noting_cell(
         (response, CONTINUED.try_with(Cell::get).ok().flatten())
     };
     CONTINUED.scope(Cell::default(), with_cell).await
-}
-
-/// Notes where a request continues.
-fn note(cell: usize, shard: Shard) {
-    let _ = CONTINUED.try_with(|continued| continued.set(Some((cell, shard))));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use houston_meter::{Stopped, Turns, yielding};
 use tokio::runtime::Handle;
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -60,8 +60,13 @@ impl Offload {
                 let _turn = turn;
                 yielding(|| runtime.block_on(abandoned.run_until_cancelled_owned(work)))
             });
-            // The token is cancelled only when this future is dropped, so `None` cannot occur here.
-            done.await.map_err(join_error)?.unwrap_or(Err(ApiError::Unavailable(None)))
+            let done = done.await.unwrap_or_else(|error| match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime shuts down.
+                Err(_) => None,
+            });
+            // The token is cancelled only when this future is dropped.
+            done.unwrap_or(Err(ApiError::Unavailable(None)))
         };
         // A conversation of 100,000 entries takes longer than a request may otherwise.
         admission::computed(driven)
@@ -71,14 +76,6 @@ impl Offload {
 /// Whose computation it is.
 fn tenant() -> Uuid {
     admission::tenant().map_or(Uuid::nil(), |tenant| tenant.0)
-}
-
-/// Resumes a panic of the work; a runtime that shuts down becomes [`ApiError::Unavailable`].
-fn join_error(error: JoinError) -> ApiError {
-    match error.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_) => ApiError::Unavailable(None),
-    }
 }
 
 #[cfg(test)]

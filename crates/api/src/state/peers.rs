@@ -121,16 +121,17 @@ impl Peers {
     ///
     /// # Errors
     /// [`ApiError::TooManyKeys`] when the address has sent too many wrong keys within a minute.
-    pub(crate) fn attempt(&self, peer: &Peer) -> Result<KeyAttempt<'_>> {
-        if !self.is_proxy(*peer) {
+    pub(crate) fn attempt(&self, peer: Option<&Peer>) -> Result<KeyAttempt<'_>> {
+        let peer = peer.copied().filter(|peer| !self.is_proxy(*peer));
+        if let Some(peer) = peer {
             let mut state = self.state.lock();
-            let address = state.address(*peer);
+            let address = state.address(peer);
             if address.wrong_keys(Instant::now()) >= self.config.wrong_keys_per_minute {
                 return Err(ApiError::TooManyKeys);
             }
             address.wrong_keys += 1;
         }
-        Ok(KeyAttempt { peers: self, peer: *peer })
+        Ok(KeyAttempt { peers: self, peer })
     }
 
     /// The client of a request: the address that its proxies have written down, if they do, or else that of the connection.
@@ -191,17 +192,18 @@ impl Drop for ConnectionGuard<'_> {
     }
 }
 
-/// A key that was counted as wrong.
+/// A key that was counted as wrong, if its address is known and no proxy.
 #[derive(Debug)]
 pub(crate) struct KeyAttempt<'p> {
     peers: &'p Peers,
-    peer: Peer,
+    peer: Option<Peer>,
 }
 
 impl KeyAttempt<'_> {
     /// Takes the count back: the key was valid, or could not be looked up.
     pub(crate) fn uncount(self) {
-        if let Some(address) = self.peers.state.lock().addresses.get_mut(&self.peer.0) {
+        let mut state = self.peers.state.lock();
+        if let Some(address) = self.peer.and_then(|peer| state.addresses.get_mut(&peer.0)) {
             address.wrong_keys = address.wrong_keys.saturating_sub(1);
         }
     }
@@ -283,7 +285,7 @@ mod tests {
         let peers = peers(|config| config.wrong_keys_per_minute = 2);
         let guess = |from: std::ops::Range<u32>| {
             for number in from {
-                drop(peers.attempt(&Peer(IpAddr::V4(number.into()))));
+                drop(peers.attempt(Some(&Peer(IpAddr::V4(number.into())))));
             }
             peers.state.lock().addresses.len()
         };
@@ -298,12 +300,12 @@ mod tests {
         let peers = peers(|config| config.wrong_keys_per_minute = 2);
         let guesser = Peer(address("192.0.2.1"));
         for _ in 0..5 {
-            peers.attempt(&guesser).unwrap().uncount();
+            peers.attempt(Some(&guesser)).unwrap().uncount();
         }
-        assert!(peers.attempt(&guesser).is_ok() && peers.attempt(&guesser).is_ok());
-        assert!(matches!(peers.attempt(&guesser), Err(ApiError::TooManyKeys)));
-        assert!(peers.attempt(&Peer(address("192.0.2.2"))).is_ok(), "another address");
+        assert!(peers.attempt(Some(&guesser)).is_ok() && peers.attempt(Some(&guesser)).is_ok());
+        assert!(matches!(peers.attempt(Some(&guesser)), Err(ApiError::TooManyKeys)));
+        assert!(peers.attempt(Some(&Peer(address("192.0.2.2")))).is_ok(), "another address");
         tokio::time::advance(WINDOW).await;
-        assert!(peers.attempt(&guesser).is_ok());
+        assert!(peers.attempt(Some(&guesser)).is_ok());
     }
 }

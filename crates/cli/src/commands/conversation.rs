@@ -106,7 +106,7 @@ fn read(path: &Path, max_bytes: usize) -> anyhow::Result<Conversation> {
         "{shown} is longer than the {max_bytes} bytes that server.conversation.max_bytes allows"
     );
     houston_api::parse(text.as_bytes()).map_err(|error| match error {
-        ApiError::InvalidRequest { errors } => faulty(path, &errors),
+        ApiError::InvalidRequest(errors) => faulty(path, &errors),
         ApiError::InvalidJson { line, column, reason } => {
             anyhow!("{shown} is not valid JSON: {reason}, at line {line}, column {column}")
         }

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::request::prelude::*;
 
-const NO_AGENT: ApiError = ApiError::NotFound { what: "agent" };
+const NO_AGENT: ApiError = ApiError::NotFound("agent");
 
 /// `GET /.well-known/agent-card.json`: the card of the first kind that users may create.
-pub(super) async fn main(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response> {
+pub(crate) async fn main(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response> {
     let kind = app.state.agent_types.values().find(|kind| kind.user_creatable()).ok_or(NO_AGENT)?;
     Ok(Json(of_kind(&kind.kind, &base(&app, &headers))).into_response())
 }

@@ -36,7 +36,7 @@ impl Refusal {
     /// The same refusal, if it is not about a task that is not there.
     pub(super) fn of_task(self, id: &str) -> Self {
         match self {
-            Self::Api(ApiError::NotFound { .. } | ApiError::InvalidRequest { .. }) => {
+            Self::Api(ApiError::NotFound(_) | ApiError::InvalidRequest(_)) => {
                 Self::Protocol(A2AError::task_not_found(&id.chars().take(80).collect::<String>()))
             }
             other => other,
@@ -59,7 +59,10 @@ impl Refusal {
         let (_, error) = self.described();
         let body = JsonRpcResponse::error(id, error.to_jsonrpc_error());
         match self {
-            Self::Api(error) if speaks_http(&error) => written(error, &body),
+            // Its client needs the status and the headers, whatever the protocol.
+            Self::Api(error) if [401, 403, 429, 503].contains(&error.status().as_u16()) => {
+                written(error, &body)
+            }
             _ => Json(body).into_response(),
         }
     }
@@ -90,32 +93,27 @@ fn written(error: ApiError, body: &impl serde::Serialize) -> Response {
     response
 }
 
-/// Whether the client needs the status and the headers, whatever the protocol.
-fn speaks_http(error: &ApiError) -> bool {
-    [401, 403, 429, 503].contains(&error.status().as_u16())
-}
-
 /// An error of the API, with its code and its fields as details.
 fn of_api(error: &ApiError) -> A2AError {
     let code = match error {
         ApiError::InvalidJson { .. } => error_code::PARSE_ERROR,
-        ApiError::UnsupportedMediaType { .. } => error_code::CONTENT_TYPE_NOT_SUPPORTED,
+        ApiError::UnsupportedMediaType(_) => error_code::CONTENT_TYPE_NOT_SUPPORTED,
         ApiError::MethodNotAllowed => error_code::METHOD_NOT_FOUND,
-        ApiError::InvalidState { .. } => error_code::TASK_NOT_CANCELABLE,
-        ApiError::InvalidRequest { .. }
+        ApiError::InvalidState(_) => error_code::TASK_NOT_CANCELABLE,
+        ApiError::InvalidRequest(_)
         | ApiError::EmptyMessage
         | ApiError::MessageTooLarge { .. }
         | ApiError::InvalidIdempotencyKey
         | ApiError::IdempotencyKeyReused
         | ApiError::InvalidCursor
-        | ApiError::NotFound { .. } => error_code::INVALID_PARAMS,
+        | ApiError::NotFound(_) => error_code::INVALID_PARAMS,
         ApiError::Internal(_) | ApiError::Unavailable(_) | ApiError::TimedOut { .. } => {
             error_code::INTERNAL_ERROR
         }
         _ => OTHER,
     };
     let mut details = Vec::new();
-    if let ApiError::InvalidRequest { errors } = error {
+    if let ApiError::InvalidRequest(errors) = error {
         let violation = |field: &houston_protocol::problem::FieldError| FieldViolation {
             field: field.pointer.clone().or(field.parameter.clone()).unwrap_or_default(),
             description: field.detail.clone(),
@@ -164,10 +162,10 @@ mod tests {
 
     #[test]
     fn what_is_not_found_is_a_task_where_tasks_are_meant() {
-        let missing = Refusal::from(ApiError::NotFound { what: "run" }).of_task("run_1");
+        let missing = Refusal::from(ApiError::NotFound("run")).of_task("run_1");
         let (status, error) = missing.described();
         assert_eq!((status.as_u16(), error.code), (404, error_code::TASK_NOT_FOUND));
-        let (status, error) = Refusal::from(ApiError::NotFound { what: "agent" }).described();
+        let (status, error) = Refusal::from(ApiError::NotFound("agent")).described();
         assert_eq!((status.as_u16(), error.code), (404, error_code::INVALID_PARAMS));
     }
 }

@@ -22,7 +22,7 @@
 //!
 //! Not in the OpenAPI document: the protocol has its own, and a client reads the agent card.
 
-mod card;
+pub(crate) mod card;
 mod error;
 mod http;
 mod operations;
@@ -36,7 +36,6 @@ use std::sync::Arc;
 use axum::extract::{FromRequest, Path, Request};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{MethodRouter, get};
 use axum::{Extension, Json};
 use houston_domain::scope::Scope;
 use houston_protocol::a2a::{
@@ -56,12 +55,11 @@ use crate::dialects::threads::Asker;
 use crate::error::{ApiError, Result};
 use crate::request::access::{Access, THREAD};
 use crate::request::body::{JSON, WithImages, is_of_type, parse};
-use crate::request::endpoint::{erase, undocumented};
+use crate::request::endpoint::undocumented;
 use crate::state::App;
 use crate::state::documents::DocumentPermit;
 
-// All routes but that of the main card, which needs no key. Reading is needed for each of them: the answer to a message is what the
-// agent writes. [`Ask`] asks for what sending needs.
+// The route of the main card, which needs no key, is not among them.
 undocumented! {
     post "/a2a/{target}" for READ => rpc;
     post "/a2a/{target}/message:send" for READ => http::send;
@@ -77,16 +75,12 @@ undocumented! {
     get "/a2a/{target}/.well-known/agent-card.json" for READ => card::of_target;
 }
 
-/// Reading is needed for each method.
+/// Each request needs the scope `read`, also one that sends a message: it is answered with what the agent writes. What else it needs,
+/// [`Ask`] checks.
 const READ: Access = THREAD.all(Scope::Read);
 
 /// Where clients look for the card of the first kind.
 pub(crate) const CARD: &str = "/.well-known/agent-card.json";
-
-/// The main card.
-pub(crate) fn main_card() -> MethodRouter<Arc<App>> {
-    get(erase(card::main))
-}
 
 /// A body with JSON, under either media type, and the memory of a long one.
 struct A2aBody<T> {
@@ -133,7 +127,7 @@ async fn rpc(
     let answered = async {
         let asker = asker?;
         let body = body.map_err(|error| match error {
-            ApiError::InvalidRequest { .. } => {
+            ApiError::InvalidRequest(_) => {
                 Refusal::from(A2AError::invalid_request(format!("no JSON-RPC request: {error}")))
             }
             error => error.into(),

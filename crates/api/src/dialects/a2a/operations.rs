@@ -11,7 +11,7 @@ use houston_protocol::a2a::{A2AError, GetTaskRequest, ListTasksRequest, ListTask
 use houston_store::client_thread::ThreadUser;
 
 use super::error::Refusal;
-use super::stream::{Binding, StreamedTask, stream, task_only, wait};
+use super::stream::{Binding, stream, task_only, wait};
 use super::task::{TaskIds, Written, keep, task, written};
 use crate::deadline::Deadline;
 use crate::dialects::threads::{Asker, Thread, find};
@@ -78,11 +78,11 @@ impl Ask {
 
     async fn look_up(&self, id: String) -> Result<Found, Refusal> {
         let ctx = self.ctx(Scope::Read)?;
-        let run: RunId = id.parse().map_err(|_| ApiError::NotFound { what: "run" })?;
+        let run: RunId = id.parse().map_err(|_| ApiError::NotFound("run"))?;
         let run = ctx.with_shard(shard(run)).store().run(run).await?;
         let public = run.owner.id.public_id(&run.owner.kind);
         let thread = find(&self.asker, &self.target, ("/id", &public)).await?;
-        let thread = thread.ok_or(ApiError::NotFound { what: "run" })?;
+        let thread = thread.ok_or(ApiError::NotFound("run"))?;
         self.found(thread, run, None).await
     }
 
@@ -173,7 +173,7 @@ impl Ask {
             match found {
                 Ok(found) => tasks.extend(listed_task(found, request).await?),
                 // Erased meanwhile, or in a thread for which the token is not.
-                Err(Refusal::Api(ApiError::NotFound { .. })) => {}
+                Err(Refusal::Api(ApiError::NotFound(_))) => {}
                 Err(refusal) => return Err(refusal),
             }
         }
@@ -212,8 +212,7 @@ impl Ask {
         if !found.questions.is_empty() {
             return Ok(task_only(task, &binding, at, found.thread.ctx.state.config.retry_ms));
         }
-        let streamed = StreamedTask { task, ids: found.ids, binding };
-        Ok(stream(found.thread, streamed, (at, true)).await?)
+        Ok(stream(found.thread, (task, found.ids), binding, (at, true)).await?)
     }
 }
 

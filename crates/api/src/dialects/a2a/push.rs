@@ -161,7 +161,7 @@ impl Ask {
     pub(super) async fn push(&self, task: &str, id: &str) -> Result<TaskPushNotificationConfig, Refusal> {
         let Found { thread, run, .. } = self.find(task).await?;
         let found = thread.ctx.store().task_pushes(run.id, Some(id)).await?;
-        let missing = ApiError::NotFound { what: "push notification configuration" };
+        let missing = ApiError::NotFound("push notification configuration");
         Ok(found.into_iter().next().map(|push| stored(push, task)).ok_or(missing)?)
     }
 
@@ -169,9 +169,7 @@ impl Ask {
     pub(super) async fn delete_push(&self, task: &str, id: &str) -> Result<(), Refusal> {
         self.ctx(Scope::Post)?;
         let Found { thread, run, .. } = self.find(task).await?;
-        match thread.ctx.store().delete_task_push(run.id, id).await {
-            Ok(()) | Err(houston_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        if_found(thread.ctx.store().delete_task_push(run.id, id).await)?;
+        Ok(())
     }
 }

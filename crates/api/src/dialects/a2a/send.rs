@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::error::Refusal;
 use super::operations::{Ask, Found};
 use super::push::Push;
-use super::stream::{Binding, StreamedTask, stream, wait};
+use super::stream::{Binding, stream, wait};
 use super::task::{TaskIds, houston, keep, message};
 use crate::dialects::threads::{NewMessage, Thread, find_or_create};
 use crate::events::Options;
@@ -79,7 +79,7 @@ impl Ask {
             history: Some(vec![message]),
             metadata: Some(houston(serde_json::json!({"thread_id": thread.path.public_id()}))),
         };
-        Ok(stream(thread, StreamedTask { task, ids, binding }, at).await?)
+        Ok(stream(thread, (task, ids), binding, at).await?)
     }
 
     /// `streams`: a stream follows, whose place is taken before anything is stored.
@@ -313,10 +313,7 @@ mod tests {
         let file = read(json!([{"raw": "aGk=", "mediaType": "application/pdf"}])).unwrap_err();
         let Refusal::Protocol(error) = file else { panic!("{file:?}") };
         assert_eq!(error.code, error_code::CONTENT_TYPE_NOT_SUPPORTED);
-        assert!(matches!(
-            read(json!([{"text": "a"}, {}])),
-            Err(Refusal::Api(ApiError::InvalidRequest { .. }))
-        ));
+        assert!(matches!(read(json!([{"text": "a"}, {}])), Err(Refusal::Api(ApiError::InvalidRequest(_)))));
         let two = read(json!([{"data": 1}, {"data": 2}])).unwrap();
         assert_eq!(two.data, None);
     }

@@ -41,17 +41,11 @@ fn first_frame(task: Task, binding: &Binding, at: Position, retry_ms: u32) -> By
     frames.take().unwrap_or_default().into()
 }
 
-/// A task that is streamed, and how its updates are sent.
-pub(super) struct StreamedTask {
-    pub(super) task: Task,
-    pub(super) ids: TaskIds,
-    pub(super) binding: Binding,
-}
-
-/// Streams a task and what follows position `at`.
+/// Streams a task, and its updates that follow position `at`.
 pub(super) async fn stream(
     thread: Thread,
-    StreamedTask { task, ids, binding }: StreamedTask,
+    (task, ids): (Task, TaskIds),
+    binding: Binding,
     (at, is_begun): (Position, bool),
 ) -> Result<Response> {
     let first = first_frame(task, &binding, at, thread.ctx.state.config.retry_ms);
@@ -125,8 +119,8 @@ struct Updates {
     is_begun: bool,
     /// Whether the last update was written: the thread may have later runs, of which the task knows nothing.
     is_done: bool,
-    /// The artifact to which text was sent last, and whether it is complete.
-    text: Option<(EntityId, bool)>,
+    /// The artifact to which text was sent last.
+    text: Option<EntityId>,
     /// The artifact whose beginning the client has.
     begun: Option<EntityId>,
 }
@@ -163,19 +157,19 @@ impl Updates {
 
     fn text(&mut self, id: EntityId, delta: &str) -> StreamResponse {
         let append = self.begun == Some(id);
-        (self.begun, self.text) = (Some(id), Some((id, false)));
+        (self.begun, self.text) = (Some(id), Some(id));
         self.artifact(id, Part::text(delta), append, None)
     }
 
     fn complete(&mut self, id: EntityId) -> Option<StreamResponse> {
         // A message without text has no artifact.
-        self.text = self.text.filter(|(open, _)| *open == id).map(|(open, _)| (open, true));
+        self.text = self.text.filter(|open| *open == id);
         (self.begun == Some(id)).then(|| self.artifact(id, Part::text(""), true, Some(true)))
     }
 
     /// The last artifact, if its text is not in the thread: an attempt broke off.
     fn take_back(&mut self, messages: &[SnapshotMessage]) -> Option<StreamResponse> {
-        let (id, _) = self.text.take()?;
+        let id = self.text.take()?;
         if messages.iter().any(|message| message.id == id) {
             return None;
         }

@@ -64,12 +64,8 @@ impl Written {
         self.bytes += event.body.as_ref().map_or(0, |body| body.content.len());
         match (event.event, event.body) {
             (Durable::MessagePosted { message_id }, Some(body)) if body.source == Source::User => {
-                self.history.push(message(
-                    ids,
-                    message_id.to_string(),
-                    Role::User,
-                    vec![Part::text(body.content)],
-                ));
+                let (id, parts) = (message_id.to_string(), vec![Part::text(body.content)]);
+                self.history.push(message(ids, id, Role::User, parts));
             }
             (Durable::MessageSent { message_id }, Some(body)) if !is_rolled_back(&body) => {
                 self.artifacts.push(artifact(message_id, part(&body)));

@@ -9,7 +9,6 @@ use houston_domain::id::{RunId, shard};
 use houston_domain::run::RunStatus;
 use houston_protocol::openai::input::Input;
 use houston_protocol::openai::parameters::{Endpoint, IGNORED_HEADER, judge};
-use houston_store::Error;
 use houston_store::client_thread::ThreadTarget;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -179,10 +178,8 @@ pub(super) async fn thread(
             let unknown =
                 || ApiError::field("", format!("`{id}` is not asked in a conversation of this user"));
             let question = question_of(id).ok_or_else(unknown)?;
-            let asked = match asker.ctx.with_shard(shard(question)).store().question(question).await {
-                Err(Error::NotFound { .. }) => return Err(unknown()),
-                asked => asked?,
-            };
+            let asked = asker.ctx.with_shard(shard(question)).store().question(question).await;
+            let asked = if_found(asked)?.ok_or_else(unknown)?;
             let public_id = asked.agentable.public_id(&asked.kind);
             own(find(asker, target, ("", &public_id)).await, unknown)
         }
@@ -191,7 +188,7 @@ pub(super) async fn thread(
             let unknown = || ApiError::field(POINTER, "is no response of this conversation's user");
             let id: ResponseId = previous.parse().map_err(|_| unknown())?;
             let found = match Found::new(&asker.ctx, id).await {
-                Err(ApiError::NotFound { .. }) => return Err(unknown()),
+                Err(ApiError::NotFound(_)) => return Err(unknown()),
                 found => found?,
             };
             let thread = own(find(asker, target, (POINTER, &found.path.public_id())).await, unknown)?;
@@ -214,7 +211,7 @@ pub(super) async fn thread(
 /// The thread, if it is one of the user whom the request is for: another one's is as unknown as one that does not exist.
 fn own(found: Result<Option<Thread>>, unknown: impl Fn() -> ApiError) -> Result<Thread> {
     match found {
-        Err(ApiError::NotFound { .. }) => Err(unknown()),
+        Err(ApiError::NotFound(_)) => Err(unknown()),
         found => found?.ok_or_else(unknown),
     }
 }
@@ -255,7 +252,7 @@ pub(super) async fn begin(
             key,
         };
         let mut posted = thread.post(message(policy)).await;
-        if let Err(ApiError::MessageRejected { run }) = posted
+        if let Err(ApiError::MessageRejected(run)) = posted
             && thread.ctx.store().run(run).await?.status == RunStatus::Waiting
         {
             // A message to a run that waits for a person takes the place of the answers.

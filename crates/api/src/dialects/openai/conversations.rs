@@ -11,7 +11,6 @@ use houston_domain::message::{Message, Source};
 use houston_protocol::openai::request::{ChangeConversation, CreateConversation, CreateItems};
 use houston_protocol::openai::response::list;
 use houston_protocol::openai::stored_item::{FIELD, StoredItem};
-use houston_store::Error;
 use houston_store::conversation::client_items::{ClientMetadata, ItemPage, NewItem, Removed};
 use houston_store::erasure::Target;
 use houston_store::rate::Whose;
@@ -25,7 +24,7 @@ use crate::request::prelude::*;
 use crate::request::rates::ask;
 use crate::resources::erasures;
 
-const NOT_FOUND: ApiError = ApiError::NotFound { what: "conversation" };
+const NOT_FOUND: ApiError = ApiError::NotFound("conversation");
 
 /// `POST /conversations`.
 pub(super) async fn create(
@@ -85,13 +84,11 @@ async fn named(asker: &Asker, id: &str) -> Result<Thread> {
         Ok(found) => {
             let thread = found.ok_or(NOT_FOUND)?;
             // Houston's own ids are taken as they are.
-            thread.ctx.confirm(&thread.path).await.map_err(|error| match error {
-                ApiError::NotFound { .. } => NOT_FOUND,
-                error => error,
-            })?;
+            let agentable = thread.ctx.store().agentable(&thread.path.kind, thread.path.id).await;
+            if_found(agentable)?.ok_or(NOT_FOUND)?;
             Ok(thread)
         }
-        Err(ApiError::NotFound { .. } | ApiError::InvalidRequest { .. }) => Err(NOT_FOUND),
+        Err(ApiError::NotFound(_) | ApiError::InvalidRequest(_)) => Err(NOT_FOUND),
         Err(error) => Err(error),
     }
 }
@@ -123,7 +120,7 @@ pub(super) async fn delete(asker: Asker, Path(id): Path<String>) -> Result<Respo
 /// The most items of one request.
 const MAX_ITEMS: usize = 20;
 
-const NO_ITEM: ApiError = ApiError::NotFound { what: "item" };
+const NO_ITEM: ApiError = ApiError::NotFound("item");
 
 /// Reads the items of a request.
 ///
@@ -239,11 +236,8 @@ pub(super) async fn list_items(
 /// The message of an item's id, if it is one of the thread.
 async fn message(thread: &Thread, item: &str) -> Result<Option<Message>> {
     let Some(id) = uuid_of(item) else { return Ok(None) };
-    match thread.ctx.store().message(MessageId(id)).await {
-        Ok(message) => Ok(Some(message).filter(|message| message.owner.id == thread.path.id)),
-        Err(Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let found = if_found(thread.ctx.store().message(MessageId(id)).await)?;
+    Ok(found.filter(|message| message.owner.id == thread.path.id))
 }
 
 /// `GET /conversations/{id}/items/{item}`.

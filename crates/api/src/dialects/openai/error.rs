@@ -47,7 +47,7 @@ pub(super) fn body(message: &str, kind: &str, param: Option<&str>, code: &str) -
 
 fn details(error: &ApiError, status: StatusCode) -> Value {
     let (mut message, mut param) = (error.to_string(), None);
-    if let ApiError::InvalidRequest { errors } = error
+    if let ApiError::InvalidRequest(errors) = error
         && let Some(first) = errors.first()
     {
         param = first.pointer.as_deref().map(name).or_else(|| first.parameter.clone());
@@ -57,7 +57,7 @@ fn details(error: &ApiError, status: StatusCode) -> Value {
         let name = param.as_deref().filter(|name| !name.is_empty());
         message = name.map_or_else(|| first.detail.clone(), |name| format!("{name}: {}", first.detail));
     }
-    if let ApiError::MessageRejected { run } = error {
+    if let ApiError::MessageRejected(run) = error {
         let id = ResponseId { run: *run, after: 0 };
         message =
             format!("the response {id} of this conversation is in progress; wait for its end, or cancel it");

@@ -16,7 +16,7 @@ mod begin;
 mod chat;
 mod conversations;
 pub(crate) mod error;
-mod id;
+pub(crate) mod id;
 mod items;
 mod offer;
 mod replay;
@@ -87,7 +87,7 @@ async fn list_models(asker: Asker) -> Result<Response> {
 async fn get_model(asker: Asker, Path(id): Path<String>) -> Result<Response> {
     let is_named = |model: &Value| model["id"].as_str().map(target) == Some(target(&id));
     let found = models(&asker.ctx).await?.into_iter().find(is_named);
-    found.map(|model| Json(model).into_response()).ok_or(ApiError::NotFound { what: "model" })
+    found.map(|model| Json(model).into_response()).ok_or(ApiError::NotFound("model"))
 }
 
 #[cfg(test)]

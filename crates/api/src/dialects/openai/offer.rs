@@ -220,7 +220,7 @@ mod tests {
         let offer = of(flat);
         assert_eq!((offer.tools[0].name.as_str(), offer.context.len()), ("show_map", 1));
         let refused = super::of(&[json!({"type": "web_search"})], &[]);
-        assert!(matches!(refused, Err(ApiError::InvalidRequest { .. })));
+        assert!(matches!(refused, Err(ApiError::InvalidRequest(_))));
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
             (json!({"max_tokens": 1.5}), "/max_tokens"),
         ] {
             match tuned(wrong) {
-                Err(ApiError::InvalidRequest { errors }) => {
+                Err(ApiError::InvalidRequest(errors)) => {
                     assert_eq!(errors[0].pointer.as_deref(), Some(place))
                 }
                 other => panic!("{place}: {other:?}"),
@@ -315,7 +315,7 @@ mod tests {
             (json!({"prompt_cache_retention": 24}), "/prompt_cache_retention"),
         ] {
             match read(wrong) {
-                Err(ApiError::InvalidRequest { errors }) => {
+                Err(ApiError::InvalidRequest(errors)) => {
                     assert_eq!(errors[0].pointer.as_deref(), Some(place))
                 }
                 other => panic!("{place}: {other:?}"),
@@ -337,7 +337,7 @@ mod tests {
             [None, None]
         );
         let wrong = |format: Value| match output("/response_format", &format) {
-            Err(ApiError::InvalidRequest { errors }) => errors[0].pointer.clone().unwrap(),
+            Err(ApiError::InvalidRequest(errors)) => errors[0].pointer.clone().unwrap(),
             other => panic!("{other:?}"),
         };
         assert_eq!(wrong(json!({"type": "grammar"})), "/response_format/type");

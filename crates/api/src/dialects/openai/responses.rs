@@ -102,9 +102,8 @@ async fn awaited(begun: Begun) -> Result<Response> {
     let Begun { thread, translator, at, .. } = begun;
     let until = Instant::now() + thread.ctx.state.config.wait();
     let url = url(&translator);
-    let mut response = thread
-        .open(Some(at), &Options::with_interrupts(), (Waiting::new(translator, until), |_| url))
-        .await?;
+    let waiting = (Waiting { translator, until, is_written: false }, |_| url);
+    let mut response = thread.open(Some(at), &Options::with_interrupts(), waiting).await?;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }
@@ -147,7 +146,7 @@ pub(super) async fn cancel(ctx: Ctx, Id(id): Id<ResponseId>) -> Result<Response>
         // Nothing stops it any more.
         translator.status = Status::Cancelled;
     } else if !is_asked && found.run.status != RunStatus::Cancelled {
-        return Err(ApiError::InvalidState { status: found.run.status });
+        return Err(ApiError::InvalidState(found.run.status));
     }
     Ok(Json(translator.response()).into_response())
 }
@@ -171,7 +170,7 @@ pub(super) async fn input_items(ctx: Ctx, Id(id): Id<ResponseId>) -> Result<Resp
     Ok(Json(list(&items.collect::<Vec<_>>(), false)).into_response())
 }
 
-const NOT_FOUND: ApiError = ApiError::NotFound { what: "response" };
+const NOT_FOUND: ApiError = ApiError::NotFound("response");
 
 /// A response of the caller's tenant. Whose it is besides was checked by the route, or is by its thread.
 #[derive(Debug)]
@@ -189,10 +188,7 @@ impl Found {
     /// [`ApiError::NotFound`], or the store's errors.
     pub(super) async fn new(ctx: &Ctx, id: ResponseId) -> Result<Self> {
         let ctx = ctx.with_shard(shard(id.run));
-        let run = match ctx.store().run(id.run).await {
-            Err(houston_store::Error::NotFound { .. }) => return Err(NOT_FOUND),
-            run => run?,
-        };
+        let run = if_found(ctx.store().run(id.run).await)?.ok_or(NOT_FOUND)?;
         let path = AgentablePath::of_kind(&ctx.state.agent_types, &run.owner.kind, run.owner.id);
         let path = path.ok_or(NOT_FOUND)?;
         Ok(Self { ctx, path, run, id })

@@ -141,17 +141,13 @@ impl Dialect for ResponseEvents {
 /// The body of a request that waits: blank lines, so that nothing between here and the client gives up, and then the response.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    translator: Translator,
+    pub(super) translator: Translator,
     /// Then the response is written as it is.
-    until: Instant,
-    is_written: bool,
+    pub(super) until: Instant,
+    pub(super) is_written: bool,
 }
 
 impl Waiting {
-    pub(crate) fn new(translator: Translator, until: Instant) -> Self {
-        Self { translator, until, is_written: false }
-    }
-
     fn write(&mut self, frames: &mut SseEncoder) {
         // Serialising strings and numbers cannot fail.
         frames.push_raw(&serde_json::to_vec(&self.translator.response()).unwrap_or_default());

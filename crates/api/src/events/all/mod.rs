@@ -24,7 +24,7 @@ use self::stream::{AllEvents, Source};
 use crate::events::{answer, given};
 use crate::request::prelude::*;
 use crate::request::query::id;
-use crate::state::streams::Aborted;
+use crate::state::streams::aborted;
 
 endpoints! {
     get "/v1/events" for NAMED.with_query_token() => of_tenant,
@@ -42,7 +42,6 @@ endpoints! {
     get "/v1/users/{id}/events" for USER.with_query_token() => of_user,
     "stream_user_events" in "events": "Stream the events of all agentables of a user as server-sent events.",
     params(
-        OfUser,
         ("types" = Option<String>, Query, description = "Patterns of topics, with commas between: `run.*,question.asked`. All by default."),
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has. By default the stream begins with what happens next."),
         ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
@@ -90,7 +89,7 @@ async fn open(
     options: &Options,
 ) -> Result<Response> {
     if ctx.state.draining.is_cancelled() {
-        return Ok(Body::new(Aborted).into_response());
+        return Ok(aborted().into_response());
     }
     let filter = EventFilter { topics: topics(options.types.as_deref())?, user, kind: None, agentable: None };
     let mut cells = ctx.cells_by_name();
@@ -119,7 +118,8 @@ async fn open(
         };
         // With one cell, as processes of the release before read it, which may serve the client next.
         let name = (names.len() > 1).then_some(name);
-        sources.push(Source::new((name, cell), listener, position, given.is_some()));
+        let catches_up = given.is_some();
+        sources.push(Source { name, app: cell, position, listener, catches_up, reading: None });
     }
     let types = options.types.as_ref().map_or_else(String::new, |types| format!("&types={types}"));
     let of_user = if path == "/v1/events" { user } else { None };

@@ -37,30 +37,21 @@ const MAX_WRITE_BYTES: usize = 16 * 1024;
 /// The topic of an event that only has a position.
 const POSITION: &str = "stream.position";
 
-type Reading = Pin<Box<dyn Future<Output = Result<(FeedPage, bool), Error>> + Send>>;
+pub(super) type Reading = Pin<Box<dyn Future<Output = Result<(FeedPage, bool), Error>> + Send>>;
 
 /// The events of one cell.
 pub(super) struct Source {
     /// The name of the cell, if there are several.
-    name: Option<CellName>,
+    pub(super) name: Option<CellName>,
     pub(super) app: Arc<App>,
     pub(super) position: EventPosition,
     pub(super) listener: Listener,
     /// Whether it reads from the position of the client by itself.
     pub(super) catches_up: bool,
-    reading: Option<Reading>,
+    pub(super) reading: Option<Reading>,
 }
 
 impl Source {
-    pub(super) fn new(
-        (name, app): (Option<CellName>, Arc<App>),
-        listener: Listener,
-        position: EventPosition,
-        catches_up: bool,
-    ) -> Self {
-        Self { name, app, position, listener, catches_up, reading: None }
-    }
-
     /// The position, and of which cell, if there are several.
     pub(super) fn place(&self) -> Place {
         (self.name.clone(), self.position.clone())
@@ -69,7 +60,7 @@ impl Source {
     /// The next page of events.
     fn poll(&mut self, caller: Caller, cx: &mut Context<'_>) -> Poll<Result<Arc<FeedPage>, Abort>> {
         if !self.catches_up {
-            match std::task::ready!(self.listener.poll_recv(cx)) {
+            match std::task::ready!(self.listener.pages.poll_recv(cx)) {
                 Some(Feed::Page(page)) => return Poll::Ready(Ok(page)),
                 Some(Feed::ReadOn) => self.catches_up = true,
                 None => return Poll::Ready(Err(Abort::TooSlow)),
@@ -211,13 +202,6 @@ impl AllEvents {
             }
         }
     }
-
-    /// Sends the position to a client that nothing was sent to for long.
-    fn move_on(&mut self) {
-        if self.position_at.elapsed() >= POSITION_EVERY && self.ends.is_none() {
-            self.send_position();
-        }
-    }
 }
 
 impl Body for AllEvents {
@@ -255,7 +239,9 @@ impl Body for AllEvents {
         if self.is_moved() {
             return Poll::Ready(Some(Err(self.permit.dropped(Abort::Moved))));
         }
-        self.move_on();
+        if self.position_at.elapsed() >= POSITION_EVERY && self.ends.is_none() {
+            self.send_position();
+        }
         let bytes = self.frames.take().map_or(heartbeat, Bytes::from);
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }

@@ -1,7 +1,8 @@
 //! `POST /v1/{kinds}`: creates an agentable of a kind that users may create, a goal or a kind of `jobs/agents`; with its
 //! user and its first message, if the request has them, in one transaction.
 
-use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
+use houston_domain::agentable::{AgentType, MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS};
+use houston_domain::event::Live;
 use houston_domain::id::{UserId, shard};
 use houston_domain::run::RunStatus;
 use houston_protocol::agentable::{AgentableResponse, CreateAgentable, CreateFirstMessage};
@@ -21,14 +22,14 @@ use crate::request::body;
 use crate::request::prelude::*;
 use crate::request::rates::ask;
 use crate::request::request_trace::Posting;
-use crate::resources::agentables::{check_description, check_serving, tools};
+use crate::resources::agentables::{check_serving, tools};
 use crate::resources::messages::{accepted, check_content, check_metadata};
 use crate::resources::users::{new_user, own_agentables};
 
 endpoints! {
     post "/v1/{kinds}" for NAMED => create,
     "create_agentable" in "agentables": "Create an agentable, with its user and its first message if they are given.",
-    params(("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"), Keyed),
+    params(Keyed),
     body [CreateAgentable],
     201 "The new agentable." [AgentableResponse],
     409 "`not_creatable`: agentables of this kind are created by agents or with their user. `already_exists`: the user was created meanwhile by another request.",
@@ -56,7 +57,7 @@ pub(crate) async fn create(
     check_creatable(&kind)?;
     body.message.as_ref().map_or(Ok(()), |first| check_message(&kind, first))?;
     let title = title(&kind, body.title.as_deref())?;
-    check_description(&body.description)?;
+    check_bytes("/description", &body.description, MAX_DESCRIPTION_BYTES)?;
     let served_by = check_serving(&ctx, &kind.kind, (body.agent_id, body.team_id)).await?;
     if let Some(names) = &body.tools {
         tools::check(&ctx, &kind.kind, "/tools", names).await?;
@@ -116,8 +117,9 @@ pub(crate) async fn create(
     let (path, done) = made.map_err(ApiError::taken("external_id"))?;
     let (stored, replayed) = unless_key_reused(done)?;
     if let (false, Some(message)) = (replayed, message) {
-        ctx.publish_events(path.id, message.events(&message.opened(NewPost::FIRST_SEQ, created_at)));
-        ctx.count_run(path.urgency);
+        let events = message.events(&message.opened(NewPost::FIRST_SEQ, created_at));
+        ctx.state.bus.publish(path.id, Live::Committed(events));
+        ctx.state.metrics.runs.enqueued(path.urgency.into());
         posting.end(message.id, message.run);
         ctx.send_hint(path.id, path.urgency);
     }

@@ -13,7 +13,6 @@ endpoints! {
     get "/v1/{kinds}/{id}/results/{result_id}" for AGENTABLE.unshown() => get,
     "get_result" in "sessions": "Read a part of a large tool result.",
     params(
-        OfAgentable,
         ("result_id" = ResultId, Path, description = "Id of the result, as the history names it."),
         ("offset" = Option<u64>, Query, description = "Offset of the part in bytes; 0 by default."),
         ("limit" = Option<u32>, Query, minimum = 4, maximum = 262144, description = "Maximum length of the part in bytes; 16 KiB by default."),

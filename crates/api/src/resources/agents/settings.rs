@@ -13,28 +13,28 @@ use crate::request::prelude::*;
 use crate::resources::agentables::tools::check_of_kind;
 use crate::wiring::{AgentSources, ProviderName};
 
-/// Whether no field is given, except perhaps `version`.
-pub(super) fn is_empty(body: &AgentSettingsRequest) -> bool {
-    body.name.is_none() && body.enabled.is_none() && !changes_settings(body)
+/// Whether a change gives `fields` and nothing else, except perhaps `version` and whether its model must be listed.
+fn gives_only(body: &AgentSettingsRequest, fields: AgentSettingsRequest) -> bool {
+    let AgentSettingsRequest { version, allow_unlisted_model, .. } = *body;
+    *body == AgentSettingsRequest { version, allow_unlisted_model, ..fields }
 }
 
-/// Whether a field of [`AgentSettings`] is given.
+/// Whether no field is given that changes something.
+pub(super) fn is_empty(body: &AgentSettingsRequest) -> bool {
+    gives_only(body, AgentSettingsRequest::default())
+}
+
+/// Whether a field of [`AgentSettings`] is given, besides the name, which was taken out.
 pub(super) fn changes_settings(body: &AgentSettingsRequest) -> bool {
-    body.description.is_some() || changes_file_settings(body)
+    !gives_only(body, AgentSettingsRequest { enabled: body.enabled, ..AgentSettingsRequest::default() })
 }
 
 /// Whether a field is given that the file of the kind also has.
 pub(super) fn changes_file_settings(body: &AgentSettingsRequest) -> bool {
-    body.role.is_some()
-        || body.guidelines.is_some()
-        || body.tools.is_some()
-        || body.use_case.is_some()
-        || body.provider.is_some()
-        || body.model.is_some()
-        || body.limits.is_some()
-        || body.sampling.is_some()
-        || body.output.is_some()
-        || body.model_policy.is_some()
+    let description = body.description.clone();
+    let others =
+        AgentSettingsRequest { enabled: body.enabled, description, ..AgentSettingsRequest::default() };
+    !gives_only(body, others)
 }
 
 pub(super) fn check_name(name: &str) -> Result<()> {
@@ -50,8 +50,7 @@ pub(super) fn apply(
 ) -> Result<AgentSettings> {
     let allow_unlisted = body.allow_unlisted_model;
     if let Some(description) = body.description {
-        check_text("/description", &description)?;
-        check_size("/description", description.len(), MAX_AGENT_DESCRIPTION_BYTES)?;
+        check_bytes("/description", &description, MAX_AGENT_DESCRIPTION_BYTES)?;
         settings.description = description;
     }
     if let Some(role) = body.role {
@@ -208,7 +207,7 @@ mod tests {
         let kind: AgentType = toml::from_str(include_str!("../../../../../jobs/agents/goal.toml")).unwrap();
         let body: AgentSettingsRequest = serde_json::from_str(body).unwrap();
         super::apply(body, AgentSettings::of(&kind), &kind, &sources()).map_err(|error| match error {
-            ApiError::InvalidRequest { errors } => {
+            ApiError::InvalidRequest(errors) => {
                 (errors[0].pointer.clone().unwrap(), errors[0].detail.clone())
             }
             other => panic!("{other:?}"),

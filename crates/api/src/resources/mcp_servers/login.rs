@@ -1,8 +1,6 @@
 //! `POST …/mcp-servers/{name}/login` and `GET /mcp/login`: people log in to servers that use OAuth. The browser that comes back
 //! has no key: its login is found by the `state`, which works once and is not logged.
 
-use std::fmt::Write as _;
-
 use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
@@ -29,10 +27,7 @@ pub(super) async fn begin(
 ) -> Result<Json<McpLoginResponse>> {
     ctx.confirm_owner(owner).await?;
     let (owner_of_server, server) = find(&ctx, owner, &name).await?;
-    let user = match owner {
-        ServerOwner::Tenant => None,
-        ServerOwner::User(user) => Some(user),
-    };
+    let user = if let ServerOwner::User(user) = owner { Some(user) } else { None };
     let of = AccountOf { owner: owner_of_server, server: name.clone(), user };
     let tenant = ctx.caller.tenant();
     let what = login_purpose(owner.id(tenant), owner_of_server.id(tenant), &name);
@@ -60,14 +55,11 @@ async fn find(ctx: &Ctx, owner: ServerOwner, name: &str) -> Result<(ServerOwner,
 fn state_of(app: &App, owner: ServerOwner, tenant: TenantId) -> String {
     let mut random = [0; 32];
     app.state.ids.fill(&mut random);
-    let mut state = match owner {
-        ServerOwner::Tenant => String::from("tenant."),
-        ServerOwner::User(_) => format!("user_{}.", owner.id(tenant).simple()),
-    };
-    for byte in random {
-        let _ = write!(state, "{byte:02x}");
+    let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    match owner {
+        ServerOwner::Tenant => format!("tenant.{random}"),
+        ServerOwner::User(_) => format!("user_{}.{random}", owner.id(tenant).simple()),
     }
-    state
 }
 
 fn sealed(app: &App, purpose: Purpose<'_>, secret: &SecretString) -> Result<Vec<u8>> {
@@ -96,16 +88,14 @@ pub(crate) async fn finish(
     peer: Option<Extension<Peer>>,
     Query(brought): Query<Brought>,
 ) -> Result<Response> {
-    let attempt = peer.as_deref().map(|peer| app.peers.attempt(peer)).transpose()?;
+    let attempt = app.peers.attempt(peer.as_deref())?;
     let Some(login) = app.api_store().take_mcp_login(&brought.state).await? else {
         return Ok(page(
             StatusCode::NOT_FOUND,
             "This login is not open: it took longer than ten minutes, was used, or another was begun. Begin again.",
         ));
     };
-    if let Some(attempt) = attempt {
-        attempt.uncount();
-    }
+    attempt.uncount();
     Ok(match ended(&app, &login, brought).await? {
         Ok(()) => page(StatusCode::OK, "You are logged in. You can close this window."),
         Err(reason) => page(StatusCode::BAD_GATEWAY, &format!("You are not logged in: {reason}")),

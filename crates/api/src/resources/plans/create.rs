@@ -18,7 +18,7 @@ use crate::request::request_trace::Posting;
 endpoints! {
     post "/v1/{kinds}/{id}/plans" for AGENTABLE => create,
     "create_plan" in "plans": "Make a plan for an agentable, without any model. When it ends, the agentable is reported.",
-    params(OfAgentable, Keyed),
+    params(Keyed),
     body [CreatePlan],
     201 "The plan." [houston_protocol::plan::PlanResponse],
     409 "`full`: the agentable has the maximum number of plans that have not ended. `archived`: it is archived. `not_creatable`: agentables of this kind have no plans.";
@@ -56,7 +56,7 @@ pub(crate) async fn create(
         Made { path: &path, user: parent.user, kind, tools: &tools, document: &document, input: &input };
     let done = plan.make(&ctx, &checked, None, key.as_ref()).await;
     let done = done.map_err(|error| match error {
-        houston_store::Error::Archived => ApiError::Archived { id: path.public_id() },
+        houston_store::Error::Archived => ApiError::Archived(path.public_id()),
         error => error.into(),
     })?;
     created(unless_key_reused(done)?, "/v1/plans")
@@ -138,8 +138,7 @@ fn document_of(
     template: Option<&str>,
     input: &Value,
 ) -> Result<(Value, &'static str)> {
-    let refused =
-        |pointer: &str, why: String| ApiError::InvalidRequest { errors: vec![FieldError::at(pointer, why)] };
+    let refused = |pointer: &str, why: String| ApiError::InvalidRequest(vec![FieldError::at(pointer, why)]);
     match (document, template) {
         (Some(document), None) => {
             let document = Value::Object(document);

@@ -15,24 +15,18 @@ use crate::resources::plans::{PlanPath, StepPath, listed, refused, tell};
 endpoints! {
     get "/v1/plans/{id}/steps" for ROW => list,
     "list_plan_steps" in "plans": "List the steps of a plan in the order of its document, those of loops for each turn so far.",
-    params(("id" = AgentableId, Path, description = "Id of the plan."), Paged),
+    params(Paged),
     200 "A page of steps, with up to 16 KiB of each result." [Page<houston_protocol::plan::PlanStepResponse>];
 
     post "/v1/plans/{id}/steps/{path}/retry" for ROW => retry,
     "retry_plan_step" in "plans": "Repeat a step that failed or was cancelled, with the steps that were skipped because of it; or do not wait for its next attempt.",
-    params(
-        ("id" = AgentableId, Path, description = "Id of the plan."),
-        ("path" = String, Path, description = "Path of the step.", example = "each[2].read"),
-    ),
+    params(("path" = String, Path, description = "Path of the step.", example = "each[2].read")),
     200 "The plan." [PlanResponse],
     409 "`invalid_state`: the plan has ended. `invalid_step_status`: the step did not fail.";
 
     post "/v1/plans/{id}/steps/{path}/skip" for ROW => skip,
     "skip_plan_step" in "plans": "Skip a step that does not run and has no result: the plan goes on as if it were not needed.",
-    params(
-        ("id" = AgentableId, Path, description = "Id of the plan."),
-        ("path" = String, Path, description = "Path of the step.", example = "each[2].read"),
-    ),
+    params(("path" = String, Path, description = "Path of the step.", example = "each[2].read")),
     200 "The plan." [PlanResponse],
     409 "`invalid_state`: the plan has ended. `invalid_step_status`: the step runs, or has a result.";
 }
@@ -71,7 +65,7 @@ async fn change(
     let done = ctx.store().change_plan_steps(id, rule).await?;
     done.map_err(|refusal| {
         refused(refusal, |error| match error {
-            ByHandError::Unknown => ApiError::NotFound { what: "step of the plan" },
+            ByHandError::Unknown => ApiError::NotFound("step of the plan"),
             ByHandError::Status(reason) => ApiError::Refused(ProblemCode::InvalidStepStatus, reason),
         })
     })?;

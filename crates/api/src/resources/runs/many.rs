@@ -35,13 +35,15 @@ endpoints! {
     ),
     200 "A page of runs." [Page<houston_protocol::run_list::ListedRunResponse>];
 
-    post "/v1/runs/cancel" for TENANT.all(Scope::Operate) => cancel,
+    post "/v1/runs/cancel" for TENANT.all(Scope::Operate) =>
+        async |ctx: Ctx, Sent(runs): Sent<ChangeRuns>| change(&ctx, Change::Cancel, runs).await.map(Json),
     "cancel_runs" in "runs": "Cancel many runs, by ids or by a filter.",
     description = "With `dry_run` nothing is changed: `matched` says how many runs match. Needs the scope `post` besides `operate`.",
     body [ChangeRuns],
     200 "What was requested." [ChangedRunsResponse];
 
-    post "/v1/runs/retry" for TENANT.all(Scope::Operate) => retry,
+    post "/v1/runs/retry" for TENANT.all(Scope::Operate) =>
+        async |ctx: Ctx, Sent(runs): Sent<ChangeRuns>| change(&ctx, Change::Retry, runs).await.map(Json),
     "retry_runs" in "runs": "Try many runs again, by ids or by a filter.",
     description = "A run that waits for its next attempt gets it now. For a failed run, or one that was given up, what its user wrote \
                    last is posted again, once, and opens a new run, unless its agentable has run since. With `dry_run` nothing is \
@@ -186,17 +188,6 @@ impl Change {
     }
 }
 
-async fn cancel(
-    ctx: Ctx,
-    Creation { value: request, .. }: Creation<ChangeRuns>,
-) -> Result<impl IntoResponse> {
-    change(&ctx, Change::Cancel, request).await.map(Json)
-}
-
-async fn retry(ctx: Ctx, Creation { value: request, .. }: Creation<ChangeRuns>) -> Result<impl IntoResponse> {
-    change(&ctx, Change::Retry, request).await.map(Json)
-}
-
 async fn change(ctx: &Ctx, change: Change, request: ChangeRuns) -> Result<ChangedRunsResponse> {
     // One run needs this scope, too: a retry posts a message, and a cancellation ends the work of a user.
     ctx.caller.needs(Scope::Post)?;
@@ -266,32 +257,29 @@ type Done = Result<(), &'static str>;
 /// Requests the cancellation of a run.
 async fn cancel_one(ctx: &Ctx, run: RunId) -> Result<Done> {
     let ctx = ctx.with_shard(shard(run.0));
-    match ctx.cancel_run(run).await {
-        Ok(is_asked) => Ok(if is_asked { Ok(()) } else { Err("ended") }),
-        Err(houston_store::Error::NotFound { .. }) => Ok(Err("not_found")),
-        Err(error) => Err(error.into()),
-    }
+    Ok(match if_found(ctx.cancel_run(run).await)? {
+        Some(true) => Ok(()),
+        Some(false) => Err("ended"),
+        None => Err("not_found"),
+    })
 }
 
 /// Tries a run again.
 async fn retry_one(ctx: &Ctx, run: RunId) -> Result<Done> {
     let ctx = ctx.with_shard(shard(run.0));
-    match ctx.store().retry_run(run).await {
-        Ok(Retry::Due { agentable, kind }) => {
+    let Some(retry) = if_found(ctx.store().retry_run(run).await)? else { return Ok(Err("not_found")) };
+    match retry {
+        Retry::Due { agentable, kind } => {
             let urgency = ctx.urgency(&kind);
             ctx.state.hints.send(urgency.into(), houston_queue::Hint::run(agentable));
             Ok(Ok(()))
         }
-        Ok(Retry::Repeat { agentable, kind, content }) => {
-            repeat(&ctx, run, (&kind, agentable), &content).await
-        }
-        Ok(Retry::MakeAgain { plan }) => {
+        Retry::Repeat { agentable, kind, content } => repeat(&ctx, run, (&kind, agentable), &content).await,
+        Retry::MakeAgain { plan } => {
             let made = make_again(&ctx, plan, &Key::of_retry(run)).await?;
             Ok(made.ok_or("refused"))
         }
-        Ok(Retry::No(reason)) => Ok(Err(reason.as_str())),
-        Err(houston_store::Error::NotFound { .. }) => Ok(Err("not_found")),
-        Err(error) => Err(error.into()),
+        Retry::No(reason) => Ok(Err(reason.as_str())),
     }
 }
 

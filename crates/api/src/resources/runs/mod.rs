@@ -34,16 +34,12 @@ use crate::wiring::{ExplainError, ExplainTopic};
 endpoints! {
     get "/v1/runs/{id}" for ROW => get,
     "get_run" in "runs": "Get a run; with `wait`, once it has ended or waits for a person.",
-    params(
-        ("id" = RunId, Path, description = "Id of the run."),
-        ("wait" = Option<u8>, Query, minimum = 0, maximum = 60, description = "Seconds to wait until the run has ended or waits for a person; then it is returned as it is. 0 by default."),
-    ),
+    params(("wait" = Option<u8>, Query, minimum = 0, maximum = 60, description = "Seconds to wait until the run has ended or waits for a person; then it is returned as it is. 0 by default.")),
     200 "The run." [houston_protocol::run::RunResponse],
     429 "`too_many_streams`: the process or the tenant has too many open streams and waiting requests.";
 
     get "/v1/runs/{id}/model_calls" for ROW.unshown() => calls,
     "list_model_calls" in "runs": "List the model calls of a run with usage and cost.",
-    params(("id" = RunId, Path, description = "Id of the run.")),
     200 "The model calls." [ModelCallsResponse];
 
     get "/v1/runs/{id}/trace" for ROW.unshown() => trace,
@@ -51,7 +47,6 @@ endpoints! {
     description = "Lines of JSON: a header, events, messages, answers, tool calls with their responses, and a footer with a \
                    digest. `houston replay` replays them. Texts that look like keys are redacted.",
     params(
-        ("id" = RunId, Path, description = "Id of the run."),
         ("contents" = Option<bool>, Query, description = "`false`: what happened when, without what messages, models and tools say, and \
                                                          without what came before the run. Of a long run it is a hundredth of the \
                                                          whole; it cannot be replayed."),
@@ -66,7 +61,6 @@ endpoints! {
 
     post "/v1/runs/{id}/cancel" for ROW => cancel,
     "cancel_run" in "runs": "Cancel a run.",
-    params(("id" = RunId, Path, description = "Id of the run.")),
     202 "The cancellation was requested, now or before." [houston_protocol::run::RunResponse],
     409 "`invalid_state`: the run has ended with another status.";
 }
@@ -147,7 +141,7 @@ async fn wait(ctx: &Ctx, run: RunId, within: Duration) -> Result<()> {
         if is_over(&progress) {
             return Ok(());
         }
-        registration.watch().reached(progress.last_seq);
+        registration.watch.reached(progress.last_seq);
         let mut seen = progress.last_seq;
         let woken = poll_fn(|cx| poll_change(cx, &mut subscription, &registration, &mut seen));
         let lagged = tokio::select! {
@@ -208,13 +202,13 @@ fn poll_change(
                         *seen = event.seq;
                     }
                     // The poll need not wake this for what was looked at.
-                    registration.watch().reached(*seen);
+                    registration.watch.reached(*seen);
                 }
                 Live::Delta(_) | Live::Progress(_) | Live::TranscriptWanted | Live::CancelRequested(_) => {}
             },
         }
     }
-    let watch = registration.watch();
+    let watch = &registration.watch;
     if watch.take_behind(cx) || watch.is_gone() { Poll::Ready(false) } else { Poll::Pending }
 }
 
@@ -226,7 +220,7 @@ pub(crate) async fn cancel(ctx: Ctx, Id(id): Id<RunId>) -> Result<impl IntoRespo
     let is_asked = ctx.cancel_run(id).await?;
     let run = ctx.store().run(id).await?;
     if !is_asked && run.status != RunStatus::Cancelled {
-        return Err(ApiError::InvalidState { status: run.status });
+        return Err(ApiError::InvalidState(run.status));
     }
     Ok((StatusCode::ACCEPTED, Json(response(run))))
 }
@@ -253,8 +247,7 @@ async fn calls(ctx: Ctx, Id(id): Id<RunId>) -> Result<impl IntoResponse> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TraceOptions {
-    #[serde(default = "yes")]
-    contents: bool,
+    contents: Option<bool>,
     since: Option<String>,
     until: Option<String>,
 }
@@ -272,16 +265,12 @@ impl TraceOptions {
     }
 }
 
-fn yes() -> bool {
-    true
-}
-
 async fn trace(
     ctx: Ctx,
     Id(id): Id<RunId>,
     Query(options): Query<TraceOptions>,
 ) -> Result<impl IntoResponse> {
-    let (contents, between) = (options.contents, options.between()?);
+    let (contents, between) = (options.contents.unwrap_or(true), options.between()?);
     let is_whole = contents && between.is_none();
     let run = ctx.store().run(id).await?;
     let agentable = ctx.store().agentable(&run.owner.kind, run.owner.id).await?;
@@ -315,7 +304,7 @@ async fn trace(
         if let Some((since, until)) = between {
             trace.lines.retain(|line| line.at().is_some_and(|at| since <= at && at <= until));
         }
-        Ok(DocumentBody::of_text(trace.to_text(), permit))
+        Ok(DocumentBody::new(trace.to_text(), permit))
     };
     let sent = ctx.offload.drive(export).await?;
     let name = format!("attachment; filename=\"{id}.trace.jsonl\"");

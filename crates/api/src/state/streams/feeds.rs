@@ -65,12 +65,12 @@ pub(crate) struct Feeds {
 
 #[derive(Debug, Default)]
 struct State {
-    listeners: HashMap<TenantId, Vec<(u64, mpsc::Sender<Feed>)>>,
+    /// Those of streams that have ended are closed, and are left out later.
+    listeners: HashMap<TenantId, Vec<mpsc::Sender<Feed>>>,
     /// How far the poll has read; `None`: no stream is open.
     position: Option<EventPosition>,
     /// Whether the last read failed: meanwhile events may have been deleted by age.
     has_failed: bool,
-    next_id: u64,
 }
 
 impl State {
@@ -80,14 +80,13 @@ impl State {
         let left_out: Vec<TenantId> =
             self.listeners.keys().filter(|tenant| !tenants.contains(tenant)).copied().collect();
         left_out.into_iter().for_each(|tenant| self.send(tenant, &Feed::ReadOn));
-        self.listeners.retain(|_, listeners| !listeners.is_empty());
         self.position = Some(position);
     }
 
     /// A stream that is too slow finds its channel closed.
     fn send(&mut self, tenant: TenantId, feed: &Feed) {
         if let Some(listeners) = self.listeners.get_mut(&tenant) {
-            listeners.retain(|(_, sender)| sender.try_send(feed.clone()).is_ok());
+            listeners.retain(|sender| sender.try_send(feed.clone()).is_ok());
         }
     }
 }
@@ -96,17 +95,11 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Listener {
     feeds: Arc<Feeds>,
-    tenant: TenantId,
-    id: u64,
-    pages: mpsc::Receiver<Feed>,
+    /// The pages; closed when the stream was too slow.
+    pub(crate) pages: mpsc::Receiver<Feed>,
 }
 
 impl Listener {
-    /// The next page; ready with `None` when the stream was too slow.
-    pub(crate) fn poll_recv(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Option<Feed>> {
-        self.pages.poll_recv(cx)
-    }
-
     /// How far the poll has read, if the stream has received everything up to there.
     pub(crate) fn position(&self) -> Option<EventPosition> {
         let state = self.feeds.state.lock();
@@ -115,29 +108,17 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        let mut state = self.feeds.state.lock();
-        if let Some(listeners) = state.listeners.get_mut(&self.tenant) {
-            listeners.retain(|(id, _)| *id != self.id);
-            if listeners.is_empty() {
-                state.listeners.remove(&self.tenant);
-            }
-        }
-    }
-}
-
 impl Feeds {
     /// Receives the events of `tenant` that become visible from now on, at the latest.
     pub(crate) fn listen(self: &Arc<Self>, tenant: TenantId) -> Listener {
         let (sender, pages) = mpsc::channel(MAX_WAITING);
         let mut state = self.state.lock();
-        let id = state.next_id;
-        state.next_id += 1;
-        state.listeners.entry(tenant).or_default().push((id, sender));
+        let listeners = state.listeners.entry(tenant).or_default();
+        listeners.retain(|sender| !sender.is_closed());
+        listeners.push(sender);
         drop(state);
         self.opened.notify_one();
-        Listener { feeds: Arc::clone(self), tenant, id, pages }
+        Listener { feeds: Arc::clone(self), pages }
     }
 
     /// Reads new events every `poll_ms` while a stream is open. Never returns.
@@ -173,6 +154,10 @@ impl Feeds {
     async fn poll_once(&self, store: &ApiStore) -> Result<Option<bool>, Error> {
         let (tenants, position) = {
             let mut state = self.state.lock();
+            state.listeners.retain(|_, listeners| {
+                listeners.retain(|sender| !sender.is_closed());
+                !listeners.is_empty()
+            });
             if state.listeners.is_empty() {
                 state.position = None;
                 return Ok(None);

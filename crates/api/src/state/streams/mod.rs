@@ -5,18 +5,19 @@ pub(crate) mod feeds;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::pin::Pin;
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::task::{Context, Poll};
+use std::task::Context;
 
+use axum::body::Body;
 use bytes::Bytes;
+use futures_util::stream::once;
 use futures_util::task::AtomicWaker;
 use houston_domain::id::{AgentableId, TenantId};
 use houston_metrics::Metrics;
 use houston_metrics::streams::Dropped;
 use houston_store::{ApiStore, Error};
-use http_body::{Body, Frame};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, timeout};
@@ -24,6 +25,7 @@ use tokio::time::{MissedTickBehavior, timeout};
 use crate::admission;
 use crate::caller::Caller;
 use crate::error::{ApiError, Result};
+use crate::state::caches::take_off;
 use crate::state::config::Config;
 use crate::state::keys::{KeyCache, KeyInUse};
 
@@ -116,14 +118,7 @@ impl StreamPermit {
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.streams.metrics.streams.connections.dec();
-        let mut counts = self.streams.counts.lock();
-        let tenant = self.caller.tenant();
-        let left = counts.get(&tenant).copied().unwrap_or(0).saturating_sub(1);
-        if left == 0 {
-            counts.remove(&tenant);
-        } else {
-            counts.insert(tenant, left);
-        }
+        take_off(&mut self.streams.counts.lock(), self.caller.tenant(), 1);
     }
 }
 
@@ -132,13 +127,7 @@ impl Drop for StreamPermit {
 pub(crate) struct StreamRegistration {
     streams: Arc<Streams>,
     agentable: AgentableId,
-    watch: Arc<Watch>,
-}
-
-impl StreamRegistration {
-    pub(crate) fn watch(&self) -> &Watch {
-        &self.watch
-    }
+    pub(crate) watch: Arc<Watch>,
 }
 
 impl Drop for StreamRegistration {
@@ -175,15 +164,9 @@ impl Streams {
         let mut counts = self.counts.lock();
         let all: usize = counts.values().sum();
         let own = counts.get(&tenant).copied().unwrap_or(0);
-        if all >= self.max {
-            return Err(ApiError::TooManyStreams { open: all, whose: "all tenants", limit: self.max });
-        }
-        if own >= self.max_per_tenant {
-            return Err(ApiError::TooManyStreams {
-                open: own,
-                whose: "this tenant",
-                limit: self.max_per_tenant,
-            });
+        let limits = [(all, "all tenants", self.max), (own, "this tenant", self.max_per_tenant)];
+        if let Some((open, whose, limit)) = limits.into_iter().find(|(open, _, limit)| open >= limit) {
+            return Err(ApiError::TooManyStreams { open, whose, limit });
         }
         counts.insert(tenant, own + 1);
         drop(counts);
@@ -297,14 +280,6 @@ impl Abort {
 }
 
 /// A body that aborts the connection.
-#[derive(Debug)]
-pub(crate) struct Aborted;
-
-impl Body for Aborted {
-    type Data = Bytes;
-    type Error = Abort;
-
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Abort>>> {
-        Poll::Ready(Some(Err(Abort::Draining)))
-    }
+pub(crate) fn aborted() -> Body {
+    Body::from_stream(once(ready(Err::<Bytes, _>(Abort::Draining))))
 }
