@@ -20,7 +20,6 @@ use crate::guard::GuardSettings;
 use crate::id::{AgentableId, PREFIXES};
 use crate::mode::Mode;
 use crate::model_policy::ModelPolicy;
-use crate::names::names;
 use crate::run::RunStatus;
 use crate::shared_state::SharedState;
 

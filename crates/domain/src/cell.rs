@@ -10,7 +10,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use uuid::Uuid;
 
 use crate::id::{Shard, shard};
-use crate::names::as_text;
 
 /// The shards of one cell. Its text form is `0000-7fff`: the first and the last, four hex digits each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -275,12 +274,8 @@ fn check(ranges: impl IntoIterator<Item = ShardRange>) -> Result<(), String> {
     let mut next = 0;
     for range in ranges {
         let (first, end) = (u32::from(range.first.0), u32::from(range.last.0) + 1);
-        if first > next {
-            return Err(missing(next, first));
-        }
-        if first < next {
-            return Err(format!("two cells have the shards {}", between(first, next.min(end))));
-        }
+        ensure!(first <= next, missing(next, first));
+        ensure!(first >= next, "two cells have the shards {}", between(first, next.min(end)));
         next = end;
     }
     match next {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::CheckInId;
 use crate::local_time::{LocalTime, instant, within_hours};
 use crate::owner::Owner;
-use crate::setting::{WrongSetting, positive};
+use crate::setting::{WrongSetting, positive, require};
 use crate::time::Time;
 
 /// Maximum length of the reason of a check-in, in bytes: the agent reads it when it is woken.
@@ -65,14 +65,10 @@ impl CheckInLimits {
     /// # Errors
     /// [`WrongSetting`] at the first that leaves none.
     pub fn check(&self) -> Result<(), WrongSetting> {
-        if self.earliest >= self.latest {
-            let reason = format!("must be before latest ({})", self.latest);
-            return Err(WrongSetting::new("/earliest", reason));
-        }
-        if self.min_delay_s > self.max_delay_s {
-            let reason = format!("must be at most max_delay_s ({})", self.max_delay_s);
-            return Err(WrongSetting::new("/min_delay_s", reason));
-        }
+        let reason = format_args!("must be before latest ({})", self.latest);
+        require(self.earliest < self.latest, "/earliest", reason)?;
+        let reason = format_args!("must be at most max_delay_s ({})", self.max_delay_s);
+        require(self.min_delay_s <= self.max_delay_s, "/min_delay_s", reason)?;
         Ok(())
     }
 }

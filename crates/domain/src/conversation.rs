@@ -39,8 +39,6 @@ use crate::question::{QuestionKind, QuestionState};
 use crate::session::CompletionReason;
 pub use crate::session::SummarySource;
 
-pub use self::check::Invalid;
-
 /// A conversation document; see the [module](self) for an example.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

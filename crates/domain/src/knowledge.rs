@@ -11,7 +11,7 @@
 //! `jobs/orchestrator.toml`.
 
 use crate::custom_table::TableLimits;
-use crate::setting::{positive, settings};
+use crate::setting::positive;
 use crate::skill::SkillLimits;
 use crate::workspace::FileLimits;
 

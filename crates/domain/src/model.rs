@@ -6,7 +6,6 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Block;
-use crate::names::names;
 
 /// Tokens and cost of model calls.
 ///

@@ -61,7 +61,6 @@ macro_rules! names {
         }
     };
 }
-pub(crate) use names;
 
 /// Types whose form in JSON is the text that [`Display`](std::fmt::Display) writes and [`FromStr`](std::str::FromStr) reads.
 #[macro_export]
@@ -81,7 +80,6 @@ macro_rules! as_text {
         }
     )+};
 }
-pub(crate) use as_text;
 
 #[cfg(test)]
 #[expect(unreachable_pub, reason = "the functions of a private enum are public")]

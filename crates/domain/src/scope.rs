@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::names::names;
-
 names! {
     /// One thing that a key may do.
     #[derive(PartialOrd, Ord, Hash)]

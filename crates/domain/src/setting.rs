@@ -34,6 +34,27 @@ impl WrongSetting {
     }
 }
 
+/// Nothing if it `holds`, else the error at `pointer`.
+///
+/// # Errors
+/// The reason, at the pointer.
+pub fn require(holds: bool, pointer: impl Into<String>, reason: impl Display) -> Result<(), WrongSetting> {
+    if holds { Ok(()) } else { Err(WrongSetting::new(pointer, reason.to_string())) }
+}
+
+/// Returns an error unless something holds: its second argument, or the text that a format string makes, as
+/// `anyhow::ensure!` does.
+macro_rules! ensure {
+    ($holds:expr, $text:literal $($argument:tt)*) => {
+        ensure!($holds, format!($text $($argument)*))
+    };
+    ($holds:expr, $error:expr) => {
+        if !$holds {
+            return Err($error);
+        }
+    };
+}
+
 /// A number of at least 1.
 ///
 /// # Errors
@@ -96,7 +117,6 @@ macro_rules! settings {
         }
     };
 }
-pub(crate) use settings;
 
 #[cfg(test)]
 mod tests {

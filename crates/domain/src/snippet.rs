@@ -125,14 +125,11 @@ const ZERO: &str =
 /// Checks the length of code.
 pub fn check_code(code: &str) -> Result<(), String> {
     let chars = code.chars().count();
-    if code.contains('\0') {
-        return Err(ZERO.to_owned());
-    }
-    if chars > MAX_CODE_CHARS {
-        return Err(format!(
-            "`code` has {chars} characters; at most {MAX_CODE_CHARS} are allowed: split it into several snippets"
-        ));
-    }
+    ensure!(!code.contains('\0'), ZERO.to_owned());
+    ensure!(
+        chars <= MAX_CODE_CHARS,
+        "`code` has {chars} characters; at most {MAX_CODE_CHARS} are allowed: split it into several snippets"
+    );
     Ok(())
 }
 
@@ -149,15 +146,12 @@ pub fn check_schema(schema: &Value) -> Result<(), String> {
         return Err(format!("`input_schema` must be a JSON schema of an object: {form}"));
     }
     let text = schema.to_string();
-    if text.contains("\\u0000") {
-        return Err(ZERO.to_owned());
-    }
+    ensure!(!text.contains("\\u0000"), ZERO.to_owned());
     let bytes = text.len();
-    if bytes > MAX_SCHEMA_BYTES {
-        return Err(format!(
-            "`input_schema` has {bytes} bytes as JSON; at most {MAX_SCHEMA_BYTES} are allowed"
-        ));
-    }
+    ensure!(
+        bytes <= MAX_SCHEMA_BYTES,
+        "`input_schema` has {bytes} bytes as JSON; at most {MAX_SCHEMA_BYTES} are allowed"
+    );
     Ok(())
 }
 

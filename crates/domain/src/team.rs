@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::answering::Output;
 use crate::bounded_regex::InvalidRegex;
 use crate::id::{AgentId, TeamId};
-use crate::names::names;
-use crate::setting::{WrongSetting, positive, settings};
+use crate::setting::{WrongSetting, positive, require};
 use crate::time::Time;
 
 /// Maximum length of one pattern, in characters.
@@ -164,16 +163,12 @@ impl Condition {
     }
 
     fn matcher(&self, limits: &RuleLimits) -> Result<Matcher, WrongSetting> {
-        if *self == Self::default() {
-            let reason = "give at least one of contains, prefix, regex, longer_than";
-            return Err(WrongSetting::new("", reason));
-        }
+        require(*self != Self::default(), "", "give at least one of contains, prefix, regex, longer_than")?;
         for (field, text) in [("contains", &self.contains), ("prefix", &self.prefix), ("regex", &self.regex)]
         {
-            if text.as_ref().is_some_and(|text| text.is_empty() || text.chars().count() > MAX_PATTERN_CHARS) {
-                let reason = format!("`{field}` must have 1 to {MAX_PATTERN_CHARS} characters");
-                return Err(WrongSetting::new(format!("/{field}"), reason));
-            }
+            let chars = text.as_ref().map_or(1, |text| text.chars().count());
+            let reason = format_args!("`{field}` must have 1 to {MAX_PATTERN_CHARS} characters");
+            require((1..=MAX_PATTERN_CHARS).contains(&chars), format!("/{field}"), reason)?;
         }
         let lower = |text: &Option<String>| text.as_ref().map(|text| text.to_lowercase());
         let regex = self.regex.as_deref().map(|pattern| compile(pattern, limits.regex_bytes)).transpose();
@@ -263,9 +258,7 @@ impl Rules {
     ) -> Result<Option<(usize, AgentId)>, BudgetSpent> {
         let texts = Texts::new(message, self.regex_chars);
         for (index, (matcher, agent)) in self.rules.iter().enumerate() {
-            if index > 0 && is_spent() {
-                return Err(BudgetSpent { tried: index });
-            }
+            ensure!(index == 0 || !is_spent(), BudgetSpent { tried: index });
             if available(*agent) && matcher.holds(&texts) {
                 return Ok(Some((index, *agent)));
             }

@@ -15,7 +15,6 @@ use crate::field::{Field, Max, field};
 use crate::id::{TodoId, UserId};
 use crate::knowledge::MAX_TITLE_CHARS;
 use crate::local_time::{instant, parse_local};
-use crate::names::names;
 use crate::nullable::nullable;
 use crate::time::Time;
 

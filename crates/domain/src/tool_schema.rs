@@ -98,9 +98,7 @@ pub fn read(schema: &Value) -> Result<Value, Unreadable> {
         other => return Err(Unreadable::NotASchema(form::kind(other))),
     }
     let bytes = size(schema);
-    if bytes > MAX_WRITTEN_BYTES {
-        return Err(Unreadable::TooLong { bytes });
-    }
+    ensure!(bytes <= MAX_WRITTEN_BYTES, Unreadable::TooLong { bytes });
     for limits in LIMITS {
         let Some(read) = Reader::new(schema, limits).read() else { continue };
         let read = Value::Object(form::root(read)?);

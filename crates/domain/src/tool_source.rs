@@ -3,8 +3,6 @@
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::names::names;
-
 /// Maximum number of sources of a tenant.
 pub const MAX_SOURCES: i64 = 50;
 /// Maximum length of a name, in bytes.

@@ -376,9 +376,7 @@ impl Trace {
 /// Refuses what would take too much memory, before anything is parsed.
 fn check_sizes(text: &str) -> Result<(), InvalidTrace> {
     for (at, line) in text.split('\n').enumerate() {
-        if at >= MAX_LINES {
-            return Err(wrong(at + 1, format!("a trace has at most {MAX_LINES} lines")));
-        }
+        ensure!(at < MAX_LINES, wrong(at + 1, format!("a trace has at most {MAX_LINES} lines")));
         if line.len() > MAX_LINE_BYTES {
             let given = line.len();
             return Err(wrong(at + 1, format!("has {given} bytes; a line has at most {MAX_LINE_BYTES}")));

@@ -26,7 +26,7 @@ use crate::event::topic::{EventFilter, EventOwner, InvalidPattern, MAX_PATTERNS}
 use crate::frame::{attribute, escape};
 use crate::id::{TriggerId, parse_prefixed};
 use crate::plan::{ExpressionError, all_plain, condition, is_plain, names, render};
-use crate::setting::WrongSetting;
+use crate::setting::{WrongSetting, require};
 
 /// Maximum number of triggers of a user.
 pub const MAX_TRIGGERS: i64 = 100;
@@ -293,9 +293,8 @@ impl EventRule {
         (kind, agentable): (Option<&str>, Option<&str>),
         condition: Option<&str>,
     ) -> Result<Self, WrongSetting> {
-        if topics.is_empty() || topics.len() > MAX_PATTERNS {
-            return Err(WrongSetting::new("/topics", format!("must have 1 to {MAX_PATTERNS} patterns")));
-        }
+        let reason = format_args!("must have 1 to {MAX_PATTERNS} patterns");
+        require(!topics.is_empty() && topics.len() <= MAX_PATTERNS, "/topics", reason)?;
         let parse = |(nth, topic): (usize, &String)| {
             topic.parse().map_err(|error: InvalidPattern| {
                 WrongSetting::new(format!("/topics/{nth}"), error.to_string())

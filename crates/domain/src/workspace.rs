@@ -21,8 +21,6 @@ mod path;
 mod read;
 mod search;
 
-use crate::setting::settings;
-
 pub use self::change::{
     ChangeRefusal, Expected, FileVersion, InvalidVersion, Present, check_delete, check_write, edited,
 };

@@ -241,9 +241,7 @@ impl AgentRun {
         let has_text = content.iter().any(|block| matches!(block, Block::Text { .. }));
         let was_declined = calls.is_empty() && stop == StopReason::Refusal;
         if calls.is_empty() && !has_text {
-            if self.expects_reply() && !self.message_sent && !was_declined {
-                return Err(EmptyAnswer);
-            }
+            ensure!(!self.expects_reply() || self.message_sent || was_declined, EmptyAnswer);
             self.was_declined = was_declined;
             self.iterations += 1;
             self.phase = Phase::Ended(RunStatus::Completed);

@@ -9,7 +9,6 @@ use super::{
     MAX_DESCRIPTION_BYTES, MAX_ITEM_BYTES, MAX_LIST_ITEMS, MAX_OPTIONS, MAX_TEXT_BYTES, TableLimits,
 };
 use crate::local_time::{instant, parse_local};
-use crate::names::names;
 
 /// The fields of a table, in the order in which they were given.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -91,9 +90,7 @@ impl Fields {
     /// # Errors
     /// As [`Self::new`]; also when a new field is required although there are records.
     pub fn extended(&self, more: Vec<Field>, records: i64, limits: &TableLimits) -> Result<Self, Vec<Fault>> {
-        if more.is_empty() {
-            return Err(vec![Fault::of("", "give at least one field")]);
-        }
+        ensure!(!more.is_empty(), vec![Fault::of("", "give at least one field")]);
         let is_refused = |field: &&Field| field.required && records > 0;
         let refused = more.iter().filter(is_refused).map(|field| {
             Fault::of(&field.name, format!("cannot be required: {records} records have no value of it"))

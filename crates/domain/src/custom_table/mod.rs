@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::id::{RecordId, TableId, UserId};
-use crate::setting::settings;
 use crate::time::Time;
 
 pub use csv::CsvFault;

@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::argument::{ArgumentPath, quoted};
 use super::{CompiledGrant, Intent, Layer, LayerKind, Risk, Ruling, ToolFacts, Unattended};
 use crate::autonomy::Autonomy;
-use crate::names::names;
 use crate::tool_call::ToolErrorCode;
 
 /// What may be done with a call.

@@ -73,9 +73,7 @@ impl Grant {
             .map_err(|problem| wrong(format!(": {problem}")))?;
         let (mut equal, mut globs) = (Vec::new(), BTreeMap::new());
         for (pointer, granted) in &self.when {
-            if !pointer.starts_with('/') {
-                return Err(wrong(no_pointer(pointer)));
-            }
+            ensure!(pointer.starts_with('/'), wrong(no_pointer(pointer)));
             match granted {
                 Granted::Equals(value) => equal.push((pointer.clone(), value.clone())),
                 Granted::Glob(glob) => {

@@ -12,7 +12,6 @@ use super::{
     ToolSettings, Unattended,
 };
 use crate::autonomy::Autonomy;
-use crate::names::names;
 
 /// Maximum number of rules of one layer.
 pub const MAX_RULES: usize = 200;
@@ -92,9 +91,7 @@ impl Layer {
         for (key, given, max) in
             [("rule", settings.rule.len(), MAX_RULES), ("rule.when", conditions, MAX_CONDITIONS)]
         {
-            if given > max {
-                return Err(at(key)(too_many(given, max)));
-            }
+            ensure!(given <= max, at(key)(too_many(given, max)));
         }
         let (rule_tools, rules) = compile_rules(kind, settings)?;
         Ok(Self {
@@ -261,9 +258,7 @@ impl When {
             return Err(format!(", `{last}`: {}", too_many(when.len(), MAX_POINTERS)));
         }
         let compile = |(pointer, pattern): (&String, &String)| {
-            if !pointer.starts_with('/') {
-                return Err(no_pointer(pointer));
-            }
+            ensure!(pointer.starts_with('/'), no_pointer(pointer));
             if pattern == "*" {
                 return Ok((Pointer::new(pointer), None));
             }

@@ -42,9 +42,7 @@ impl Patterns {
         star: Star,
         expand: impl Fn(&str) -> Vec<String>,
     ) -> Result<Self, String> {
-        if patterns.len() > MAX_PATTERNS {
-            return Err(too_many(patterns.len(), MAX_PATTERNS));
-        }
+        ensure!(patterns.len() <= MAX_PATTERNS, too_many(patterns.len(), MAX_PATTERNS));
         let (mut set, mut texts, mut chars) = (GlobSetBuilder::new(), Vec::new(), 0);
         for pattern in patterns {
             for expanded in expand(pattern) {
@@ -96,9 +94,7 @@ impl Patterns {
 
 /// The glob that `pattern` stands for, or that it is expanded to.
 fn glob_of(pattern: &str, expanded: &str, star: Star) -> Result<Glob, String> {
-    if pattern.is_empty() {
-        return Err(wrong(pattern, "it is empty"));
-    }
+    ensure!(!pattern.is_empty(), wrong(pattern, "it is empty"));
     if pattern.chars().count() > MAX_PATTERN_CHARS {
         return Err(wrong(pattern, &format!("it has more than {MAX_PATTERN_CHARS} characters")));
     }

@@ -11,7 +11,6 @@ use serde_json::{Number, Value};
 
 use super::{Category, Layer, LayerKind, Level};
 use crate::autonomy::Autonomy;
-use crate::names::names;
 
 /// Maximum length of the settings of a layer that is stored with its owner, as JSON, in bytes. The most
 /// expensive ones found take 11 ms to compile and 0.7 MB of memory.

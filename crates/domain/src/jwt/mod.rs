@@ -114,9 +114,7 @@ impl<'t> Unverified<'t> {
     /// # Errors
     /// [`JwtError`] says what is wrong.
     pub fn parse(text: &'t str, now: DateTime<Utc>) -> Result<Self, JwtError> {
-        if text.len() > MAX_BYTES {
-            return Err(JwtError::TooLong);
-        }
+        ensure!(text.len() <= MAX_BYTES, JwtError::TooLong);
         let (signed, signature) = text.rsplit_once('.').ok_or(JwtError::Unreadable("form"))?;
         let (header, payload) = signed.split_once('.').ok_or(JwtError::Unreadable("form"))?;
         let header = object(header).ok_or(JwtError::Unreadable("header"))?;
@@ -175,9 +173,7 @@ impl Verified {
     /// [`JwtError::Claim`] when the token does not say it.
     pub fn user(&self, claim: &str) -> Result<&str, JwtError> {
         let user = text_of(&self.claims, claim)?;
-        if user.trim().is_empty() {
-            return Err(self::claim(claim, "blank"));
-        }
+        ensure!(!user.trim().is_empty(), self::claim(claim, "blank"));
         if user.chars().any(char::is_control) {
             return Err(self::claim(claim, "has control characters, such as U+0000"));
         }
@@ -214,9 +210,7 @@ fn algorithm(header: &Map<String, Value>) -> Result<Algorithm, JwtError> {
     }
     if let Some(type_name) = header.get("typ") {
         let type_name = type_name.as_str().unwrap_or_default().to_ascii_lowercase();
-        if !["jwt", "at+jwt", "application/at+jwt"].contains(&type_name.as_str()) {
-            return Err(JwtError::Type);
-        }
+        ensure!(["jwt", "at+jwt", "application/at+jwt"].contains(&type_name.as_str()), JwtError::Type);
     }
     let name = header.get("alg").and_then(Value::as_str).unwrap_or_default();
     Algorithm::of_name(name).ok_or(JwtError::Algorithm)
@@ -235,12 +229,8 @@ fn check_times(claims: &Map<String, Value>, now: DateTime<Utc>) -> Result<DateTi
     let expires_at = DateTime::from_timestamp(expires as i64, 0).unwrap_or(DateTime::<Utc>::MAX_UTC);
     #[expect(clippy::cast_precision_loss, reason = "exact until the year 285,000,000")]
     let now_s = now.timestamp() as f64;
-    if expires < 0.0 || expires_at <= now {
-        return Err(JwtError::Expired);
-    }
-    if begins.is_some_and(|begins| begins > now_s + LEEWAY_S) {
-        return Err(JwtError::NotYet);
-    }
+    ensure!(expires >= 0.0 && expires_at > now, JwtError::Expired);
+    ensure!(begins.is_none_or(|begins| begins <= now_s + LEEWAY_S), JwtError::NotYet);
     Ok(expires_at)
 }
 

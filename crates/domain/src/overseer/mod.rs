@@ -27,7 +27,6 @@ use crate::inner_call::inner_call;
 
 pub use self::repetition::Repetition;
 pub use self::settings::{BudgetWarning, RepeatedText, Settings, Thresholds, Unattended};
-use crate::names::names;
 
 /// The error code of a run that the overseer ended.
 pub const OVERSEER_KILLED: &str = "OVERSEER_KILLED";

@@ -13,7 +13,6 @@ use super::document::{Action, Document, Step};
 use super::resolve::step as find;
 use super::state::{End, State, States, Status, status};
 use crate::frame::{attribute, escape};
-use crate::names::names;
 
 /// Maximum length of a detail, in characters.
 const DETAIL: usize = 200;

@@ -78,9 +78,7 @@ impl Triggers {
 }
 
 fn compile(pattern: &str) -> Result<BoundedRegex, String> {
-    if pattern.chars().count() > MAX_PATTERN_CHARS {
-        return Err(format!("it has more than {MAX_PATTERN_CHARS} characters"));
-    }
+    ensure!(pattern.chars().count() <= MAX_PATTERN_CHARS, "it has more than {MAX_PATTERN_CHARS} characters");
     BoundedRegex::new(pattern, true, MAX_REGEX_BYTES).map_err(|error| format!("it {error}"))
 }
 

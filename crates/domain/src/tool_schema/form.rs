@@ -246,9 +246,7 @@ pub(super) fn root(mut schema: Schema) -> Result<Schema, Unreadable> {
         schema = folded(schema, objects);
     }
     let types: Vec<&str> = types_of(&schema).collect();
-    if !types.is_empty() && !types.contains(&"object") {
-        return Err(Unreadable::NotAnObject(types.join("`, `")));
-    }
+    ensure!(types.is_empty() || types.contains(&"object"), Unreadable::NotAnObject(types.join("`, `")));
     let rules: Map<String, Value> = ["not", "enum", "const"]
         .iter()
         .filter_map(|key| Some(((*key).to_owned(), schema.shift_remove(*key)?)))

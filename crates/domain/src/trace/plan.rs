@@ -150,9 +150,7 @@ pub(super) fn replay(trace: &Trace) -> Result<Replayed, Box<Difference>> {
             // A run may also end from outside: a person cancels it, or its workers die.
             _ => !is_done,
         };
-        if !is_same {
-            return Err(machine.differs("end", json!({"done": status}), json!(machine.ended)));
-        }
+        ensure!(is_same, machine.differs("end", json!({"done": status}), json!(machine.ended)));
     }
     Ok(Replayed { status: finished.map(|(_, status)| status), ..machine.done })
 }
@@ -213,9 +211,7 @@ impl Machine {
                 self.fail(path, error, *at, *retry_at)?
             }
         };
-        if !taken {
-            return Err(self.differs("step", json!(report), json!({"status": before})));
-        }
+        ensure!(taken, self.differs("step", json!(report), json!({"status": before})));
         self.done.steps += 1;
         Ok(())
     }

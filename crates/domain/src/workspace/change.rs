@@ -152,15 +152,11 @@ pub fn check_write(
 ) -> Result<(), ChangeRefusal> {
     check_expected(path, expected, present)?;
     let path = || path.to_string();
-    if present.is_folder {
-        return Err(ChangeRefusal::IsFolder { path: path() });
-    }
+    ensure!(!present.is_folder, ChangeRefusal::IsFolder { path: path() });
     if let Some(above) = &present.file_above {
         return Err(ChangeRefusal::BelowFile { above: above.clone(), path: path() });
     }
-    if content.len() > MAX_FILE_BYTES {
-        return Err(ChangeRefusal::TooLong { bytes: content.len() });
-    }
+    ensure!(content.len() <= MAX_FILE_BYTES, ChangeRefusal::TooLong { bytes: content.len() });
     if present.file.is_none() && present.files >= limits.max_files.into() {
         return Err(ChangeRefusal::TooManyFiles { files: present.files, max: limits.max_files });
     }
@@ -182,9 +178,7 @@ pub fn check_delete(
     expected: &Expected,
     present: &Present,
 ) -> Result<(), ChangeRefusal> {
-    if present.file.is_none() {
-        return Err(ChangeRefusal::NotFound { path: path.to_string() });
-    }
+    ensure!(present.file.is_some(), ChangeRefusal::NotFound { path: path.to_string() });
     check_expected(path, expected, present)
 }
 
@@ -213,12 +207,8 @@ const COMPARED_WORDS: usize = 20;
 /// `content` with `new` in place of `old`, which must occur exactly once. The error says why not, and where `old` occurs: models
 /// read it, and correct their call.
 pub fn edited(content: &str, old: &str, new: &str) -> Result<String, String> {
-    if old.is_empty() {
-        return Err("`old` is empty: give the text to replace, as it is in the file".to_owned());
-    }
-    if old == new {
-        return Err("`old` and `new` are the same: nothing would change".to_owned());
-    }
+    ensure!(!old.is_empty(), "`old` is empty: give the text to replace, as it is in the file");
+    ensure!(old != new, "`old` and `new` are the same: nothing would change");
     let mut found = Vec::new();
     let mut from = 0;
     let mut count = 0;

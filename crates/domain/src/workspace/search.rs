@@ -52,9 +52,7 @@ pub struct TextSearch {
 impl TextPattern {
     /// Compiles an expression.
     pub fn new(pattern: &str, ignore_case: bool) -> Result<Self, String> {
-        if pattern.is_empty() {
-            return Err("is empty: give a regular expression, such as `TODO|FIXME`".to_owned());
-        }
+        ensure!(!pattern.is_empty(), "is empty: give a regular expression, such as `TODO|FIXME`");
         let length = pattern.chars().count();
         if length > MAX_TEXT_PATTERN_CHARS {
             return Err(format!("has {length} characters; at most {MAX_TEXT_PATTERN_CHARS} are allowed"));
