@@ -94,10 +94,9 @@ impl Moment {
                 let local = local.iter().find_map(|form| NaiveDateTime::parse_from_str(at, form).ok());
                 let instant =
                     || DateTime::parse_from_rfc3339(at).ok().map(|at| Self::At(at.with_timezone(&Utc)));
-                local.map(Self::Local).or_else(instant).ok_or_else(|| {
-                    let given: String = at.chars().take(40).collect();
-                    format!("`at` is `{given}`, which is not a time: write 2026-11-23T09:00 (local time) or 2026-11-23T09:00:00Z")
-                })
+                let forms = "2026-11-23T09:00 (local time) or 2026-11-23T09:00:00Z";
+                let wrong = || format!("`at` is `{at:.40}`, which is not a time: write {forms}");
+                local.map(Self::Local).or_else(instant).ok_or_else(wrong)
             }
             (None, Some(minutes)) => Ok(Self::InMinutes(minutes)),
             _ => Err("give exactly one of `at` and `in_minutes`".to_owned()),

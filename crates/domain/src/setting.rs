@@ -55,6 +55,11 @@ macro_rules! ensure {
     };
 }
 
+/// Whether a value is left out of JSON, because it is what reading gives without it.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// A number of at least 1.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::answering::Output;
-use crate::bounded_regex::InvalidRegex;
+use crate::bounded_regex::invalid;
 use crate::id::{AgentId, TeamId};
 use crate::setting::{WrongSetting, positive, require};
 use crate::time::Time;
@@ -181,14 +181,14 @@ impl Condition {
     }
 }
 
-fn compile(pattern: &str, most_bytes: usize) -> Result<Regex, InvalidRegex> {
-    let built = RegexBuilder::new(pattern)
+fn compile(pattern: &str, most_bytes: usize) -> Result<Regex, String> {
+    RegexBuilder::new(pattern)
         .case_insensitive(true)
         .size_limit(most_bytes)
         .dfa_size_limit(most_bytes)
         .nest_limit(MAX_REGEX_DEPTH)
-        .build();
-    Ok(built?)
+        .build()
+        .map_err(invalid)
 }
 
 /// A message in the forms that conditions read.
@@ -224,13 +224,6 @@ pub struct Rules {
     regex_chars: usize,
 }
 
-/// The time budget was spent before a rule matched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BudgetSpent {
-    /// Number of rules that were tried.
-    pub tried: usize,
-}
-
 impl Rules {
     /// Compiles `rules`.
     ///
@@ -249,16 +242,16 @@ impl Rules {
     /// limits its time.
     ///
     /// # Errors
-    /// [`BudgetSpent`] when `is_spent` returns true before a rule matched.
+    /// How many rules were tried when `is_spent` returned true before a rule matched.
     pub fn pick(
         &self,
         message: &str,
         available: impl Fn(AgentId) -> bool,
         mut is_spent: impl FnMut() -> bool,
-    ) -> Result<Option<(usize, AgentId)>, BudgetSpent> {
+    ) -> Result<Option<(usize, AgentId)>, usize> {
         let texts = Texts::new(message, self.regex_chars);
         for (index, (matcher, agent)) in self.rules.iter().enumerate() {
-            ensure!(index == 0 || !is_spent(), BudgetSpent { tried: index });
+            ensure!(index == 0 || !is_spent(), index);
             if available(*agent) && matcher.holds(&texts) {
                 return Ok(Some((index, *agent)));
             }
@@ -341,7 +334,7 @@ mod tests {
             left -= 1;
             left < 0
         };
-        assert_eq!(rules.pick("c", |_| true, &mut spend), Err(BudgetSpent { tried: 2 }));
+        assert_eq!(rules.pick("c", |_| true, &mut spend), Err(2));
         assert_eq!(rules.pick("a", |_| true, || true), Ok(Some((0, agent(1)))), "the first is always tried");
     }
 

@@ -10,7 +10,7 @@ use regex::{Captures, Regex, RegexBuilder};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use crate::bounded_regex::InvalidRegex;
+use crate::bounded_regex::invalid;
 
 /// Maximum length of a text, in bytes.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024;
@@ -169,7 +169,7 @@ fn compile(pattern: &str) -> Result<Regex, String> {
         return Err(format!("`pattern` has {length} characters; at most {MAX_PATTERN_CHARS} are allowed"));
     }
     let compiled = RegexBuilder::new(pattern).size_limit(COMPILED_BYTES).nest_limit(50).build();
-    compiled.map_err(|error| format!("`pattern` {}", InvalidRegex::from(error)))
+    compiled.map_err(|error| format!("`pattern` {}", invalid(error)))
 }
 
 fn test_pattern(pattern: &str, text: &str) -> Result<String, String> {
@@ -300,7 +300,7 @@ fn rows(text: &str) -> Result<Vec<Vec<String>>, String> {
         reader.has_headers(false).flexible(true).delimiter(separator).from_reader(text.as_bytes());
     let rows: Result<Vec<Vec<String>>, csv::Error> = reader.deserialize().collect();
     let mut rows = rows.map_err(|error| format!("`text` is not CSV: {error}"))?;
-    ensure!(!rows.pop().is_none_or(|last| last != [LAST]), "a quote in `text` is not closed");
+    ensure!(rows.pop().is_some_and(|last| last == [LAST]), "a quote in `text` is not closed");
     // Empty lines.
     rows.retain(|row| row.len() > 1 || row.iter().any(|field| !field.is_empty()));
     Ok(rows)

@@ -284,7 +284,8 @@ const NAMES: &[&str] = &["event"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRule {
     filter: EventFilter,
-    condition: Option<String>,
+    /// What else must hold, if anything.
+    pub condition: Option<String>,
 }
 
 impl EventRule {
@@ -317,11 +318,6 @@ impl EventRule {
     /// Whether an event is heard, if the condition holds.
     pub fn chooses(&self, topic: &str, owner: &EventOwner) -> bool {
         self.filter.matches(topic, owner)
-    }
-
-    /// Whether there is a condition.
-    pub fn has_condition(&self) -> bool {
-        self.condition.is_some()
     }
 
     /// Whether the condition holds; without one it does.

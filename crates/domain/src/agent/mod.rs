@@ -425,7 +425,7 @@ impl AgentRun {
         let duration = i64::try_from(limits.max_duration_s).map_or(TimeDelta::MAX, TimeDelta::seconds);
         if self.iterations - self.before_message >= limits.max_iterations {
             Some(RunStatus::MaxIterations)
-        } else if self.streak.turns() >= limits.max_same_tool {
+        } else if self.streak.turns >= limits.max_same_tool {
             Some(RunStatus::SameTool)
         } else if now - self.started_at >= duration {
             Some(RunStatus::MaxDuration)

@@ -155,10 +155,8 @@ fn compile_rules(kind: LayerKind, settings: &GuardSettings) -> Result<(Patterns,
     let mut rules = Vec::with_capacity(settings.rule.len());
     let mut tools = Vec::with_capacity(settings.rule.len());
     for (number, rule) in (1..).zip(&settings.rule) {
-        let wrong = |wrong: String| {
-            let tool: String = rule.tool.chars().take(100).collect();
-            GuardError::new(kind, &format!(", rule {number} ({tool}){wrong}"))
-        };
+        let wrong =
+            |wrong: String| GuardError::new(kind, &format!(", rule {number} ({:.100}){wrong}", rule.tool));
         Patterns::new(std::slice::from_ref(&rule.tool), Star::All)
             .map_err(|problem| wrong(format!(": {problem}")))?;
         rules.push(Rule::new(number, rule).map_err(wrong)?);

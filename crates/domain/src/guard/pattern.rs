@@ -27,7 +27,8 @@ pub(super) struct Patterns {
     set: GlobSet,
     /// The pattern that each glob of the set comes from.
     texts: Vec<String>,
-    chars: usize,
+    /// Their length, which bounds the work of comparing them with a byte.
+    pub(super) chars: usize,
 }
 
 impl Patterns {
@@ -60,11 +61,6 @@ impl Patterns {
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.texts.is_empty()
-    }
-
-    /// Their length, which bounds the work of comparing them with a byte.
-    pub(super) fn chars(&self) -> usize {
-        self.chars
     }
 
     /// Whether one of them matches.
@@ -106,9 +102,8 @@ fn glob_of(pattern: &str, expanded: &str, star: Star) -> Result<Glob, String> {
 }
 
 fn wrong(pattern: &str, reason: &str) -> String {
-    let pattern: String = pattern.chars().take(MAX_PATTERN_CHARS).collect();
     format!(
-        "the pattern `{pattern}` is wrong: {reason}; allowed are text, `*`, `**`, `?`, `[a-z]` and `{{one,other}}`"
+        "the pattern `{pattern:.MAX_PATTERN_CHARS$}` is wrong: {reason}; allowed are text, `*`, `**`, `?`, `[a-z]` and `{{one,other}}`"
     )
 }
 

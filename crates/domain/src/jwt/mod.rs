@@ -88,8 +88,10 @@ pub struct Unverified<'t> {
     signature: Vec<u8>,
     algorithm: Algorithm,
     key_id: Option<String>,
-    issuer: String,
-    audiences: Vec<String>,
+    /// Who claims to have signed it.
+    pub issuer: String,
+    /// For whom it is.
+    pub audiences: Vec<String>,
     expires_at: DateTime<Utc>,
     claims: Map<String, Value>,
 }
@@ -99,7 +101,8 @@ pub struct Unverified<'t> {
 pub struct Verified {
     /// When it stops being valid.
     pub expires_at: DateTime<Utc>,
-    claims: Map<String, Value>,
+    /// All that it says.
+    pub claims: Map<String, Value>,
 }
 
 /// Whether a text has the form of a token: three parts in Base64url, with points between.
@@ -138,16 +141,6 @@ impl<'t> Unverified<'t> {
         })
     }
 
-    /// Who claims to have signed it.
-    pub fn issuer(&self) -> &str {
-        &self.issuer
-    }
-
-    /// For whom it is.
-    pub fn audiences(&self) -> &[String] {
-        &self.audiences
-    }
-
     /// How it is signed, and the id of the key.
     pub fn key(&self) -> (Algorithm, Option<&str>) {
         (self.algorithm, self.key_id.as_deref())
@@ -178,11 +171,6 @@ impl Verified {
             return Err(self::claim(claim, "has control characters, such as U+0000"));
         }
         Ok(user)
-    }
-
-    /// All that it says.
-    pub fn into_claims(self) -> Map<String, Value> {
-        self.claims
     }
 
     /// The scopes among `all` that the token has: those that its claim `scope` names, as a text with spaces between or as a list. A

@@ -150,7 +150,7 @@ fn used_tools(document: &Value) -> Vec<&str> {
     }
 }
 
-fn is_inside(path: &str, container: &str) -> bool {
+pub(crate) fn is_inside(path: &str, container: &str) -> bool {
     path.strip_prefix(container).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 

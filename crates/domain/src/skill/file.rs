@@ -27,13 +27,11 @@ pub fn is_path(path: &str) -> bool {
 pub fn check(files: &BTreeMap<String, String>) -> Result<(), String> {
     ensure!(files.len() <= MAX_FILES, "a skill has at most {MAX_FILES} files, but there are {}", files.len());
     for (path, text) in files {
-        if !is_path(path) {
-            let path: String = path.chars().take(200).collect();
-            return Err(format!(
-                "`{path}` is no path of a file of a skill: files lie directly in scripts/, references/ or assets/, and their names \
-                 have letters, digits, `-`, `_` and `.`, as in references/api.md"
-            ));
-        }
+        ensure!(
+            is_path(path),
+            "`{path:.200}` is no path of a file of a skill: files lie directly in scripts/, references/ or assets/, and their \
+             names have letters, digits, `-`, `_` and `.`, as in references/api.md"
+        );
         if text.len() > MAX_FILE_BYTES {
             return Err(format!("{path} has {} bytes; a file has at most {MAX_FILE_BYTES}", text.len()));
         }

@@ -64,8 +64,7 @@ impl Triggers {
         self.patterns.retain(|pattern| match compile(pattern) {
             Ok(_) => true,
             Err(reason) => {
-                let start: String = pattern.chars().take(40).collect();
-                warnings.push(format!("`triggers.patterns`: `{start}` was left out: {reason}"));
+                warnings.push(format!("`triggers.patterns`: `{pattern:.40}` was left out: {reason}"));
                 false
             }
         });

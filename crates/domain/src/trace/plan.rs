@@ -18,8 +18,8 @@ use super::Trace;
 use super::replay::{Difference, Replayed};
 use crate::event::Event;
 use crate::plan::{
-    Document, End, Failure, Given, MAX_STEPS, Offer, States, Status, advance, answer, fail, status, step,
-    succeed,
+    Document, End, Failure, Given, MAX_STEPS, Offer, States, Status, advance, answer, fail, is_inside,
+    status, step, succeed,
 };
 use crate::run::RunStatus;
 
@@ -187,10 +187,7 @@ impl Machine {
             self.differs("plan", json!("accepted"), json!({"refused": problems}))
         })?;
         // What was in a step that begins anew begins anew, too.
-        let is_in = |path: &str, of: &String| {
-            path.strip_prefix(of.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-        };
-        let is_forgotten = |path: &str| version.forgotten.iter().any(|of| is_in(path, of));
+        let is_forgotten = |path: &str| version.forgotten.iter().any(|of| is_inside(path, of));
         self.states.forget(is_forgotten);
         self.settled.retain(|path| !is_forgotten(path));
         self.ended = None;

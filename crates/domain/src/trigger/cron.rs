@@ -24,7 +24,8 @@ const MAX_TIMES: usize = 3_000;
 #[derive(Debug, Clone)]
 pub struct CronRule {
     cron: Cron,
-    zone: Tz,
+    /// The time zone.
+    pub zone: Tz,
     misfire: Misfire,
 }
 
@@ -48,11 +49,6 @@ impl CronRule {
         let cron =
             parser.parse(cron).map_err(|error| WrongSetting::new("/cron", format!("{error}; it {form}")))?;
         Ok(Self { cron, zone, misfire })
-    }
-
-    /// The time zone.
-    pub fn zone(&self) -> Tz {
-        self.zone
     }
 
     /// The first instant after `after`; `None` when none comes.

@@ -44,7 +44,7 @@ pub struct TextPattern(BoundedRegex);
 pub struct TextSearch {
     searcher: Searcher,
     /// The work that may still be done.
-    left: u64,
+    pub left: u64,
     /// Whether a line was searched, so that each search gets further.
     has_begun: bool,
 }
@@ -67,11 +67,6 @@ impl TextPattern {
 }
 
 impl TextSearch {
-    /// The work that may still be done.
-    pub fn left(&self) -> u64 {
-        self.left
-    }
-
     /// The lines of a file after line `after` that match, at most `limit`.
     pub fn matches(&mut self, content: &str, after: usize, limit: usize) -> FileMatches {
         let mut found = FileMatches::default();

@@ -108,7 +108,7 @@ impl Knowledge<'_> {
             select exists (select from owner) as "found!", exists (select from made) as "made!""#,
             id,
             self.tenant.0,
-            rules.stored,
+            kind.as_str(),
             owner,
             author.map(|(agentable, _)| agentable.0),
             author.map(|(_, run)| run.0),
@@ -142,7 +142,7 @@ impl Knowledge<'_> {
                -- An owner that is being erased has no tenant any more.
                and coalesce(a.tenant_id, u.tenant_id) = $1"#,
             self.tenant.0,
-            kind.rules().stored,
+            kind.as_str(),
             id,
             within
         )
@@ -175,7 +175,7 @@ impl Knowledge<'_> {
                       (select a.kind from houston.agentables a where a.id = k.agentable_id) as owner_kind, k.run_id,
                       k.title, k.content, k.untrusted, k.read_at, k.created_at, k.updated_at"#,
             self.tenant.0,
-            kind.rules().stored,
+            kind.as_str(),
             id,
             within,
             change.title,
@@ -200,7 +200,7 @@ impl Knowledge<'_> {
                and (exists (select from houston.agentables o where o.id = k.agentable_id and o.tenant_id = $1)
                     or exists (select from houston.users o where o.id = k.user_id and o.tenant_id = $1))",
             self.tenant.0,
-            kind.rules().stored,
+            kind.as_str(),
             id,
             within
         );
@@ -232,7 +232,7 @@ impl RecordTx<'_> {
              order by id desc limit $6"#,
             tenant.0,
             owner,
-            kind.rules().stored,
+            kind.as_str(),
             listing.before.map(Into::into),
             listing.query,
             i64::from(listing.limit) + 1,
@@ -261,7 +261,7 @@ impl RecordTx<'_> {
              limit $5"#,
             tenant.0,
             owner,
-            kind.rules().stored,
+            kind.as_str(),
             query,
             i64::from(limit),
             chars
@@ -273,15 +273,14 @@ impl RecordTx<'_> {
     pub async fn texts(&mut self, kind: KnowledgeKind) -> Result<Vec<String>> {
         let (tenant, (kind, owner)) = (self.owner.tenant, self.owner_of(kind));
         let limits = self.tx.shared.knowledge_limits;
-        let rules = kind.rules();
         let texts = sqlx::query_scalar!(
             "-- store::knowledge_item::texts
             select content from houston.knowledge_items
              where tenant_id = $1 and owner_id = $2 and kind = $3 order by id limit $4",
             tenant.0,
             owner,
-            rules.stored,
-            i64::from((rules.max)(&limits))
+            kind.as_str(),
+            i64::from((kind.rules().max)(&limits))
         );
         Ok(texts.fetch_all(self.tx.connection()).await?)
     }
@@ -318,7 +317,7 @@ impl TenantStore<'_> {
              order by k.id desc limit $5"#,
             self.tenant.0,
             owner,
-            kind.rules().stored,
+            kind.as_str(),
             before,
             limit
         )

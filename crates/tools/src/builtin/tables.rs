@@ -98,7 +98,7 @@ impl Access for Create {
                     let name = name.as_ref().unwrap_or(preset).clone();
                     (name, found.description.clone(), found.fields.clone())
                 }
-                Err(unknown) => return Ok(refused(unknown.to_string())),
+                Err(unknown) => return Ok(refused(unknown)),
             },
         };
         let fields = match Fields::new(fields, &tx.settings.knowledge_limits.tables) {
