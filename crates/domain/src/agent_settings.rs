@@ -31,7 +31,7 @@ pub const MAX_MODEL_CHARS: usize = 200;
 /// {"description": "Plans trips", "role": "You plan trips.", "guidelines": "", "tools": ["send_message"],
 ///  "use_case": "agent", "provider": "default", "model": "default", "limits": {"max_iterations": 10}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentSettings {
     /// What the agent is good for; people and a team's router read it.
     #[serde(default)]
@@ -70,7 +70,6 @@ impl AgentSettings {
     /// The settings in the file of a kind: those of its default agent.
     pub fn of(kind: &AgentType) -> Self {
         Self {
-            description: String::new(),
             role: kind.prompt.role.clone(),
             guidelines: kind.prompt.guidelines.clone(),
             tools: kind.tools.clone(),
@@ -78,10 +77,7 @@ impl AgentSettings {
             provider: DEFAULT.to_owned(),
             model: DEFAULT.to_owned(),
             limits: kind.limits,
-            sampling: Sampling::default(),
-            output: None,
-            model_policy: ModelPolicy::default(),
-            guards: None,
+            ..Self::default()
         }
     }
 

@@ -20,8 +20,9 @@ use crate::guard::GuardSettings;
 use crate::id::{AgentableId, PREFIXES};
 use crate::mode::Mode;
 use crate::model_policy::ModelPolicy;
-use crate::names::names;
+use crate::names::is_plain;
 use crate::run::RunStatus;
+use crate::setting::is_default;
 use crate::shared_state::SharedState;
 
 /// Priority of the runs of a kind.
@@ -118,7 +119,7 @@ pub struct AgentType {
     #[serde(default)]
     pub creates: Vec<String>,
     /// Whether its agents decide when they plan.
-    #[serde(default, skip_serializing_if = "Planning::is_offer")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub plans: Planning,
     /// The kinds whose conversations with the same user it may list, read and post to; its prompt lists them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -261,17 +262,11 @@ const PATHS: [&str; 7] = ["custom_instruction", "error", "kind", "memorie", "mes
 /// Checks that a kind may have this name: it fits into an id, a path and the name of an XML element, and is neither the prefix of
 /// other ids nor a path of the API.
 pub fn check_kind(kind: &str) -> Result<(), String> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if kind.len() > MAX_KIND_CHARS
-        || !kind.starts_with(|c: char| c.is_ascii_lowercase())
-        || !kind.chars().all(plain)
-    {
-        let kind: String = kind.chars().take(80).collect();
-        return Err(format!(
-            "`{kind}` cannot be a kind: the name of a kind begins with a letter from a to z, followed by letters, digits and \
-             underscores, and has at most {MAX_KIND_CHARS} characters"
-        ));
-    }
+    ensure!(
+        is_plain(kind, b"_", MAX_KIND_CHARS),
+        "`{kind:.80}` cannot be a kind: the name of a kind begins with a letter from a to z, followed by letters, digits and \
+         underscores, and has at most {MAX_KIND_CHARS} characters"
+    );
     let taken = || PREFIXES.iter().copied().chain(PATHS);
     if taken().any(|name| name == kind) {
         let taken = taken().collect::<Vec<_>>().join(", ");
@@ -335,12 +330,6 @@ pub enum Planning {
     Offer,
     /// For each message: a run begins with a plan.
     Force,
-}
-
-impl Planning {
-    fn is_offer(&self) -> bool {
-        *self == Self::Offer
-    }
 }
 
 /// The prompt cache key that providers get with each request of an agentable: 32 hex digits, the same for all its

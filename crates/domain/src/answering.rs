@@ -6,8 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::names::names;
-use crate::setting::WrongSetting;
+use crate::setting::{WrongSetting, require};
 
 /// The most characters of the name of a form: what all providers accept.
 pub const MAX_NAME_CHARS: usize = 64;
@@ -85,23 +84,16 @@ impl Sampling {
     /// # Errors
     /// [`WrongSetting`] at the first that is wrong.
     pub fn check(&self) -> Result<(), WrongSetting> {
-        if self.temperature.is_some_and(|value| !(0.0..=MAX_TEMPERATURE).contains(&value)) {
-            return Err(WrongSetting::new("/temperature", "must be from 0 to 2"));
-        }
-        if self.top_p.is_some_and(|value| !(value > 0.0 && value <= 1.0)) {
-            return Err(WrongSetting::new("/top_p", "must be above 0 and at most 1"));
-        }
-        if self.stop.len() > MAX_STOPS {
-            return Err(WrongSetting::new("/stop", format!("at most {MAX_STOPS} texts are allowed")));
-        }
+        let is_allowed = self.temperature.is_none_or(|value| (0.0..=MAX_TEMPERATURE).contains(&value));
+        require(is_allowed, "/temperature", "must be from 0 to 2")?;
+        let reason = "must be above 0 and at most 1";
+        require(self.top_p.is_none_or(|value| value > 0.0 && value <= 1.0), "/top_p", reason)?;
+        let reason = format_args!("at most {MAX_STOPS} texts are allowed");
+        require(self.stop.len() <= MAX_STOPS, "/stop", reason)?;
         let is_wrong = |text: &String| text.is_empty() || text.len() > MAX_STOP_BYTES || text.contains('\0');
-        match self.stop.iter().position(is_wrong) {
-            Some(nth) => {
-                let reason = format!("must have 1 to {MAX_STOP_BYTES} bytes, without U+0000");
-                Err(WrongSetting::new(format!("/stop/{nth}"), reason))
-            }
-            None => Ok(()),
-        }
+        let reason = format_args!("must have 1 to {MAX_STOP_BYTES} bytes, without U+0000");
+        let wrong = self.stop.iter().position(is_wrong);
+        wrong.map_or(Ok(()), |nth| require(false, format!("/stop/{nth}"), reason))
     }
 }
 
@@ -152,20 +144,14 @@ impl Output {
     /// # Errors
     /// [`WrongSetting`] at the first that is wrong.
     pub fn check(&self) -> Result<(), WrongSetting> {
-        if !is_name(&self.name) {
-            return Err(WrongSetting::new("/name", name_rule()));
-        }
+        require(is_name(&self.name), "/name", name_rule())?;
         // Providers accept nothing else at the top.
         let may_be_object =
             self.schema.is_object() && self.schema.get("type").is_none_or(|kind| kind == "object");
-        if !may_be_object {
-            return Err(WrongSetting::new("/schema", "must be the JSON Schema of an object"));
-        }
+        require(may_be_object, "/schema", "must be the JSON Schema of an object")?;
         let bytes = serde_json::to_vec(&self.schema).map_or(usize::MAX, |json| json.len());
-        if bytes > MAX_SCHEMA_BYTES {
-            let reason = format!("has {bytes} bytes as JSON; at most {MAX_SCHEMA_BYTES} are allowed");
-            return Err(WrongSetting::new("/schema", reason));
-        }
+        let reason = format_args!("has {bytes} bytes as JSON; at most {MAX_SCHEMA_BYTES} are allowed");
+        require(bytes <= MAX_SCHEMA_BYTES, "/schema", reason)?;
         Ok(())
     }
 }

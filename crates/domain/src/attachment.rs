@@ -19,7 +19,6 @@ use sha2::{Digest as _, Sha256};
 use crate::id::{AttachmentId, UserId};
 pub use crate::image::with_lines as with_references;
 use crate::image::{ImageType, id_of, referenced};
-use crate::setting::settings;
 use crate::visible::is_hidden;
 
 /// Bytes of a file at most.
@@ -161,9 +160,7 @@ impl TypeCheck {
         let kind = self.kind.ok_or("the file is empty")?;
         // That a type is never accepted is the better reason.
         let fits = claimed.map_or(Ok(true), |claimed| fits(claimed, kind))?;
-        if self.is_wrong || !self.cut.is_empty() {
-            return Err(UNKNOWN.to_owned());
-        }
+        ensure!(!self.is_wrong && self.cut.is_empty(), UNKNOWN.to_owned());
         if fits {
             return Ok(kind);
         }

@@ -2,8 +2,6 @@
 //!
 //! The model reads the rule of its level in the prompt, and guards enforce it ([`crate::guard`]).
 
-use crate::names::names;
-
 names! {
     /// How much an agent does without asking.
     #[derive(Default, PartialOrd, Ord)]

@@ -26,29 +26,22 @@ const RESTART_WORK: u64 = 1024 * 1024;
 /// Brackets within brackets.
 const NESTED: u32 = 50;
 
-/// Why an expression cannot be used, as a clause that follows its name.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum InvalidRegex {
-    /// Its compiled form has more bytes than allowed.
-    #[error("is too large once compiled: repeat fewer things, or fewer times")]
-    TooLarge,
-    /// It is none, for this reason.
-    #[error(
-        "is no regular expression: {0}. Look-around and back-references do not exist here; put `\\` before ( ) [ ] {{ }} . * + \
-         ? | ^ $ to find the character itself"
-    )]
-    Syntax(String),
+const TOO_LARGE: &str = "is too large once compiled: repeat fewer things, or fewer times";
+
+fn no_regex(reason: &str) -> String {
+    format!(
+        "is no regular expression: {reason}. Look-around and back-references do not exist here; put `\\` before ( ) [ ] {{ }} \
+         . * + ? | ^ $ to find the character itself"
+    )
 }
 
-impl From<regex::Error> for InvalidRegex {
-    fn from(error: regex::Error) -> Self {
-        if let regex::Error::CompiledTooBig(_) = error {
-            return Self::TooLarge;
-        }
-        // The last line is the error; those before it point at its position.
-        let text = error.to_string();
-        Self::Syntax(text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned())
+/// Why an expression cannot be used. It follows the name of a field.
+pub(crate) fn invalid(error: regex::Error) -> String {
+    if let regex::Error::CompiledTooBig(_) = error {
+        return TOO_LARGE.to_owned();
     }
+    // The last line is the error; those before it point at its position.
+    no_regex(error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: "))
 }
 
 /// The text was not searched, because that may take more work than was left.
@@ -79,7 +72,7 @@ pub struct Searcher {
 
 impl BoundedRegex {
     /// Compiles an expression to at most `bytes`: `\w` has about thirty thousand.
-    pub fn new(pattern: &str, ignore_case: bool, bytes: usize) -> Result<Self, InvalidRegex> {
+    pub fn new(pattern: &str, ignore_case: bool, bytes: usize) -> Result<Self, String> {
         let syntax = syntax::Config::new().case_insensitive(ignore_case).nest_limit(NESTED);
         let compiled = RegexBuilder::new(pattern)
             .case_insensitive(ignore_case)
@@ -90,7 +83,7 @@ impl BoundedRegex {
     }
 
     /// The expression of a glob, which is about bytes.
-    pub(crate) fn of_glob(pattern: &str, bytes: usize) -> Result<Self, InvalidRegex> {
+    pub(crate) fn of_glob(pattern: &str, bytes: usize) -> Result<Self, String> {
         let syntax = syntax::Config::new().utf8(false).dot_matches_new_line(true);
         let compiled = RegexBuilder::new(pattern).dot_matches_new_line(true).size_limit(bytes).build();
         Self::compiled(pattern, compiled, syntax, bytes)
@@ -101,8 +94,8 @@ impl BoundedRegex {
         compiled: Result<Regex, regex::Error>,
         syntax: syntax::Config,
         bytes: usize,
-    ) -> Result<Self, InvalidRegex> {
-        let regex = compiled?;
+    ) -> Result<Self, String> {
+        let regex = compiled.map_err(invalid)?;
         let automaton = DFA::builder()
             .syntax(syntax)
             .thompson(thompson::Config::new().which_captures(WhichCaptures::None).nfa_size_limit(Some(bytes)))
@@ -116,8 +109,8 @@ impl BoundedRegex {
             )
             .build(pattern)
             .map_err(|error| match error.to_string() {
-                reason if reason.contains("UTF-8") => InvalidRegex::Syntax(reason),
-                _ => InvalidRegex::TooLarge,
+                reason if reason.contains("UTF-8") => no_regex(&reason),
+                _ => TOO_LARGE.to_owned(),
             })?;
         let bytes = u64::try_from(automaton.get_nfa().memory_usage()).unwrap_or(u64::MAX);
         let byte_work = 1 + bytes / COMPILED_BYTES_PER_WORK;

@@ -7,8 +7,6 @@ use chrono::NaiveDate;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
-use crate::names::names;
-
 /// `[budget]` of `jobs/orchestrator.toml`, in US dollars; `None` (`"none"` in the file) means no limit.
 ///
 /// ```toml
@@ -241,8 +239,9 @@ mod amount {
     use std::str::FromStr;
 
     use rust_decimal::Decimal;
-    use serde::de::{Error, Unexpected, Visitor};
-    use serde::{Deserializer, Serializer};
+    use serde::de::{Error, Unexpected};
+    use serde::{Deserialize, Deserializer, Serializer};
+    use serde_json::Value;
 
     const NONE: &str = "none";
     const EXPECTED: &str = "an amount in US dollars from 0 up, such as \"2.50\", or \"none\"";
@@ -256,38 +255,17 @@ mod amount {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Decimal>, D::Error> {
-        from.deserialize_any(Amount)
-    }
-
-    struct Amount;
-
-    impl Visitor<'_> for Amount {
-        type Value = Option<Decimal>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str(EXPECTED)
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-            if text == NONE {
-                return Ok(None);
-            }
-            let amount = Decimal::from_str(text).ok().filter(|amount| !amount.is_sign_negative());
-            amount.map(Some).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &EXPECTED))
-        }
-
-        fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
+        let text = match Value::deserialize(from)? {
+            Value::String(text) => text,
             // `to_string` gives the shortest decimal that reads back as this number, which is what the file says.
-            self.visit_str(&number.to_string())
+            Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
+            other => other.to_string(),
+        };
+        if text == NONE {
+            return Ok(None);
         }
-
-        fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
-            self.visit_str(&number.to_string())
-        }
-
-        fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
-            self.visit_str(&number.to_string())
-        }
+        let amount = Decimal::from_str(&text).ok().filter(|amount| !amount.is_sign_negative());
+        amount.map(Some).ok_or_else(|| D::Error::invalid_value(Unexpected::Str(&text), &EXPECTED))
     }
 }
 

@@ -1,7 +1,5 @@
 //! Capabilities: what tools enable an agent to do, as its prompt describes it.
 
-use crate::names::names;
-
 names! {
     /// What a tool enables an agent to do. A tool without a capability is listed by its name.
     #[derive(PartialOrd, Ord, Hash)]

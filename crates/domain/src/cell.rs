@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use uuid::Uuid;
 
 use crate::id::{Shard, shard};
-use crate::names::as_text;
+use crate::names::is_plain;
 
 /// The shards of one cell. Its text form is `0000-7fff`: the first and the last, four hex digits each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,17 +37,10 @@ impl fmt::Display for ShardRange {
     }
 }
 
-/// A text that is no range of shards.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is not a range of shards: write the first and the last with four hex digits each, like 0000-7fff"
-)]
-pub struct InvalidRange(String);
-
 impl FromStr for ShardRange {
-    type Err = InvalidRange;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, InvalidRange> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let end = |digits: &str| {
             let is_hex = digits.len() == 4 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
             is_hex.then(|| u16::from_str_radix(digits, 16).ok()).flatten().map(Shard)
@@ -55,7 +48,9 @@ impl FromStr for ShardRange {
         let ends = text.split_once('-').and_then(|(first, last)| Some((end(first)?, end(last)?)));
         match ends {
             Some((first, last)) if first <= last => Ok(Self { first, last }),
-            _ => Err(InvalidRange(text.chars().take(80).collect())),
+            _ => Err(format!(
+                "`{text:.80}` is not a range of shards: write the first and the last with four hex digits each, like 0000-7fff"
+            )),
         }
     }
 }
@@ -275,12 +270,8 @@ fn check(ranges: impl IntoIterator<Item = ShardRange>) -> Result<(), String> {
     let mut next = 0;
     for range in ranges {
         let (first, end) = (u32::from(range.first.0), u32::from(range.last.0) + 1);
-        if first > next {
-            return Err(missing(next, first));
-        }
-        if first < next {
-            return Err(format!("two cells have the shards {}", between(first, next.min(end))));
-        }
+        ensure!(first <= next, missing(next, first));
+        ensure!(first >= next, "two cells have the shards {}", between(first, next.min(end)));
         next = end;
     }
     match next {
@@ -332,29 +323,19 @@ impl fmt::Display for CellName {
     }
 }
 
-/// A text that is no name of a cell.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is no name of a cell: it is a range of shards, like 8000-ffff, or up to 40 lower-case letters, digits and dashes, of \
-     which the first is a letter"
-)]
-pub struct InvalidName(String);
-
 impl FromStr for CellName {
-    type Err = InvalidName;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, InvalidName> {
+    fn from_str(text: &str) -> Result<Self, String> {
         if let Ok(shards) = text.parse() {
             return Ok(Self::Shards(shards));
         }
-        let is_name = text.len() <= MAX_CHARS
-            && text.starts_with(|letter: char| letter.is_ascii_lowercase())
-            && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-        if is_name {
-            Ok(Self::Added(text.to_owned()))
-        } else {
-            Err(InvalidName(text.chars().take(80).collect()))
-        }
+        ensure!(
+            is_plain(text, b"-", MAX_CHARS),
+            "`{text:.80}` is no name of a cell: it is a range of shards, like 8000-ffff, or up to 40 lower-case letters, digits \
+             and dashes, of which the first is a letter"
+        );
+        Ok(Self::Added(text.to_owned()))
     }
 }
 

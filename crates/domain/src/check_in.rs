@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::CheckInId;
 use crate::local_time::{LocalTime, instant, within_hours};
 use crate::owner::Owner;
-use crate::setting::{WrongSetting, positive};
+use crate::setting::{WrongSetting, positive, require};
 use crate::time::Time;
 
 /// Maximum length of the reason of a check-in, in bytes: the agent reads it when it is woken.
@@ -65,14 +65,10 @@ impl CheckInLimits {
     /// # Errors
     /// [`WrongSetting`] at the first that leaves none.
     pub fn check(&self) -> Result<(), WrongSetting> {
-        if self.earliest >= self.latest {
-            let reason = format!("must be before latest ({})", self.latest);
-            return Err(WrongSetting::new("/earliest", reason));
-        }
-        if self.min_delay_s > self.max_delay_s {
-            let reason = format!("must be at most max_delay_s ({})", self.max_delay_s);
-            return Err(WrongSetting::new("/min_delay_s", reason));
-        }
+        let reason = format_args!("must be before latest ({})", self.latest);
+        require(self.earliest < self.latest, "/earliest", reason)?;
+        let reason = format_args!("must be at most max_delay_s ({})", self.max_delay_s);
+        require(self.min_delay_s <= self.max_delay_s, "/min_delay_s", reason)?;
         Ok(())
     }
 }
@@ -98,10 +94,9 @@ impl Moment {
                 let local = local.iter().find_map(|form| NaiveDateTime::parse_from_str(at, form).ok());
                 let instant =
                     || DateTime::parse_from_rfc3339(at).ok().map(|at| Self::At(at.with_timezone(&Utc)));
-                local.map(Self::Local).or_else(instant).ok_or_else(|| {
-                    let given: String = at.chars().take(40).collect();
-                    format!("`at` is `{given}`, which is not a time: write 2026-11-23T09:00 (local time) or 2026-11-23T09:00:00Z")
-                })
+                let forms = "2026-11-23T09:00 (local time) or 2026-11-23T09:00:00Z";
+                let wrong = || format!("`at` is `{at:.40}`, which is not a time: write {forms}");
+                local.map(Self::Local).or_else(instant).ok_or_else(wrong)
             }
             (None, Some(minutes)) => Ok(Self::InMinutes(minutes)),
             _ => Err("give exactly one of `at` and `in_minutes`".to_owned()),

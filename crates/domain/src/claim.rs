@@ -137,13 +137,6 @@ impl PostTarget {
     }
 }
 
-/// When a run is given up because its workers die.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CrashLimit {
-    /// Consecutive deaths after which the run is given up.
-    pub deaths: usize,
-}
-
 /// Whether a worker may start a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
@@ -197,7 +190,7 @@ pub fn decide(
     of: &Claimable,
     free_slots: i32,
     limits: ReadLimits,
-    crashes: CrashLimit,
+    crashes: usize,
     verdict: Option<Verdict>,
 ) -> Decision {
     let is_held = of.holder == Holder::Alive;
@@ -211,7 +204,7 @@ pub fn decide(
     }
     let died_now = of.holder == Holder::Dead;
     let deaths = of.deaths + usize::from(died_now);
-    let is_accused = deaths >= crashes.deaths;
+    let is_accused = deaths >= crashes;
     match verdict {
         _ if !is_accused => {}
         _ if died_now => return Decision::Doubted,
@@ -230,7 +223,7 @@ pub fn decide(
         read_to: read.last().map(|last| last.seq),
         stays_awake: of.cancel_requested || has_more || (!is_first && (count > 0 || of.unread_count > 0)),
         moves_messages: read.iter().any(|unread| !unread.is_for_run),
-        is_suspect: deaths > 0 && deaths + 1 >= crashes.deaths && !is_given_up,
+        is_suspect: deaths > 0 && deaths + 1 >= crashes && !is_given_up,
         is_given_up,
         deaths,
         turn: of.session.filter(|_| is_first).map_or_else(Turn::default, |session| session.turn()),

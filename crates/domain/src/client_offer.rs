@@ -14,7 +14,7 @@ use crate::answering::{Output, Sampling, is_name, name_rule};
 use crate::focus::{Focus, FocusRef};
 use crate::model_policy::ModelPolicy;
 use crate::question::input::CLIENT_PREFIX;
-use crate::setting::WrongSetting;
+use crate::setting::{WrongSetting, require};
 use crate::tool_schema::read;
 
 /// The most tools that a client offers.
@@ -141,46 +141,28 @@ impl ClientOffer {
         output.as_ref().map_or(Ok(()), Output::check).map_err(|wrong| wrong.below("/output"))?;
         sampling.check().map_err(|wrong| wrong.below("/sampling"))?;
         limits.check(None).map_err(|wrong| wrong.below("/limits"))?;
-        if tools.len() > MAX_TOOLS {
-            let reason = format!("has {} tools; at most {MAX_TOOLS} are allowed", tools.len());
-            return Err(WrongSetting::new("/tools", reason));
-        }
+        let reason = format_args!("has {} tools; at most {MAX_TOOLS} are allowed", tools.len());
+        require(tools.len() <= MAX_TOOLS, "/tools", reason)?;
         let bytes = serde_json::to_vec(tools).map_or(usize::MAX, |json| json.len());
-        if bytes > MAX_TOOLS_BYTES {
-            let reason = format!("have {bytes} bytes as JSON; at most {MAX_TOOLS_BYTES} are allowed");
-            return Err(WrongSetting::new("/tools", reason));
-        }
+        let reason = format_args!("have {bytes} bytes as JSON; at most {MAX_TOOLS_BYTES} are allowed");
+        require(bytes <= MAX_TOOLS_BYTES, "/tools", reason)?;
         for (nth, tool) in tools.iter().enumerate() {
-            let pointer = format!("/tools/{nth}");
-            if !is_name(&tool.name) {
-                return Err(WrongSetting::new(pointer + "/name", name_rule()));
-            }
-            if is_taken(&tool.name) {
-                let reason = format!("the agent has a tool `{}` already: use another name", tool.name);
-                return Err(WrongSetting::new(pointer + "/name", reason));
-            }
-            if tools[..nth].iter().any(|other| other.name == tool.name) {
-                return Err(WrongSetting::new(
-                    pointer + "/name",
-                    format!("`{}` is offered twice", tool.name),
-                ));
-            }
+            let at = format!("/tools/{nth}/name");
+            require(is_name(&tool.name), &at, name_rule())?;
+            let reason = format_args!("the agent has a tool `{}` already: use another name", tool.name);
+            require(!is_taken(&tool.name), &at, reason)?;
+            let reason = format_args!("`{}` is offered twice", tool.name);
+            require(tools[..nth].iter().all(|other| other.name != tool.name), &at, reason)?;
             if let Err(reason) = read(&tool.parameters) {
-                return Err(WrongSetting::new(
-                    pointer + "/parameters",
-                    format!("cannot be offered: {reason}"),
-                ));
+                let reason = format!("cannot be offered: {reason}");
+                return Err(WrongSetting::new(format!("/tools/{nth}/parameters"), reason));
             }
         }
-        if context.len() > MAX_CONTEXT_ITEMS {
-            let reason = format!("has {} items; at most {MAX_CONTEXT_ITEMS} are allowed", context.len());
-            return Err(WrongSetting::new("/context", reason));
-        }
+        let reason = format_args!("has {} items; at most {MAX_CONTEXT_ITEMS} are allowed", context.len());
+        require(context.len() <= MAX_CONTEXT_ITEMS, "/context", reason)?;
         let bytes: usize = context.iter().map(|item| item.description.len() + item.value.len()).sum();
-        if bytes > MAX_CONTEXT_BYTES {
-            let reason = format!("has {bytes} bytes; at most {MAX_CONTEXT_BYTES} are allowed");
-            return Err(WrongSetting::new("/context", reason));
-        }
+        let reason = format_args!("has {bytes} bytes; at most {MAX_CONTEXT_BYTES} are allowed");
+        require(bytes <= MAX_CONTEXT_BYTES, "/context", reason)?;
         focus.as_ref().map_or(Ok(()), Focus::check).map_err(|wrong| wrong.below("/context"))
     }
 }

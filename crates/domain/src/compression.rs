@@ -10,7 +10,6 @@ use crate::agent::token_budget::HistoryBudget;
 use crate::frame::{FrameMark, escape, unescape};
 use crate::history::{Block, Entry, Role};
 use crate::id::{CompressionId, RunId};
-use crate::names::names;
 use crate::time::Time;
 
 names! {

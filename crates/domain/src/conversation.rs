@@ -39,8 +39,6 @@ use crate::question::{QuestionKind, QuestionState};
 use crate::session::CompletionReason;
 pub use crate::session::SummarySource;
 
-pub use self::check::Invalid;
-
 /// A conversation document; see the [module](self) for an example.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -208,8 +206,7 @@ fn known_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D:
     if given == FORMAT {
         return Ok(given);
     }
-    let given: String = given.chars().take(80).collect();
-    Err(serde::de::Error::custom(format!("unknown format `{given}`: only `{FORMAT}` can be imported")))
+    Err(serde::de::Error::custom(format!("unknown format `{given:.80}`: only `{FORMAT}` can be imported")))
 }
 
 fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {

@@ -47,10 +47,9 @@ impl Point {
                 })
             }
         };
-        let given: String = text.chars().take(60).collect();
         point.ok_or_else(|| {
             format!(
-                "`{given}` is not a day or a time: write now, today, 2026-12-01, 2026-12-01T15:00 (local time) or \
+                "`{text:.60}` is not a day or a time: write now, today, 2026-12-01, 2026-12-01T15:00 (local time) or \
                  2026-12-01T15:00:00Z"
             )
         })

@@ -8,8 +8,6 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::names::names;
-
 names! {
     /// Something that users can change.
     pub enum Entity {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::setting::WrongSetting;
+use crate::setting::{WrongSetting, require};
 use crate::tool_call::EffectClass;
 
 /// The most characters of a type.
@@ -98,26 +98,13 @@ impl Focus {
     /// # Errors
     /// [`WrongSetting`] with the place below the focus.
     pub fn check(&self) -> Result<(), WrongSetting> {
-        let wrong = |pointer: &str, reason: String| Err(WrongSetting { pointer: pointer.to_owned(), reason });
-        if !is_type(&self.kind) {
-            let reason =
-                format!("must have 1 to {MAX_TYPE_CHARS} of the characters A-Z, a-z, 0-9, `_`, `-` and `.`");
-            return wrong("/type", reason);
-        }
-        if !is_id(&self.id) {
-            let reason = format!(
-                "must have 1 to {MAX_ID_CHARS} printable ASCII characters without spaces, `<`, `>` and `\"`"
-            );
-            return wrong("/id", reason);
-        }
+        let allowed = format_args!("{MAX_TYPE_CHARS} of the characters A-Z, a-z, 0-9, `_`, `-` and `.`");
+        require(is_type(&self.kind), "/type", format_args!("must have 1 to {allowed}"))?;
+        let allowed = "printable ASCII characters without spaces, `<`, `>` and `\"`";
+        require(is_id(&self.id), "/id", format_args!("must have 1 to {MAX_ID_CHARS} {allowed}"))?;
         let bytes = self.data.as_ref().map_or(0, |data| data.to_string().len());
-        if bytes > MAX_DATA_BYTES {
-            return wrong(
-                "/data",
-                format!("has {bytes} bytes as JSON; at most {MAX_DATA_BYTES} are allowed"),
-            );
-        }
-        Ok(())
+        let reason = format_args!("has {bytes} bytes as JSON; at most {MAX_DATA_BYTES} are allowed");
+        require(bytes <= MAX_DATA_BYTES, "/data", reason)
     }
 
     /// The thing.
@@ -147,14 +134,11 @@ pub fn check_providers(
         return Err(format!("has {} types; at most {MAX_PROVIDERS} are allowed", providers.len()));
     }
     for (kind, ContextProvider { tool, argument, .. }) in providers {
-        if !is_type(kind) {
-            return Err(format!(
-                "`{kind}` cannot be a type: it must have 1 to {MAX_TYPE_CHARS} of the characters A-Z, a-z, 0-9, `_`, `-` and `.`"
-            ));
-        }
-        if tool.is_empty() || argument.is_empty() {
-            return Err(format!("{kind}: `tool` and `argument` must not be empty"));
-        }
+        ensure!(
+            is_type(kind),
+            "`{kind}` cannot be a type: it must have 1 to {MAX_TYPE_CHARS} of the characters A-Z, a-z, 0-9, `_`, `-` and `.`"
+        );
+        ensure!(!tool.is_empty() && !argument.is_empty(), "{kind}: `tool` and `argument` must not be empty");
         if effect(tool).is_some_and(|effect| effect != EffectClass::Read) {
             return Err(format!("{kind}: `{tool}` does more than read: name a tool that only reads"));
         }

@@ -15,7 +15,6 @@ use crate::image::SentImage;
 
 pub use raw::RawBlock;
 
-use crate::names::names;
 use crate::tool_call::{ToolCall, ToolErrorCode};
 
 names! {
@@ -279,9 +278,7 @@ pub fn validate<T: EntryView>(entries: &[T]) -> Result<(), Fault> {
     let mut open = OpenCalls::default();
     let mut previous = None;
     for (index, entry) in entries.iter().enumerate() {
-        if entry.content().is_empty() {
-            return Err(Fault::Empty(index));
-        }
+        ensure!(!entry.content().is_empty(), Fault::Empty(index));
         match entry.role() {
             Role::Assistant => {
                 match previous {
@@ -322,12 +319,8 @@ fn answer<T: EntryView>(index: usize, entry: &T, open: &mut OpenCalls<'_>) -> Re
     for block in entry.content() {
         match block {
             Block::ToolResult { tool_use_id, .. } => {
-                if other_seen {
-                    return Err(Fault::ResultsNotFirst(index));
-                }
-                if !open.ids.remove(tool_use_id.as_str()) {
-                    return Err(Fault::Stray(index, tool_use_id.clone()));
-                }
+                ensure!(!other_seen, Fault::ResultsNotFirst(index));
+                ensure!(open.ids.remove(tool_use_id.as_str()), Fault::Stray(index, tool_use_id.clone()));
             }
             Block::Text { .. } => {
                 if let Some(id) = open.first() {

@@ -18,7 +18,6 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::clock::Clock;
-use crate::names::as_text;
 
 /// A text that is not an id of the expected type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -22,8 +22,6 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::id::{ImageId, UserId, shard};
-use crate::names::names;
-use crate::setting::settings;
 
 /// Bytes of an image at most: every provider takes the 5 MB that it has in Base64.
 pub const MAX_IMAGE_BYTES: usize = 3_750_000;
@@ -102,23 +100,18 @@ impl ImageHeader {
 
     /// The header of an image within the limits. The type is what the bytes say. The error says why it is none, or too large.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        if bytes.is_empty() {
-            return Err("it is empty".to_owned());
-        }
-        if bytes.len() > MAX_IMAGE_BYTES {
-            return Err(too_large(bytes.len()));
-        }
+        ensure!(!bytes.is_empty(), "it is empty");
+        ensure!(bytes.len() <= MAX_IMAGE_BYTES, too_large(bytes.len()));
         let image_type = ImageType::of(bytes).ok_or("it is no PNG, JPEG, WebP or GIF image")?;
         let (width, height) = size_of(image_type, bytes)
             .filter(|(width, height)| *width > 0 && *height > 0)
             .ok_or_else(|| {
                 format!("its {} header is damaged: it does not say how large the image is", image_type.name())
             })?;
-        if width.max(height) > MAX_IMAGE_SIDE {
-            return Err(format!(
-                "it has {width} x {height} pixels; at most {MAX_IMAGE_SIDE} on a side are allowed: send a smaller version"
-            ));
-        }
+        ensure!(
+            width.max(height) <= MAX_IMAGE_SIDE,
+            "it has {width} x {height} pixels; at most {MAX_IMAGE_SIDE} on a side are allowed: send a smaller version"
+        );
         Ok(Self { image_type, width, height })
     }
 }
@@ -155,9 +148,7 @@ pub fn from_base64(text: &str) -> Result<Vec<u8>, String> {
         None => text,
     };
     let bytes = text.len() / 4 * 3;
-    if bytes > MAX_IMAGE_BYTES + 3 {
-        return Err(too_large(bytes));
-    }
+    ensure!(bytes <= MAX_IMAGE_BYTES + 3, too_large(bytes));
     STANDARD.decode(text.trim()).map_err(|_| NOT_BASE64.to_owned())
 }
 

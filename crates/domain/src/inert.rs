@@ -64,11 +64,6 @@ impl Inert {
         rest
     }
 
-    /// Whether anything was changed.
-    pub fn has_changed(&self) -> bool {
-        self.changed
-    }
-
     fn take(&mut self, is_all: bool, allows: &dyn Fn(&str) -> bool) -> String {
         let held = std::mem::take(&mut self.held);
         let (mut shown, mut rest) = (String::with_capacity(held.len()), held.as_str());
@@ -115,7 +110,7 @@ pub fn inert(text: &str, allows: impl Fn(&str) -> bool) -> (String, bool) {
     let mut inert = Inert::default();
     let mut shown = inert.push(text, &allows);
     shown.push_str(&inert.finish(&allows));
-    (shown, inert.has_changed())
+    (shown, inert.changed)
 }
 
 fn is_of_host(character: char) -> bool {

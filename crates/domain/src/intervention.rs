@@ -1,8 +1,6 @@
 //! Interventions: why the health monitor ends a run. It only requests the end: the worker that claims the run next
 //! ends it through the engine, so that the history stays valid and the user is notified.
 
-use crate::names::names;
-
 names! {
     /// A reason of the health monitor to end a run.
     #[derive(Hash)]

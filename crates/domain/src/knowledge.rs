@@ -11,7 +11,7 @@
 //! `jobs/orchestrator.toml`.
 
 use crate::custom_table::TableLimits;
-use crate::setting::{positive, settings};
+use crate::setting::positive;
 use crate::skill::SkillLimits;
 use crate::workspace::FileLimits;
 
@@ -24,19 +24,21 @@ pub const MAX_SENTENCE_BYTES: usize = 2_000;
 /// Maximum length of a search query, in characters.
 pub const MAX_QUERY_CHARS: usize = 500;
 
-/// A kind of what agents know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum KnowledgeKind {
-    /// A document that an agent or a person keeps for an agentable.
-    Note,
-    /// What an agent learnt about its user or its aim: a sentence.
-    Learning,
-    /// A fact about a user that all their agents should remember: a sentence.
-    Memory,
-    /// A rule of a user for all their agents. Only the API writes it.
-    CustomInstruction,
-    /// A document that an agent writes for a user without being asked.
-    FeedItem,
+names! {
+    /// A kind of what agents know.
+    #[derive(Hash)]
+    pub enum KnowledgeKind {
+        /// A document that an agent or a person keeps for an agentable.
+        Note = "note",
+        /// What an agent learnt about its user or its aim: a sentence.
+        Learning = "learning",
+        /// A fact about a user that all their agents should remember: a sentence.
+        Memory = "memory",
+        /// A rule of a user for all their agents. Only the API writes it.
+        CustomInstruction = "custom_instruction",
+        /// A document that an agent writes for a user without being asked.
+        FeedItem = "feed_item",
+    }
 }
 
 /// Whose an item is.
@@ -60,8 +62,6 @@ pub enum KnowledgeForm {
 /// What differs between the kinds.
 #[derive(Debug, Clone, Copy)]
 pub struct KnowledgeRules {
-    /// The name in the database: `feed_item`.
-    pub stored: &'static str,
     /// One item: `feed item`.
     pub name: &'static str,
     /// Several items: `feed items`.
@@ -87,45 +87,32 @@ impl KnowledgeForm {
 }
 
 impl KnowledgeKind {
-    /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::Note, Self::Learning, Self::Memory, Self::CustomInstruction, Self::FeedItem];
-
     /// What differs between the kinds.
     pub fn rules(self) -> KnowledgeRules {
         use KnowledgeForm::{Document, Sentence};
         use KnowledgeOwner::{Agentable, User};
 
-        let (names, owner, form, max): ([&'static str; 4], _, _, fn(&KnowledgeLimits) -> u32) = match self {
+        let (names, owner, form, max): (_, _, _, fn(&KnowledgeLimits) -> u32) = match self {
             Self::Note => {
-                let names = ["note", "note", "notes", "notes of an agentable"];
-                (names, Agentable, Document, |limits| limits.max_notes)
+                (["note", "notes", "notes of an agentable"], Agentable, Document, |of| of.max_notes)
             }
             Self::Learning => {
-                let names = ["learning", "learning", "learnings", "learnings of an agentable"];
-                (names, Agentable, Sentence, |limits| limits.max_learnings)
+                let names = ["learning", "learnings", "learnings of an agentable"];
+                (names, Agentable, Sentence, |of| of.max_learnings)
             }
             Self::Memory => {
-                let names = ["memory", "memory", "memories", "memories of a user"];
-                (names, User, Sentence, |limits| limits.max_memories)
+                (["memory", "memories", "memories of a user"], User, Sentence, |of| of.max_memories)
             }
             Self::CustomInstruction => {
-                let of_owner = "custom instructions of a user";
-                let names = ["custom_instruction", "custom instruction", "custom instructions", of_owner];
-                (names, User, Sentence, |limits| limits.max_custom_instructions)
+                let names = ["custom instruction", "custom instructions", "custom instructions of a user"];
+                (names, User, Sentence, |of| of.max_custom_instructions)
             }
             Self::FeedItem => {
-                let names = ["feed_item", "feed item", "feed items", "feed items of a user"];
-                (names, User, Document, |limits| limits.max_feed_items)
+                (["feed item", "feed items", "feed items of a user"], User, Document, |of| of.max_feed_items)
             }
         };
-        let [stored, name, plural, of_owner] = names;
-        KnowledgeRules { stored, name, plural, of_owner, owner, form, max }
-    }
-
-    /// The kind with this [`stored`](KnowledgeRules::stored) name.
-    pub fn from_stored(stored: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.rules().stored == stored)
+        let [name, plural, of_owner] = names;
+        KnowledgeRules { name, plural, of_owner, owner, form, max }
     }
 }
 

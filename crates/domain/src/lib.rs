@@ -16,6 +16,12 @@
 //! 2. Render its frames in `api::events::render`.
 //! 3. If it ends an iteration, add a line to the test of the stream cursor (`api::events::cursor`).
 
+// The modules below use their macros.
+#[macro_use]
+mod names;
+#[macro_use]
+pub mod setting;
+
 pub mod agent;
 pub mod agent_settings;
 pub mod agentable;
@@ -69,7 +75,6 @@ pub mod message;
 pub mod mode;
 pub mod model;
 pub mod model_policy;
-mod names;
 pub mod nullable;
 #[cfg(feature = "openapi")]
 pub mod openapi;
@@ -93,7 +98,6 @@ pub mod scope;
 pub mod sealed;
 pub mod session;
 pub mod settable;
-pub mod setting;
 pub mod shared_state;
 pub mod skill;
 pub mod snippet;

@@ -8,7 +8,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::names::as_text;
 use chrono::{
     DateTime, Days, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Timelike, Utc,
 };
@@ -18,17 +17,12 @@ use chrono_tz::Tz;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LocalTime(NaiveTime);
 
-/// A text that is not a time of day.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a time of day from `00:00` to `23:59`")]
-pub struct InvalidLocalTime(String);
-
 impl FromStr for LocalTime {
-    type Err = InvalidLocalTime;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, InvalidLocalTime> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let time = NaiveTime::parse_from_str(text, "%H:%M").ok().filter(|_| text.len() == 5);
-        time.map(Self).ok_or_else(|| InvalidLocalTime(text.chars().take(20).collect()))
+        time.map(Self).ok_or_else(|| format!("`{text:.20}` is not a time of day from `00:00` to `23:59`"))
     }
 }
 

@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use serde_json::Value;
 
 /// Shorter secrets are words that occur anyway: they are left.
 const SHORTEST: usize = 4;
@@ -104,20 +105,11 @@ impl Masks {
     }
 
     /// JSON without the secrets in its texts and names.
-    pub fn json(&self, value: serde_json::Value) -> serde_json::Value {
-        use serde_json::Value;
+    pub fn json(&self, value: Value) -> Value {
         if self.forms.is_empty() {
             return value;
         }
-        match value {
-            Value::String(text) => Value::String(self.text(&text).into_owned()),
-            Value::Array(items) => items.into_iter().map(|item| self.json(item)).collect(),
-            Value::Object(fields) => {
-                let fields = fields.into_iter();
-                fields.map(|(name, value)| (self.text(&name).into_owned(), self.json(value))).collect()
-            }
-            other => other,
-        }
+        map_texts(value, &|text| self.text(text).into_owned())
     }
 
     /// The length of the longest beginning of a secret at the end.
@@ -173,8 +165,20 @@ fn forms_of(secret: &str) -> Vec<Vec<u8>> {
     forms
 }
 
+/// JSON whose texts and names are written anew.
+pub(crate) fn map_texts(value: Value, write: &impl Fn(&str) -> String) -> Value {
+    match value {
+        Value::String(text) => Value::String(write(&text)),
+        Value::Array(items) => items.into_iter().map(|item| map_texts(item, write)).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (write(&name), map_texts(value, write))).collect()
+        }
+        other => other,
+    }
+}
+
 fn json_escaped(text: &str) -> String {
-    let quoted = serde_json::Value::from(text).to_string();
+    let quoted = Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::guard::Risk;
-use crate::setting::WrongSetting;
+use crate::setting::{WrongSetting, require};
 use crate::tool_call::EffectClass;
 
 /// Maximum length of a name, in bytes: the names of its tools begin with it, and may have 64.
@@ -107,37 +107,31 @@ pub fn name_problem(name: &str) -> Option<String> {
 }
 
 impl ServerSettings {
-    /// What is wrong with these settings; `None`: nothing. Kinds are not checked.
-    pub fn problem(&self) -> Option<WrongSetting> {
-        let wrong = |at: &str, reason: String| Some(WrongSetting::new(at, reason));
+    /// Checks these settings, except for the kinds.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] at the first that is wrong.
+    pub fn check(&self) -> Result<(), WrongSetting> {
         let [least, _, most] = TIMEOUT_S;
-        if !(least..=most).contains(&self.timeout_s) {
-            return wrong("/timeout_s", format!("must be from {least} to {most}"));
-        }
+        let is_usual = (least..=most).contains(&self.timeout_s);
+        require(is_usual, "/timeout_s", format_args!("must be from {least} to {most}"))?;
         let named = self.tools.len().max(self.only.as_ref().map_or(0, Vec::len));
-        if named > MAX_NAMED_TOOLS {
-            return wrong("/tools", format!("at most {MAX_NAMED_TOOLS} tools can be named"));
-        }
+        let reason = format_args!("at most {MAX_NAMED_TOOLS} tools can be named");
+        require(named <= MAX_NAMED_TOOLS, "/tools", reason)?;
         let texts =
             self.oauth.iter().flat_map(|oauth| oauth.client_id.iter().chain(oauth.scopes.iter().flatten()));
         let is_word = |text: &String| {
             (1..=MAX_OAUTH_BYTES).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
         };
         let texts: Vec<&String> = texts.collect();
-        if texts.len() > MAX_SCOPES || !texts.into_iter().all(is_word) {
-            let why = format!(
-                "`client_id` and up to {MAX_SCOPES} `scopes` have 1 to {MAX_OAUTH_BYTES} characters without spaces"
-            );
-            return wrong("/oauth", why);
-        }
-        if let Some((tool, _)) =
-            self.tools.iter().find(|(_, said)| said.effect == Some(EffectClass::Checkable))
-        {
-            let reason =
-                "MCP cannot tell whether a call was carried out: allowed are read, idempotent and effect";
-            return wrong(&format!("/tools/{tool}/effect"), reason.to_owned());
-        }
-        None
+        let allowed = format_args!("have 1 to {MAX_OAUTH_BYTES} characters without spaces");
+        let reason = format_args!("`client_id` and up to {MAX_SCOPES} `scopes` {allowed}");
+        require(texts.len() <= MAX_SCOPES && texts.into_iter().all(is_word), "/oauth", reason)?;
+        let reason =
+            "MCP cannot tell whether a call was carried out: allowed are read, idempotent and effect";
+        let mut tools = self.tools.iter();
+        let checkable = tools.find(|(_, said)| said.effect == Some(EffectClass::Checkable));
+        checkable.map_or(Ok(()), |(tool, _)| require(false, format!("/tools/{tool}/effect"), reason))
     }
 
     /// Whether this tool may be offered, once it is approved.
@@ -190,7 +184,7 @@ mod tests {
             ),
             (usual, None),
         ] {
-            let problem = settings.problem();
+            let problem = settings.check().err();
             assert_eq!(problem.as_ref().map(|problem| problem.pointer.as_str()), at, "{problem:?}");
         }
     }

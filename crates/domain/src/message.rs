@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{MessageId, RunId};
-use crate::names::names;
 use crate::owner::Owner;
 use crate::time::Time;
 

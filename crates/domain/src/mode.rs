@@ -1,7 +1,5 @@
 //! Modes: what started a run that no message started.
 
-use crate::names::names;
-
 names! {
     /// What started a run instead of a message. Such a run expects no reply: it ends when the model asks for no more tools,
     /// and text without `send_message` counts as thinking.

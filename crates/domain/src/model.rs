@@ -6,7 +6,7 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Block;
-use crate::names::names;
+use crate::setting::is_default;
 
 /// Tokens and cost of model calls.
 ///
@@ -29,7 +29,7 @@ pub struct Usage {
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub cache_write_tokens: u64,
     /// Those of them that are kept for an hour, which costs more. 0 once the call is priced.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     pub long_cache_write_tokens: u64,
     /// Output tokens that were spent on reasoning.
@@ -135,11 +135,6 @@ pub struct BilledTokens {
 
 /// Maximum plausible cost of one call, in US dollars.
 const LARGEST_COST: Decimal = Decimal::from_parts(100_000, 0, 0, false, 0);
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
 
 impl Usage {
     /// Whether a reported cost can be that of one call: 0 to 100,000 US dollars. Any other value is an error, which

@@ -6,8 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::names::names;
-
 names! {
     /// How long the provider of a model is to keep a prompt, so that the next request pays less for what it has in common with it.
     #[derive(Hash, Default)]

@@ -61,7 +61,14 @@ macro_rules! names {
         }
     };
 }
-pub(crate) use names;
+
+/// Whether a name begins with a letter from a to z, followed by such letters, digits and `more`, and has at most so many bytes.
+pub(crate) fn is_plain(name: &str, more: &[u8], most: usize) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || more.contains(&byte);
+    name.len() <= most
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(is_part)
+}
 
 /// Types whose form in JSON is the text that [`Display`](std::fmt::Display) writes and [`FromStr`](std::str::FromStr) reads.
 #[macro_export]
@@ -81,7 +88,6 @@ macro_rules! as_text {
         }
     )+};
 }
-pub(crate) use as_text;
 
 #[cfg(test)]
 #[expect(unreachable_pub, reason = "the functions of a private enum are public")]

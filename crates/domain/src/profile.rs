@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::names::names;
-
 /// Maximum length of one entry of a profile, in bytes.
 pub const MAX_PROFILE_ENTRY_BYTES: usize = 500;
 

@@ -19,7 +19,6 @@ use self::input::InputAnswer;
 use self::pause::PauseAnswer;
 use self::schema::check;
 use crate::id::{MessageId, QuestionId};
-use crate::names::names;
 
 /// Maximum number of characters of the name of who answers.
 pub const MAX_ANSWERED_BY_CHARS: usize = 200;

@@ -13,7 +13,7 @@
 use serde_json::{Value, json};
 
 use crate::frame::escape;
-use crate::setting::{positive, settings};
+use crate::setting::positive;
 
 /// The `type` in the metadata of a message that an agent posted to another conversation.
 pub const AGENT_MESSAGE: &str = "agent_message";
@@ -92,15 +92,9 @@ impl ReachLimits {
     /// # Errors
     /// The limit that is reached.
     pub fn hops(&self, counts: &PostCounts) -> Result<i32, PostRefusal> {
-        if counts.hops >= self.max_hops {
-            return Err(PostRefusal::Hops(self.max_hops));
-        }
-        if counts.of_this_run >= self.max_posts_per_run {
-            return Err(PostRefusal::Run(self.max_posts_per_run));
-        }
-        if counts.of_this_hour >= self.max_posts_per_hour {
-            return Err(PostRefusal::Hour(self.max_posts_per_hour));
-        }
+        ensure!(counts.hops < self.max_hops, PostRefusal::Hops(self.max_hops));
+        ensure!(counts.of_this_run < self.max_posts_per_run, PostRefusal::Run(self.max_posts_per_run));
+        ensure!(counts.of_this_hour < self.max_posts_per_hour, PostRefusal::Hour(self.max_posts_per_hour));
         Ok(counts.hops + 1)
     }
 
@@ -109,12 +103,8 @@ impl ReachLimits {
     /// # Errors
     /// The limit that is reached.
     pub fn may_make(&self, counts: &MadeCounts) -> Result<(), MakeRefusal> {
-        if counts.of_this_run >= self.max_made_per_run {
-            return Err(MakeRefusal::Run(self.max_made_per_run));
-        }
-        if counts.of_this_hour >= self.max_made_per_hour {
-            return Err(MakeRefusal::Hour(self.max_made_per_hour));
-        }
+        ensure!(counts.of_this_run < self.max_made_per_run, MakeRefusal::Run(self.max_made_per_run));
+        ensure!(counts.of_this_hour < self.max_made_per_hour, MakeRefusal::Hour(self.max_made_per_hour));
         Ok(())
     }
 }

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, RunId, UserId};
 use crate::model::Usage;
-use crate::names::names;
 use crate::owner::Owner;
 use crate::time::Time;
 

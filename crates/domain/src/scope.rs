@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::names::names;
-
 names! {
     /// One thing that a key may do.
     #[derive(PartialOrd, Ord, Hash)]
@@ -25,18 +23,12 @@ names! {
     }
 }
 
-/// A name that is no scope.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is no scope; scopes are `read`, `post`, `manage_agents`, `operate`, `admin` and `installation`"
-)]
-pub struct UnknownScope(String);
-
 impl FromStr for Scope {
-    type Err = UnknownScope;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Self, UnknownScope> {
-        Self::from_name(name).ok_or_else(|| UnknownScope(name.chars().take(40).collect()))
+    fn from_str(name: &str) -> Result<Self, String> {
+        let scopes = "`read`, `post`, `manage_agents`, `operate`, `admin` and `installation`";
+        Self::from_name(name).ok_or_else(|| format!("`{name:.40}` is no scope; scopes are {scopes}"))
     }
 }
 

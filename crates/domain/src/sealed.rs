@@ -101,13 +101,9 @@ impl SecretKeys {
     pub fn open(&self, purpose: Purpose<'_>, sealed: &[u8]) -> Result<SecretString, CannotOpen> {
         let (head, text) = sealed.split_at_checked(HEAD_BYTES).ok_or(CannotOpen::Damaged)?;
         let (id, nonce) = head[1..].split_at(KEY_ID_BYTES);
-        if head[0] != VERSION {
-            return Err(CannotOpen::Damaged);
-        }
+        ensure!(head[0] == VERSION, CannotOpen::Damaged);
         let mut of_id = self.0.iter().filter(|key| key.id == id).peekable();
-        if of_id.peek().is_none() {
-            return Err(CannotOpen::OtherKey);
-        }
+        ensure!(of_id.peek().is_some(), CannotOpen::OtherKey);
         let open = |key: &Key| {
             let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
             let mut text = text.to_vec();

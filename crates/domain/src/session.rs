@@ -14,9 +14,8 @@ use crate::history::{Block, Entry};
 use crate::id::SessionId;
 use crate::inner_call::inner_call;
 use crate::local_time::instant;
-use crate::names::names;
 use crate::owner::Owner;
-use crate::setting::{positive, settings};
+use crate::setting::positive;
 use crate::time::Time;
 
 settings! {

@@ -41,10 +41,7 @@ impl AgentType {
             None if settable.is_empty() => {
                 Err(format!("cannot be set: a {} has none that may be", self.kind))
             }
-            None => {
-                let wanted: String = wanted.chars().take(60).collect();
-                Err(format!("cannot be set to `{wanted}`; allowed are: {}", settable.join(", ")))
-            }
+            None => Err(format!("cannot be set to `{wanted:.60}`; allowed are: {}", settable.join(", "))),
         }
     }
 }

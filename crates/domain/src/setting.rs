@@ -34,6 +34,32 @@ impl WrongSetting {
     }
 }
 
+/// Nothing if it `holds`, else the error at `pointer`.
+///
+/// # Errors
+/// The reason, at the pointer.
+pub fn require(holds: bool, pointer: impl Into<String>, reason: impl Display) -> Result<(), WrongSetting> {
+    if holds { Ok(()) } else { Err(WrongSetting::new(pointer, reason.to_string())) }
+}
+
+/// Returns an error unless something holds: its second argument, or the text that a format string makes, as
+/// `anyhow::ensure!` does.
+macro_rules! ensure {
+    ($holds:expr, $text:literal $($argument:tt)*) => {
+        ensure!($holds, format!($text $($argument)*))
+    };
+    ($holds:expr, $error:expr) => {
+        if !$holds {
+            return Err($error);
+        }
+    };
+}
+
+/// Whether a value is left out of JSON, because it is what reading gives without it.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// A number of at least 1.
 ///
 /// # Errors
@@ -96,7 +122,6 @@ macro_rules! settings {
         }
     };
 }
-pub(crate) use settings;
 
 #[cfg(test)]
 mod tests {

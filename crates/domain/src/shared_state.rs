@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::question::schema::{self, Mismatch};
+use crate::setting::require;
 
 /// The name of the model's tool.
 pub const UPDATE_STATE: &str = "update_state";
@@ -63,15 +64,12 @@ pub struct StateChange {
 impl SharedState {
     /// Checks the declaration itself.
     pub fn check_declaration(&self) -> Result<(), String> {
-        if self.schema["type"] != "object" {
-            return Err("state.schema must be a JSON Schema with type = \"object\"".to_owned());
-        }
+        ensure!(self.schema["type"] == "object", "state.schema must be a JSON Schema with type = \"object\"");
         let bytes = self.schema.to_string().len();
-        if bytes > MAX_SCHEMA_BYTES {
-            return Err(format!(
-                "state.schema has {bytes} bytes as JSON; at most {MAX_SCHEMA_BYTES} are allowed"
-            ));
-        }
+        ensure!(
+            bytes <= MAX_SCHEMA_BYTES,
+            "state.schema has {bytes} bytes as JSON; at most {MAX_SCHEMA_BYTES} are allowed"
+        );
         if !(1..=MAX_STATE_BYTES).contains(&self.max_bytes) {
             return Err(format!("state.max_bytes must be from 1 to {MAX_STATE_BYTES}"));
         }
@@ -84,17 +82,12 @@ impl SharedState {
     /// # Errors
     /// The first [`Mismatch`].
     pub fn check(&self, state: &Value) -> Result<(), Mismatch> {
-        let at_top = |reason: String| Mismatch { pointer: String::new(), reason };
-        if !state.is_object() {
-            return Err(at_top("must be an object".to_owned()));
-        }
-        if is_deeper(state, MAX_DEPTH) {
-            return Err(at_top(format!("is nested more than {MAX_DEPTH} levels deep")));
-        }
+        require(state.is_object(), "", "must be an object")?;
+        let reason = format_args!("is nested more than {MAX_DEPTH} levels deep");
+        require(!is_deeper(state, MAX_DEPTH), "", reason)?;
         let bytes = state.to_string().len();
-        if bytes > self.max_bytes {
-            return Err(at_top(format!("has {bytes} bytes as JSON; at most {} are allowed", self.max_bytes)));
-        }
+        let reason = format_args!("has {bytes} bytes as JSON; at most {} are allowed", self.max_bytes);
+        require(bytes <= self.max_bytes, "", reason)?;
         schema::check(&self.schema, state)
     }
 
@@ -114,10 +107,8 @@ impl SharedState {
     /// The first [`Mismatch`] of what the state would be.
     pub fn merge(&self, before: &Value, patch: &Value) -> Result<StateChange, Mismatch> {
         let mut state = before.clone();
-        if is_deeper(patch, MAX_DEPTH) {
-            let reason = format!("is nested more than {MAX_DEPTH} levels deep");
-            return Err(Mismatch { pointer: String::new(), reason });
-        }
+        let reason = format_args!("is nested more than {MAX_DEPTH} levels deep");
+        require(!is_deeper(patch, MAX_DEPTH), "", reason)?;
         merge(&mut state, patch);
         self.replace(before, state)
     }

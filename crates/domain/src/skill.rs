@@ -17,8 +17,6 @@ pub mod trigger;
 
 use std::collections::BTreeMap;
 
-use crate::setting::settings;
-
 pub use self::disclosure::{SkillSource, SkillSummary};
 pub use self::document::SkillDocument;
 

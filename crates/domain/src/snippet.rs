@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::names::is_plain;
 use crate::time::Time;
 
 /// Maximum length of a name, in characters.
@@ -106,16 +107,12 @@ pub fn tool_name(snippet: &str) -> String {
 
 /// Checks a name. Models read the error, as those of the other checks.
 pub fn check_name(name: &str) -> Result<(), String> {
-    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    let begins = name.bytes().next().is_some_and(|first| first.is_ascii_lowercase());
-    let is_name = begins && name.len() <= MAX_NAME_CHARS && name.bytes().all(is_allowed);
-    if is_name {
-        return Ok(());
-    }
-    Err(format!(
+    ensure!(
+        is_plain(name, b"_", MAX_NAME_CHARS),
         "`name` must be 1 to {MAX_NAME_CHARS} characters, small letters, digits and `_`, and begin with a letter: \
          `monthly_report`"
-    ))
+    );
+    Ok(())
 }
 
 /// What is wrong with a text that has a character which cannot be stored.
@@ -125,14 +122,11 @@ const ZERO: &str =
 /// Checks the length of code.
 pub fn check_code(code: &str) -> Result<(), String> {
     let chars = code.chars().count();
-    if code.contains('\0') {
-        return Err(ZERO.to_owned());
-    }
-    if chars > MAX_CODE_CHARS {
-        return Err(format!(
-            "`code` has {chars} characters; at most {MAX_CODE_CHARS} are allowed: split it into several snippets"
-        ));
-    }
+    ensure!(!code.contains('\0'), ZERO.to_owned());
+    ensure!(
+        chars <= MAX_CODE_CHARS,
+        "`code` has {chars} characters; at most {MAX_CODE_CHARS} are allowed: split it into several snippets"
+    );
     Ok(())
 }
 
@@ -149,40 +143,26 @@ pub fn check_schema(schema: &Value) -> Result<(), String> {
         return Err(format!("`input_schema` must be a JSON schema of an object: {form}"));
     }
     let text = schema.to_string();
-    if text.contains("\\u0000") {
-        return Err(ZERO.to_owned());
-    }
+    ensure!(!text.contains("\\u0000"), ZERO.to_owned());
     let bytes = text.len();
-    if bytes > MAX_SCHEMA_BYTES {
-        return Err(format!(
-            "`input_schema` has {bytes} bytes as JSON; at most {MAX_SCHEMA_BYTES} are allowed"
-        ));
-    }
+    ensure!(
+        bytes <= MAX_SCHEMA_BYTES,
+        "`input_schema` has {bytes} bytes as JSON; at most {MAX_SCHEMA_BYTES} are allowed"
+    );
     Ok(())
 }
 
 /// The hash of what a person allows who lets a snippet become a tool. A tool with another one is not called.
 pub fn pin(name: &str, language: &str, description: &str, code: &str, schema: &Value) -> String {
     let mut hash = Sha256::new();
-    for part in [name, language, description, code, &sorted(schema).to_string()] {
+    let mut schema = schema.clone();
+    schema.sort_all_objects();
+    for part in [name, language, description, code, &schema.to_string()] {
         // With their lengths, so that no text moves from one part to the next.
         hash.update(part.len().to_be_bytes());
         hash.update(part.as_bytes());
     }
     hex::encode(hash.finalize())
-}
-
-/// The value with the keys of its objects in order: the database keeps them in another one.
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
-            fields.sort_unstable_by_key(|(key, _)| *key);
-            Value::Object(fields.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
-        other => other.clone(),
-    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::frame::{attribute, escape};
 use crate::id::{AgentableId, MessageId, NoteId, RunId};
 use crate::model_policy::Latency;
 use crate::run::RunStatus;
-use crate::setting::{positive, settings};
+use crate::setting::positive;
 use crate::time::Time;
 
 /// A task to be created.

@@ -5,10 +5,9 @@ use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::answering::Output;
-use crate::bounded_regex::InvalidRegex;
+use crate::bounded_regex::invalid;
 use crate::id::{AgentId, TeamId};
-use crate::names::names;
-use crate::setting::{WrongSetting, positive, settings};
+use crate::setting::{WrongSetting, positive, require};
 use crate::time::Time;
 
 /// Maximum length of one pattern, in characters.
@@ -164,16 +163,12 @@ impl Condition {
     }
 
     fn matcher(&self, limits: &RuleLimits) -> Result<Matcher, WrongSetting> {
-        if *self == Self::default() {
-            let reason = "give at least one of contains, prefix, regex, longer_than";
-            return Err(WrongSetting::new("", reason));
-        }
+        require(*self != Self::default(), "", "give at least one of contains, prefix, regex, longer_than")?;
         for (field, text) in [("contains", &self.contains), ("prefix", &self.prefix), ("regex", &self.regex)]
         {
-            if text.as_ref().is_some_and(|text| text.is_empty() || text.chars().count() > MAX_PATTERN_CHARS) {
-                let reason = format!("`{field}` must have 1 to {MAX_PATTERN_CHARS} characters");
-                return Err(WrongSetting::new(format!("/{field}"), reason));
-            }
+            let chars = text.as_ref().map_or(1, |text| text.chars().count());
+            let reason = format_args!("`{field}` must have 1 to {MAX_PATTERN_CHARS} characters");
+            require((1..=MAX_PATTERN_CHARS).contains(&chars), format!("/{field}"), reason)?;
         }
         let lower = |text: &Option<String>| text.as_ref().map(|text| text.to_lowercase());
         let regex = self.regex.as_deref().map(|pattern| compile(pattern, limits.regex_bytes)).transpose();
@@ -186,14 +181,14 @@ impl Condition {
     }
 }
 
-fn compile(pattern: &str, most_bytes: usize) -> Result<Regex, InvalidRegex> {
-    let built = RegexBuilder::new(pattern)
+fn compile(pattern: &str, most_bytes: usize) -> Result<Regex, String> {
+    RegexBuilder::new(pattern)
         .case_insensitive(true)
         .size_limit(most_bytes)
         .dfa_size_limit(most_bytes)
         .nest_limit(MAX_REGEX_DEPTH)
-        .build();
-    Ok(built?)
+        .build()
+        .map_err(invalid)
 }
 
 /// A message in the forms that conditions read.
@@ -229,13 +224,6 @@ pub struct Rules {
     regex_chars: usize,
 }
 
-/// The time budget was spent before a rule matched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BudgetSpent {
-    /// Number of rules that were tried.
-    pub tried: usize,
-}
-
 impl Rules {
     /// Compiles `rules`.
     ///
@@ -254,18 +242,16 @@ impl Rules {
     /// limits its time.
     ///
     /// # Errors
-    /// [`BudgetSpent`] when `is_spent` returns true before a rule matched.
+    /// How many rules were tried when `is_spent` returned true before a rule matched.
     pub fn pick(
         &self,
         message: &str,
         available: impl Fn(AgentId) -> bool,
         mut is_spent: impl FnMut() -> bool,
-    ) -> Result<Option<(usize, AgentId)>, BudgetSpent> {
+    ) -> Result<Option<(usize, AgentId)>, usize> {
         let texts = Texts::new(message, self.regex_chars);
         for (index, (matcher, agent)) in self.rules.iter().enumerate() {
-            if index > 0 && is_spent() {
-                return Err(BudgetSpent { tried: index });
-            }
+            ensure!(index == 0 || !is_spent(), index);
             if available(*agent) && matcher.holds(&texts) {
                 return Ok(Some((index, *agent)));
             }
@@ -348,7 +334,7 @@ mod tests {
             left -= 1;
             left < 0
         };
-        assert_eq!(rules.pick("c", |_| true, &mut spend), Err(BudgetSpent { tried: 2 }));
+        assert_eq!(rules.pick("c", |_| true, &mut spend), Err(2));
         assert_eq!(rules.pick("a", |_| true, || true), Ok(Some((0, agent(1)))), "the first is always tried");
     }
 

@@ -15,7 +15,6 @@ use crate::field::{Field, Max, field};
 use crate::id::{TodoId, UserId};
 use crate::knowledge::MAX_TITLE_CHARS;
 use crate::local_time::{instant, parse_local};
-use crate::names::names;
 use crate::nullable::nullable;
 use crate::time::Time;
 
@@ -243,22 +242,12 @@ pub struct Due {
     pub at: DateTime<Utc>,
 }
 
-/// A text that is not a time at which something can be due.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{given}` is not a day or a time: write 2026-12-01, 2026-12-01T15:00 (local time) or 2026-12-01T15:00:00Z"
-)]
-pub struct InvalidDue {
-    /// The given text, shortened.
-    given: String,
-}
-
 impl Due {
     /// Parses a day, a local time of `zone`, or a time with an offset, which becomes a local time of `zone`.
     ///
     /// # Errors
-    /// [`InvalidDue`] when it is none of them, or the clocks of the zone never show it.
-    pub fn parse(given: &str, zone: Tz) -> Result<Self, InvalidDue> {
+    /// It is none of them, or the clocks of the zone never show it.
+    pub fn parse(given: &str, zone: Tz) -> Result<Self, String> {
         let text = given.trim();
         let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
         let due = match day {
@@ -268,7 +257,8 @@ impl Due {
                 None => DateTime::from_str(text).ok().map(|at: DateTime<Utc>| Self::at_time(at, zone)),
             },
         };
-        due.ok_or_else(|| InvalidDue { given: text.chars().take(60).collect() })
+        let forms = "2026-12-01, 2026-12-01T15:00 (local time) or 2026-12-01T15:00:00Z";
+        due.ok_or_else(|| format!("`{text:.60}` is not a day or a time: write {forms}"))
     }
 
     /// The end of a day is the beginning of the next one that the zone has.

@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 
 use crate::id::{AgentableId, QuestionId, RunId};
 use crate::inner_call::inner_call;
-use crate::names::names;
 use crate::storable::storable;
 
 names! {

@@ -1,6 +1,6 @@
 //! Large results of tools: the history has a preview, the whole is stored beside it.
 
-use crate::setting::{WrongSetting, settings};
+use crate::setting::{WrongSetting, require};
 
 settings! {
     /// `[context.results]` of `jobs/orchestrator.toml`, in bytes.
@@ -28,14 +28,10 @@ impl ResultLimits {
     /// [`WrongSetting`] at the one that does not.
     pub fn check(&self) -> Result<(), WrongSetting> {
         let inline = self.inline_bytes;
-        if self.page_bytes < 1024 || self.page_bytes + 512 > inline {
-            let reason = format!("must be from 1024 to inline_bytes ({inline}) minus 512");
-            return Err(WrongSetting::new("/page_bytes", reason));
-        }
-        if self.beginning_bytes + 512 > inline {
-            let reason = format!("must be at most inline_bytes ({inline}) minus 512");
-            return Err(WrongSetting::new("/beginning_bytes", reason));
-        }
+        let reason = format_args!("must be from 1024 to inline_bytes ({inline}) minus 512");
+        require(self.page_bytes >= 1024 && self.page_bytes + 512 <= inline, "/page_bytes", reason)?;
+        let reason = format_args!("must be at most inline_bytes ({inline}) minus 512");
+        require(self.beginning_bytes + 512 <= inline, "/beginning_bytes", reason)?;
         Ok(())
     }
 }

@@ -39,29 +39,6 @@ pub const MAX_SCHEMAS: usize = 4096;
 /// The most bytes that are read for a schema: what is referred to several times counts each time.
 const MAX_READ_BYTES: usize = 1024 * 1024;
 
-/// Why a schema cannot be read. Each continues "the tool cannot be offered: …".
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Unreadable {
-    /// It is another JSON value than an object.
-    #[error("its schema is {0}; it must be a JSON Schema, an object")]
-    NotASchema(&'static str),
-    /// It describes something else than an object.
-    #[error("the schema of its arguments is not that of an object, but has the type `{0}`")]
-    NotAnObject(String),
-    /// It is too long.
-    #[error("its schema has {bytes} bytes; at most {MAX_WRITTEN_BYTES} are allowed")]
-    TooLong {
-        /// Its bytes of JSON.
-        bytes: usize,
-    },
-    /// Without its references it is too large, even if they are followed only once.
-    #[error(
-        "its schema has more than {MAX_SCHEMAS} parts or {MAX_BYTES} bytes when what it refers to is put in its place"
-    )]
-    TooLarge,
-}
-
 /// How far references are followed. The first that makes a schema that is small enough is used.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
@@ -89,18 +66,21 @@ pub fn in_form(schema: &Arc<Value>) -> Arc<Value> {
 /// The schema in the one form.
 ///
 /// # Errors
-/// [`Unreadable`] when it is not the schema of an object, or too large.
-pub fn read(schema: &Value) -> Result<Value, Unreadable> {
+/// It is not the schema of an object, or too large. The text continues "the tool cannot be offered: …".
+pub fn read(schema: &Value) -> Result<Value, String> {
     match schema {
         // Tools without arguments are written so.
         Value::Null | Value::Bool(true) => return Ok(Value::Object(form::root(Map::new())?)),
         Value::Object(_) => {}
-        other => return Err(Unreadable::NotASchema(form::kind(other))),
+        other => {
+            return Err(format!("its schema is {}; it must be a JSON Schema, an object", form::kind(other)));
+        }
     }
     let bytes = size(schema);
-    if bytes > MAX_WRITTEN_BYTES {
-        return Err(Unreadable::TooLong { bytes });
-    }
+    ensure!(
+        bytes <= MAX_WRITTEN_BYTES,
+        "its schema has {bytes} bytes; at most {MAX_WRITTEN_BYTES} are allowed"
+    );
     for limits in LIMITS {
         let Some(read) = Reader::new(schema, limits).read() else { continue };
         let read = Value::Object(form::root(read)?);
@@ -108,7 +88,8 @@ pub fn read(schema: &Value) -> Result<Value, Unreadable> {
             return Ok(read);
         }
     }
-    Err(Unreadable::TooLarge)
+    let parts = format!("its schema has more than {MAX_SCHEMAS} parts or {MAX_BYTES} bytes");
+    Err(format!("{parts} when what it refers to is put in its place"))
 }
 
 /// Keywords that depend on other values: they are described, and what they add to `properties` is united with it.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::names::names;
+use crate::names::is_plain;
 
 /// Maximum number of sources of a tenant.
 pub const MAX_SOURCES: i64 = 50;
@@ -50,11 +50,7 @@ pub fn purpose(source: SourceType, name: &str) -> String {
 
 /// What is wrong with the name of a source; `None`: nothing.
 pub fn name_problem(name: &str) -> Option<String> {
-    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
-    let is_name = name.starts_with(|first: char| first.is_ascii_lowercase())
-        && name.len() <= MAX_NAME_BYTES
-        && name.bytes().all(is_allowed);
-    (!is_name).then(|| {
+    (!is_plain(name, b"_-", MAX_NAME_BYTES)).then(|| {
         format!(
             "a name has 1 to {MAX_NAME_BYTES} of the characters a-z, 0-9, _ and -, and begins with a letter"
         )

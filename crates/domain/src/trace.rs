@@ -40,7 +40,7 @@ use crate::agent::{Reply, RunPolicy};
 use crate::event::Event;
 use crate::history::{Block, Entry};
 use crate::id::RunId;
-use crate::masks::without_keys;
+use crate::masks::{map_texts, without_keys};
 use crate::model::{StopReason, Usage};
 use crate::overseer;
 use crate::tool_call::{ToolDefinition, ToolResponse};
@@ -311,7 +311,8 @@ impl Trace {
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         let mut add = |line: Value| {
-            let _ = writeln!(text, "{}", redacted(line));
+            // Names of fields, too: a tool may answer with an object that has keys as names.
+            let _ = writeln!(text, "{}", map_texts(line, &without_keys));
         };
         add(json_line("header", &self.header));
         // Lines have string keys only, so they can be written.
@@ -376,9 +377,7 @@ impl Trace {
 /// Refuses what would take too much memory, before anything is parsed.
 fn check_sizes(text: &str) -> Result<(), InvalidTrace> {
     for (at, line) in text.split('\n').enumerate() {
-        if at >= MAX_LINES {
-            return Err(wrong(at + 1, format!("a trace has at most {MAX_LINES} lines")));
-        }
+        ensure!(at < MAX_LINES, wrong(at + 1, format!("a trace has at most {MAX_LINES} lines")));
         if line.len() > MAX_LINE_BYTES {
             let given = line.len();
             return Err(wrong(at + 1, format!("has {given} bytes; a line has at most {MAX_LINE_BYTES}")));
@@ -410,18 +409,6 @@ fn is_usual(at: DateTime<Utc>) -> bool {
 
 fn json_line(kind: &str, value: &impl Serialize) -> Value {
     serde_json::to_value(Tagged { kind: kind.to_owned(), value }).unwrap_or_default()
-}
-
-/// The value with all its texts redacted, names of fields too: a tool may answer with an object that has keys as names.
-fn redacted(value: Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(without_keys(&text)),
-        Value::Array(values) => values.into_iter().map(redacted).collect(),
-        Value::Object(fields) => {
-            fields.into_iter().map(|(name, value)| (without_keys(&name), redacted(value))).collect()
-        }
-        other => other,
-    }
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ use regex::{Captures, Regex, RegexBuilder};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use crate::bounded_regex::InvalidRegex;
-use crate::names::names;
+use crate::bounded_regex::invalid;
 
 /// Maximum length of a text, in bytes.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024;
@@ -74,9 +73,7 @@ pub fn transform(
     replacement: Option<&str>,
 ) -> Result<String, String> {
     let max = if operation.is_search() { MAX_SEARCHED_BYTES } else { MAX_TEXT_BYTES };
-    if text.len() > max {
-        return Err(format!("`text` has {} bytes; at most {max} are allowed here", text.len()));
-    }
+    ensure!(text.len() <= max, "`text` has {} bytes; at most {max} are allowed here", text.len());
     let needed =
         |what: &str| pattern.ok_or_else(|| format!("`{}` needs `pattern`: {what}", operation.as_str()));
     let result = match operation {
@@ -172,7 +169,7 @@ fn compile(pattern: &str) -> Result<Regex, String> {
         return Err(format!("`pattern` has {length} characters; at most {MAX_PATTERN_CHARS} are allowed"));
     }
     let compiled = RegexBuilder::new(pattern).size_limit(COMPILED_BYTES).nest_limit(50).build();
-    compiled.map_err(|error| format!("`pattern` {}", InvalidRegex::from(error)))
+    compiled.map_err(|error| format!("`pattern` {}", invalid(error)))
 }
 
 fn test_pattern(pattern: &str, text: &str) -> Result<String, String> {
@@ -207,9 +204,7 @@ fn extract_matches(pattern: &str, text: &str) -> Result<String, String> {
 fn replace_matches(pattern: &str, text: &str, replacement: &str) -> Result<String, String> {
     let pattern = compile(pattern)?;
     let count = pattern.find_iter(text).take(MAX_MATCHES + 1).count();
-    if count > MAX_MATCHES {
-        return Err(format!("more than {MAX_MATCHES} matches would be replaced: give less text"));
-    }
+    ensure!(count <= MAX_MATCHES, "more than {MAX_MATCHES} matches would be replaced: give less text");
     if text.len() + count.saturating_mul(replacement.len() + text.len() / 8) > MAX_RESULT_BYTES * 4 {
         return Err("the result would be too long: give less text or a shorter `replacement`".to_owned());
     }
@@ -305,9 +300,7 @@ fn rows(text: &str) -> Result<Vec<Vec<String>>, String> {
         reader.has_headers(false).flexible(true).delimiter(separator).from_reader(text.as_bytes());
     let rows: Result<Vec<Vec<String>>, csv::Error> = reader.deserialize().collect();
     let mut rows = rows.map_err(|error| format!("`text` is not CSV: {error}"))?;
-    if rows.pop().is_none_or(|last| last != [LAST]) {
-        return Err("a quote in `text` is not closed".to_owned());
-    }
+    ensure!(rows.pop().is_some_and(|last| last == [LAST]), "a quote in `text` is not closed");
     // Empty lines.
     rows.retain(|row| row.len() > 1 || row.iter().any(|field| !field.is_empty()));
     Ok(rows)

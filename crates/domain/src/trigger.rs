@@ -26,7 +26,7 @@ use crate::event::topic::{EventFilter, EventOwner, InvalidPattern, MAX_PATTERNS}
 use crate::frame::{attribute, escape};
 use crate::id::{TriggerId, parse_prefixed};
 use crate::plan::{ExpressionError, all_plain, condition, is_plain, names, render};
-use crate::setting::WrongSetting;
+use crate::setting::{WrongSetting, require};
 
 /// Maximum number of triggers of a user.
 pub const MAX_TRIGGERS: i64 = 100;
@@ -284,7 +284,8 @@ const NAMES: &[&str] = &["event"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRule {
     filter: EventFilter,
-    condition: Option<String>,
+    /// What else must hold, if anything.
+    pub condition: Option<String>,
 }
 
 impl EventRule {
@@ -293,9 +294,8 @@ impl EventRule {
         (kind, agentable): (Option<&str>, Option<&str>),
         condition: Option<&str>,
     ) -> Result<Self, WrongSetting> {
-        if topics.is_empty() || topics.len() > MAX_PATTERNS {
-            return Err(WrongSetting::new("/topics", format!("must have 1 to {MAX_PATTERNS} patterns")));
-        }
+        let reason = format_args!("must have 1 to {MAX_PATTERNS} patterns");
+        require(!topics.is_empty() && topics.len() <= MAX_PATTERNS, "/topics", reason)?;
         let parse = |(nth, topic): (usize, &String)| {
             topic.parse().map_err(|error: InvalidPattern| {
                 WrongSetting::new(format!("/topics/{nth}"), error.to_string())
@@ -318,11 +318,6 @@ impl EventRule {
     /// Whether an event is heard, if the condition holds.
     pub fn chooses(&self, topic: &str, owner: &EventOwner) -> bool {
         self.filter.matches(topic, owner)
-    }
-
-    /// Whether there is a condition.
-    pub fn has_condition(&self) -> bool {
-        self.condition.is_some()
     }
 
     /// Whether the condition holds; without one it does.

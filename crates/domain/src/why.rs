@@ -8,7 +8,6 @@ use chrono::{DateTime, Utc};
 use crate::health::{Check, HealthStatus};
 use crate::id::{QuestionId, RunId};
 use crate::model::ModelError;
-use crate::names::names;
 use crate::question::QuestionKind;
 use crate::run::RunStatus;
 use crate::runtime_state::{LatestRun, RuntimeState};

@@ -26,9 +26,7 @@ use serde::Serialize;
 use crate::setting::settings;
 use crate::time::Time;
 
-pub use self::change::{
-    ChangeRefusal, Expected, FileVersion, InvalidVersion, Present, check_delete, check_write, edited,
-};
+pub use self::change::{ChangeRefusal, Expected, FileVersion, Present, check_delete, check_write, edited};
 pub use self::diff::{MAX_DIFF_BYTES, unified_diff};
 pub use self::handover::{HandedOver, handed_over};
 pub use self::path::{

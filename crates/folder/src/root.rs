@@ -28,8 +28,10 @@ const PRIVATE: u32 = 0o700;
 #[derive(Debug)]
 pub struct Root {
     pub(crate) dir: Dir,
-    path: PathBuf,
-    number: i32,
+    /// The path of the folder, for people.
+    pub path: PathBuf,
+    /// The number of the folder, not 0: another folder has another one.
+    pub number: i32,
     at_once: Semaphore,
 }
 
@@ -63,16 +65,6 @@ impl Root {
         let number = number(&dir, &path)?;
         make_dir(&dir, REMOVED).map_err(|error| RootError::ReadOnly(path.clone(), error))?;
         Ok(Self { dir, path, number, at_once: Semaphore::new(AT_ONCE) })
-    }
-
-    /// The number of the folder, not 0: another folder has another one.
-    pub fn number(&self) -> i32 {
-        self.number
-    }
-
-    /// The path of the folder, for people.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Does `work` on a thread that may block; a process does a few of them at once. What has begun goes on when the future is

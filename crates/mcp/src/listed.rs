@@ -64,7 +64,7 @@ fn refused(name: &str, schema: &Value) -> Option<String> {
     if bytes > MAX_SCHEMA {
         return Some(format!("its schema has {bytes} bytes; at most {MAX_SCHEMA} are allowed"));
     }
-    read(schema).err().map(|reason| cleaned(&reason.to_string(), 200))
+    read(schema).err().map(|reason| cleaned(&reason, 200))
 }
 
 /// The levels of a value, up to one more than are allowed. It was parsed with a limit, so this ends.

@@ -121,12 +121,8 @@ impl Cells {
             }
         }
         for (id, status) in now {
-            let number = match status {
-                HealthStatus::Ok => 0,
-                HealthStatus::Warn => 1,
-                HealthStatus::Red => 2,
-            };
-            self.checks.get_or_create(&with(cell, ("check", id))).set(number);
+            // The statuses are in ascending order.
+            self.checks.get_or_create(&with(cell, ("check", id))).set(status as i64);
         }
     }
 }

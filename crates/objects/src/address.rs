@@ -13,20 +13,10 @@ pub(crate) enum Address {
     Folder(PathBuf),
 }
 
-/// Why an address cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum AddressError {
-    /// It has another form.
-    #[error("`{0}` is no address of an object store: write s3://bucket/prefix or file:///path")]
-    Form(String),
-    /// The store cannot be set up: a setting is missing, or the folder is not there.
-    #[error("the object store cannot be set up: {0}")]
-    SetUp(String),
-}
-
 impl Address {
-    pub(crate) fn parse(text: &str) -> Result<Self, AddressError> {
-        let wrong = || AddressError::Form(text.to_owned());
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("`{text}` is no address of an object store: write s3://bucket/prefix or file:///path");
         let url = Url::parse(text).map_err(|_| wrong())?;
         let is_plain = url.username().is_empty()
             && url.password().is_none()
@@ -65,7 +55,7 @@ mod tests {
             "file:///",
             "https://files.example.com",
         ] {
-            let error = Address::parse(wrong).unwrap_err().to_string();
+            let error = Address::parse(wrong).unwrap_err();
             assert!(error.contains("s3://bucket/prefix or file:///path"), "{wrong}: {error}");
         }
     }

@@ -24,6 +24,5 @@ mod client;
 mod error;
 mod objects;
 
-pub use address::AddressError;
 pub use error::Error;
 pub use objects::Objects;

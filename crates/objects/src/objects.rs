@@ -9,7 +9,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ClientOptions, ObjectStore, ObjectStoreExt as _, PutPayload, RetryConfig};
 
-use crate::address::{Address, AddressError};
+use crate::address::Address;
 use crate::client::{Connector, REQUEST_TIME};
 use crate::error::Error;
 
@@ -27,9 +27,9 @@ impl Objects {
     /// The store at this address. Nothing is asked of it yet.
     ///
     /// # Errors
-    /// [`AddressError`].
-    pub fn open(address: &str) -> Result<Self, AddressError> {
-        let set_up = |error: object_store::Error| AddressError::SetUp(error.to_string());
+    /// What is wrong with the address, or why the store cannot be set up: a setting is missing, or the folder is not there.
+    pub fn open(address: &str) -> Result<Self, String> {
+        let set_up = |error: object_store::Error| format!("the object store cannot be set up: {error}");
         match Address::parse(address)? {
             Address::Folder(path) => {
                 let store = LocalFileSystem::new_with_prefix(path).map_err(set_up)?;

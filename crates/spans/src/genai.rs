@@ -10,7 +10,7 @@ use houston_domain::tool_call::{ToolCall, ToolResponse};
 
 use crate::content::cut;
 use crate::record::{SpanKind, attribute, count};
-use crate::span::{Begun, Span};
+use crate::span::Span;
 
 /// Bytes of the name of a tool, or of a step of a plan.
 const MAX_NAME_BYTES: usize = 200;
@@ -24,7 +24,7 @@ impl Span {
                 attribute("gen_ai.agent.name", kind.to_owned()),
                 attribute("gen_ai.conversation.id", conversation()),
             ];
-            Begun { name: format!("invoke_agent {kind}").into(), kind: SpanKind::Internal, attributes }
+            (format!("invoke_agent {kind}").into(), SpanKind::Internal, attributes)
         })
     }
 
@@ -37,7 +37,7 @@ impl Span {
     pub fn iteration(&self, number: u32) -> Self {
         self.child(|| {
             let attributes = vec![attribute("houston.iteration", i64::from(number))];
-            Begun { name: format!("iteration {number}").into(), kind: SpanKind::Internal, attributes }
+            (format!("iteration {number}").into(), SpanKind::Internal, attributes)
         })
     }
 
@@ -51,7 +51,7 @@ impl Span {
                 attribute("gen_ai.request.max_tokens", i64::from(max_tokens)),
                 attribute("gen_ai.request.stream", true),
             ];
-            Begun { name: format!("chat {model}").into(), kind: SpanKind::Client, attributes }
+            (format!("chat {model}").into(), SpanKind::Client, attributes)
         })
     }
 
@@ -87,8 +87,7 @@ impl Span {
         self.child(|| {
             // The model wrote it.
             let path = cut(path.to_owned(), MAX_NAME_BYTES);
-            let attributes = vec![attribute("houston.plan.step", path)];
-            Begun { name: "plan_step".into(), kind: SpanKind::Internal, attributes }
+            ("plan_step".into(), SpanKind::Internal, vec![attribute("houston.plan.step", path)])
         })
     }
 
@@ -104,7 +103,7 @@ impl Span {
                 attribute("gen_ai.tool.type", "function"),
                 attribute("gen_ai.tool.call.id", id),
             ];
-            Begun { name: full_name.into(), kind: SpanKind::Internal, attributes }
+            (full_name.into(), SpanKind::Internal, attributes)
         });
         span.set(|contents| contents.of_arguments(&call.input).into_iter().collect());
         span

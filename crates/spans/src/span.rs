@@ -39,12 +39,8 @@ struct Active {
     record: Option<Mutex<Record>>,
 }
 
-/// A span at its beginning.
-pub(crate) struct Begun {
-    pub(crate) name: Cow<'static, str>,
-    pub(crate) kind: SpanKind,
-    pub(crate) attributes: Vec<KeyValue>,
-}
+/// A span at its beginning: its name, kind and attributes.
+pub(crate) type Begun = (Cow<'static, str>, SpanKind, Vec<KeyValue>);
 
 /// Nanoseconds since 1970.
 fn now() -> u64 {
@@ -91,7 +87,7 @@ impl Spans {
 impl Span {
     fn start(
         tracer: &Arc<Tracer>,
-        Begun { name, kind, attributes }: Begun,
+        (name, kind, attributes): Begun,
         parent: Option<SpanContext>,
         link: Option<SpanContext>,
     ) -> Self {

@@ -134,7 +134,7 @@ async fn parse_and_create(ctx: &Ctx, kind: &AgentType, received: ReceivedDocumen
     conversation
         .check()
         .and_then(|()| conversation.check_counts(&ctx.store().knowledge_limits))
-        .map_err(|invalid| ApiError::field(&format!("/conversation{}", invalid.pointer), invalid.detail))?;
+        .map_err(|wrong| wrong.below("/conversation"))?;
     if let Some(names) = &conversation.tools {
         tools::check(ctx, &kind.kind, "/conversation/tools", names).await?;
     }

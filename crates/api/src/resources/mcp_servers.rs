@@ -136,9 +136,7 @@ async fn put(
         oauth,
     };
     check_oauth(&settings, owner, headers.as_ref())?;
-    if let Some(problem) = settings.problem() {
-        return Err(problem.into());
-    }
+    settings.check()?;
     let secret = |(name, value): (&String, &String)| (name.clone(), SecretString::from(value.clone()));
     let secrets: BTreeMap<String, SecretString> = headers.iter().flatten().map(secret).collect();
     if let Some((at, why)) = ctx.state.foreign_servers.problem(&url, &secrets) {

@@ -70,7 +70,7 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTable>) 
             return Err(ApiError::field("/preset", "give either `fields` or `preset`, not both"));
         }
         let found = store.table_presets.named(preset);
-        let found = found.map_err(|unknown| ApiError::field("/preset", unknown.to_string()))?;
+        let found = found.map_err(|unknown| ApiError::field("/preset", unknown))?;
         (about, fields) = (found.description.clone(), found.fields.clone());
     }
     let missing = || ApiError::field("/name", "missing field `name`");

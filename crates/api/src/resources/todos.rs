@@ -141,5 +141,5 @@ fn due(text: &str, zone: Option<&str>, of_user: &str) -> Result<Due> {
         })?,
         None => houston_domain::local_time::parse_zone(of_user),
     };
-    Due::parse(text, zone).map_err(|error| ApiError::field("/due", error.to_string()))
+    Due::parse(text, zone).map_err(|error| ApiError::field("/due", error))
 }

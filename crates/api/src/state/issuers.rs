@@ -60,11 +60,11 @@ impl Issuers {
 /// The authority of the key of the issuer and one of the audiences of a token.
 async fn of_issuer(keys: &KeyCache, store: &ApiStore, jwt: &Unverified<'_>) -> Result<Authority> {
     const UNKNOWN: ApiError = ApiError::InvalidJwt(JwtError::Issuer);
-    let found = join_all(jwt.audiences().iter().map(async |audience| {
-        let hash = Issuer::hash(jwt.issuer(), audience);
+    let found = join_all(jwt.audiences.iter().map(async |audience| {
+        let hash = Issuer::hash(&jwt.issuer, audience);
         match keys.trusted(&hash) {
             Some(authority) => Ok(authority),
-            None => keys.look_up(store, Issuer::prefix(jwt.issuer()), hash).await,
+            None => keys.look_up(store, Issuer::prefix(&jwt.issuer), hash).await,
         }
     }));
     let mut accepted = None;
@@ -206,7 +206,7 @@ impl Source {
         if response.is_cut {
             return Err(format!("it has more than {MAX_BYTES} bytes"));
         }
-        KeySet::parse(&response.body).map_err(|error| error.to_string())
+        KeySet::parse(&response.body).map_err(str::to_owned)
     }
 }
 

@@ -247,8 +247,8 @@ fn workspaces(context: &Context) -> Option<Finding> {
     Some(match context.loaded.settings.workspaces.open() {
         Ok(None) => return None,
         Ok(Some(root)) => {
-            let folder = root.path().display();
-            match rustix::fs::access(root.path(), Access::WRITE_OK | Access::EXEC_OK) {
+            let folder = root.path.display();
+            match rustix::fs::access(&root.path, Access::WRITE_OK | Access::EXEC_OK) {
                 Ok(()) => ok("workspaces", format!("files of agents are in {folder}")),
                 Err(error) => red(
                     "workspaces",

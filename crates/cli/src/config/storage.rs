@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use houston_domain::setting::WrongSetting;
 use houston_folder::{Root, RootError};
-use houston_objects::{AddressError, Objects};
+use houston_objects::Objects;
 use serde::{Deserialize, Serialize};
 
 /// `jobs/attachments.toml`.
@@ -20,8 +20,8 @@ impl AttachmentSettings {
     /// The object store; `None`: they are rows. Nothing is asked of it.
     ///
     /// # Errors
-    /// [`AddressError`] says what is wrong with the address.
-    pub(crate) fn open(&self) -> Result<Option<Objects>, AddressError> {
+    /// What is wrong with the address.
+    pub(crate) fn open(&self) -> Result<Option<Objects>, String> {
         (!self.url.is_empty()).then(|| Objects::open(&self.url)).transpose()
     }
 }
@@ -89,7 +89,7 @@ mod tests {
         let error = write("workspaces").unwrap_err().to_string();
         assert!(error.contains("workspaces.root") && error.contains("an absolute path"), "{error}");
         let opened = write(root.path().to_str().unwrap()).unwrap().settings.workspaces.open();
-        assert_eq!(opened.unwrap().unwrap().path(), root.path().canonicalize().unwrap());
+        assert_eq!(opened.unwrap().unwrap().path, root.path().canonicalize().unwrap());
         assert!(write("").unwrap().settings.workspaces.open().unwrap().is_none());
         let error = write("/usr").unwrap().settings.workspaces.open().unwrap_err().to_string();
         assert!(error.contains("a folder of the system"), "{error}");

@@ -88,7 +88,7 @@ impl PlanEvents {
         let goal = document.goal.clone();
         self.plan = Some((document, version.clone()));
         let shown = Shown::new(&self.plan.as_ref().unwrap().0, &self.states, self.heading("running"));
-        let (plan_id, checklist) = (self.plan_id.clone(), json!(**shown.list()));
+        let (plan_id, checklist) = (self.plan_id.clone(), json!(*shown.list));
         match self.shown.replace(shown) {
             None => Event::PlanCreated { plan_id, goal, checklist },
             Some(_) => {

@@ -131,7 +131,7 @@ impl Provider {
         let document = self.document(now).await?;
         let tokens: Tokens = self.get(self.exchange(&document, code, flow)).await?;
         let keys = self.ask(Question { url: document.jwks_uri.clone(), ..Question::default() }).await?;
-        let keys = KeySet::parse(&keys).map_err(|error| Problem::Provider(error.to_string()))?;
+        let keys = KeySet::parse(&keys).map_err(|error| Problem::Provider(error.to_owned()))?;
         let mut claims = claims(&tokens.id_token, &keys, (settings, &flow.nonce), now)?;
         // Some providers tell more than who it is only when they are asked.
         let more = document.userinfo_endpoint.as_ref().filter(|_| !claims.has(&settings.groups_claim));
@@ -205,17 +205,17 @@ fn claims(
 ) -> Result<Claims, Problem> {
     let refused = |error: &dyn std::fmt::Display| Problem::Refused(format!("of the token, {error}"));
     let token = Unverified::parse(token, now).map_err(|error| refused(&error))?;
-    if token.issuer() != settings.issuer {
+    if token.issuer != settings.issuer {
         return Err(Problem::Refused("the token is of another issuer".to_owned()));
     }
-    let audiences = token.audiences();
+    let audiences = &token.audiences;
     if !audiences.contains(&settings.client_id) {
         return Err(Problem::Refused("the token is for another program".to_owned()));
     }
     let is_shared = audiences.len() > 1;
     let key =
         keys.find(token.key()).ok_or_else(|| Problem::Refused("its key is not the provider's".to_owned()))?;
-    let claims = Claims(token.verify(key).map_err(|error| refused(&error))?.into_claims());
+    let claims = Claims(token.verify(key).map_err(|error| refused(&error))?.claims);
     if claims.text("nonce") != Some(nonce) {
         return Err(Problem::Refused("the token is of another sign-in".to_owned()));
     }

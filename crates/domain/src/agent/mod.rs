@@ -241,9 +241,7 @@ impl AgentRun {
         let has_text = content.iter().any(|block| matches!(block, Block::Text { .. }));
         let was_declined = calls.is_empty() && stop == StopReason::Refusal;
         if calls.is_empty() && !has_text {
-            if self.expects_reply() && !self.message_sent && !was_declined {
-                return Err(EmptyAnswer);
-            }
+            ensure!(!self.expects_reply() || self.message_sent || was_declined, EmptyAnswer);
             self.was_declined = was_declined;
             self.iterations += 1;
             self.phase = Phase::Ended(RunStatus::Completed);
@@ -427,7 +425,7 @@ impl AgentRun {
         let duration = i64::try_from(limits.max_duration_s).map_or(TimeDelta::MAX, TimeDelta::seconds);
         if self.iterations - self.before_message >= limits.max_iterations {
             Some(RunStatus::MaxIterations)
-        } else if self.streak.turns() >= limits.max_same_tool {
+        } else if self.streak.turns >= limits.max_same_tool {
             Some(RunStatus::SameTool)
         } else if now - self.started_at >= duration {
             Some(RunStatus::MaxDuration)

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::setting::settings;
-
 /// Percentage of a model's context window that is kept free, because token counts are estimates.
 const RESERVE_PERCENT: u64 = 10;
 

@@ -11,8 +11,6 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::names::names;
-
 /// Characters that are read of the beginning and of the end of a message. Longer ones say there what is to be done.
 const READ: (usize, usize) = (1_200, 400);
 /// Texts this short are conversation.

@@ -5,7 +5,7 @@ use super::*;
 use crate::message::Source;
 
 const LIMITS: ReadLimits = ReadLimits { messages: 3, bytes: 10 };
-const CRASHES: CrashLimit = CrashLimit { deaths: 3 };
+const CRASHES: usize = 3;
 
 fn unread(seq: i64, bytes: usize) -> Unread {
     let content = "x".repeat(bytes);

@@ -1,7 +1,6 @@
 //! Validation of a conversation document: whether it can be stored and continued; if not, which part is wrong and why.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 
 use chrono::{DateTime, Datelike, Utc};
 use serde_json::{Map, Value};
@@ -12,51 +11,39 @@ use crate::history::{Block, Fault, RawBlock, Role, validate_complete};
 use crate::knowledge::{KnowledgeLimits, MAX_DOCUMENT_BYTES, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS};
 use crate::message::{MAX_AGENT_MESSAGE_BYTES, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageType, Source};
 use crate::question::{MAX_ANSWERED_BY_CHARS, QuestionKind, QuestionState};
+use crate::setting::{WrongSetting, require};
 use crate::storable::{MAX_LEVELS, is_shallow, is_storable};
 use crate::workspace::{FileLimits, MAX_FILE_BYTES, WorkspacePath};
 
-/// The first error of a document.
-///
-/// Displayed as `/history/3: entry 3: two entries of the model in a row`.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{pointer}: {detail}")]
-pub struct Invalid {
-    /// Position of the error: a JSON Pointer into the document.
-    pub pointer: String,
-    /// What is wrong there, and what is allowed.
-    pub detail: String,
-}
-
-type Checked = Result<(), Invalid>;
+type Checked = Result<(), WrongSetting>;
 
 fn invalid(pointer: impl Into<String>, detail: impl Into<String>) -> Checked {
-    Err(Invalid { pointer: pointer.into(), detail: detail.into() })
+    Err(WrongSetting::new(pointer, detail))
 }
 
-/// Nothing if it `holds`, else the error.
-fn require(holds: bool, pointer: impl Into<String>, detail: impl Display) -> Checked {
-    if holds { Ok(()) } else { invalid(pointer, detail.to_string()) }
+/// Checks each item of the list at a place of the document; what is wrong in it is below the number of the item.
+fn each<'i, T>(list: &str, items: &'i [T], mut check: impl FnMut(&'i T) -> Checked) -> Checked {
+    let mut items = items.iter().enumerate();
+    items.try_for_each(|(nth, item)| check(item).map_err(|wrong| wrong.below(&format!("{list}/{nth}"))))
 }
 
 impl Conversation {
     /// Checks that the document can be stored, and that its conversation can continue.
     ///
     /// # Errors
-    /// [`Invalid`] for the first error found.
+    /// The first that is wrong, such as `/history/3`.
     pub fn check(&self) -> Checked {
         if !self.title.is_empty() {
             line("/title", &self.title, MAX_AGENTABLE_TITLE_CHARS)?;
         }
         text("/description", &self.description, MAX_DESCRIPTION_BYTES)?;
         self.check_messages()?;
-        for (index, entry) in self.history.iter().enumerate() {
-            check_entry(index, entry)?;
-        }
+        each("/history", &self.history, check_entry)?;
         // A wrong digest names the changed entry itself; other errors then follow from that change.
         let turns = self.check_turns();
         if let Err(mut changed) = self.check_digests() {
             if let Err(turns) = turns {
-                changed.detail = format!("{}; moreover: {}", changed.detail, turns.detail);
+                changed.reason = format!("{}; moreover: {}", changed.reason, turns.reason);
             }
             return Err(changed);
         }
@@ -72,7 +59,7 @@ impl Conversation {
     /// Checks that the importing installation allows this many notes, learnings and files.
     ///
     /// # Errors
-    /// [`Invalid`] at `/notes`, `/learnings` or `/files` when there are more than `limits` allows.
+    /// [`WrongSetting`] at `/notes`, `/learnings` or `/files` when there are more than `limits` allows.
     pub fn check_counts(&self, limits: &KnowledgeLimits) -> Checked {
         check_count("/notes", self.notes.len(), limits.max_notes)?;
         check_count("/learnings", self.learnings.len(), limits.max_learnings)?;
@@ -80,20 +67,18 @@ impl Conversation {
     }
 
     fn check_messages(&self) -> Checked {
-        for (index, message) in self.messages.iter().enumerate() {
-            let at = |field: &str| format!("/messages/{index}{field}");
+        each("/messages", &self.messages, |message| {
             let of_user = message.source == Source::User;
             let most = if of_user { MAX_MESSAGE_BYTES } else { MAX_AGENT_MESSAGE_BYTES };
-            text(&at("/content"), &message.content, most)?;
-            check_metadata(&at("/metadata"), &message.metadata)?;
-            time(&at("/created_at"), message.created_at)?;
+            text("/content", &message.content, most)?;
+            check_metadata("/metadata", &message.metadata)?;
+            time("/created_at", message.created_at)?;
             let has_content = !of_user || !message.content.trim().is_empty();
-            require(has_content, at("/content"), "must not be empty in a message of the user")?;
+            require(has_content, "/content", "must not be empty in a message of the user")?;
             let may_be_cell = message.message_type != MessageType::Tool || message.source == Source::Agent;
             let detail = "must be `text`: only messages of the agent can be tool cells";
-            require(may_be_cell, at("/message_type"), detail)?;
-        }
-        Ok(())
+            require(may_be_cell, "/message_type", detail)
+        })
     }
 
     /// Checks that a provider accepts the history.
@@ -104,12 +89,11 @@ impl Conversation {
 
     fn check_digests(&self) -> Checked {
         let Some(digests) = &self.digests else { return Ok(()) };
-        for (index, (entry, exported)) in self.history.iter().zip(digests).enumerate() {
-            if digest(entry) != *exported {
-                let detail = "is not the entry that was exported: it was changed, or an entry before it was removed \
-                              or added. Leave out `digests` to import a document you changed on purpose";
-                return invalid(format!("/history/{index}"), detail);
-            }
+        let mut both = self.history.iter().zip(digests);
+        if let Some(index) = both.position(|(entry, exported)| digest(entry) != *exported) {
+            let detail = "is not the entry that was exported: it was changed, or an entry before it was removed \
+                          or added. Leave out `digests` to import a document you changed on purpose";
+            return invalid(format!("/history/{index}"), detail);
         }
         let (present, exported) = (self.history.len(), digests.len());
         let detail = format_args!(
@@ -119,21 +103,18 @@ impl Conversation {
     }
 
     fn check_knowledge(&self) -> Checked {
-        for (index, note) in self.notes.iter().enumerate() {
-            let at = |field: &str| format!("/notes/{index}{field}");
-            line(&at("/title"), &note.title, MAX_TITLE_CHARS)?;
-            require(!note.title.contains(['\n', '\r']), at("/title"), "must be one line")?;
-            non_blank_text(&at("/content"), &note.content, MAX_DOCUMENT_BYTES)?;
-            time(&at("/created_at"), note.created_at)?;
-            time(&at("/updated_at"), note.updated_at)?;
-        }
-        for (index, learning) in self.learnings.iter().enumerate() {
-            let at = |field: &str| format!("/learnings/{index}{field}");
-            non_blank_text(&at("/content"), &learning.content, MAX_SENTENCE_BYTES)?;
-            time(&at("/created_at"), learning.created_at)?;
-            time(&at("/updated_at"), learning.updated_at)?;
-        }
-        Ok(())
+        each("/notes", &self.notes, |note| {
+            line("/title", &note.title, MAX_TITLE_CHARS)?;
+            require(!note.title.contains(['\n', '\r']), "/title", "must be one line")?;
+            non_blank_text("/content", &note.content, MAX_DOCUMENT_BYTES)?;
+            time("/created_at", note.created_at)?;
+            time("/updated_at", note.updated_at)
+        })?;
+        each("/learnings", &self.learnings, |learning| {
+            non_blank_text("/content", &learning.content, MAX_SENTENCE_BYTES)?;
+            time("/created_at", learning.created_at)?;
+            time("/updated_at", learning.updated_at)
+        })
     }
 }
 
@@ -145,33 +126,28 @@ fn check_metadata(pointer: &str, metadata: &Map<String, Value>) -> Checked {
 }
 
 /// Checks one entry, independently of the others.
-fn check_entry(index: usize, entry: &HistoryEntry) -> Checked {
-    let at = |field: String| format!("/history/{index}{field}");
-    time(&at("/created_at".to_owned()), entry.created_at)?;
-    for (nth, block) in entry.content.iter().enumerate() {
-        let at = |field: &str| at(format!("/content/{nth}{field}"));
+fn check_entry(entry: &HistoryEntry) -> Checked {
+    time("/created_at", entry.created_at)?;
+    each("/content", &entry.content, |block| {
         let raw = match block {
             Block::Text { text, raw } => {
-                require(!text.is_empty(), at("/text"), "must not be empty")?;
+                require(!text.is_empty(), "/text", "must not be empty")?;
                 raw.as_ref()
             }
             Block::ToolUse { id, name, input, raw } => {
                 let is_named = !id.is_empty() && !name.is_empty();
-                require(is_named, at(""), "a tool call needs an `id` and a `name`")?;
+                require(is_named, "", "a tool call needs an `id` and a `name`")?;
                 let detail = "must be an object: the arguments of the tool call";
-                require(input.is_object(), at("/input"), detail)?;
+                require(input.is_object(), "/input", detail)?;
                 raw.as_ref()
             }
             Block::ToolResult { .. } | Block::Image(_) | Block::Document(_) => None,
             Block::Thinking { raw, .. } => raw.as_ref(),
             Block::Opaque { raw } => Some(raw),
         };
-        if let Some(raw) = raw {
-            check_raw(&at("/raw"), entry.role, raw)?;
-        }
-        storable(&at(""), &serde_json::to_value(block).unwrap_or_default())?;
-    }
-    Ok(())
+        raw.map_or(Ok(()), |raw| check_raw("/raw", entry.role, raw))?;
+        storable("", &serde_json::to_value(block).unwrap_or_default())
+    })
 }
 
 /// Checks that a provider's block may be sent back to that provider.
@@ -235,15 +211,15 @@ impl Conversation {
     fn check_sessions(&self) -> Checked {
         let entries = &self.history;
         let mut before: Option<&ClosedSession> = None;
-        for (index, session) in self.sessions.iter().enumerate() {
-            let at = |field: &str| format!("/sessions/{index}/{field}");
-            check_range(&at, session, before, entries.len())?;
+        each("/sessions", &self.sessions, |session| {
+            check_range(session, before, entries.len())?;
             let (first, last) = (session.first_position - 1, session.last_position);
-            validate_complete(&entries[first..last]).or_else(|fault| not_alone(&at, session, &fault))?;
-            check_summary(&at, session, &entries[first..last])?;
-            check_times(&at, session, before)?;
+            validate_complete(&entries[first..last]).or_else(|fault| not_alone(session, &fault))?;
+            check_summary(session, &entries[first..last])?;
+            check_times(session, before)?;
             before = Some(session);
-        }
+            Ok(())
+        })?;
         let Some(last) = before else { return Ok(()) };
         validate_complete(&entries[last.last_position..]).or_else(|_| {
             let detail = format!(
@@ -258,12 +234,11 @@ impl Conversation {
     /// Checks that the entries after each summary can be sent together with it.
     fn check_compressions(&self) -> Checked {
         let count = self.history.len();
-        for (index, compression) in self.compressions.iter().enumerate() {
-            let at = |field: &str| format!("/compressions/{index}/{field}");
+        each("/compressions", &self.compressions, |compression| {
             let through = compression.through_position;
             let detail =
                 format_args!("is {through}, but must be a position of the history, from 1 to {count}");
-            require((1..=count).contains(&through), at("through_position"), detail)?;
+            require((1..=count).contains(&through), "/through_position", detail)?;
             let ends_session =
                 self.sessions.binary_search_by_key(&through, |session| session.last_position).is_ok();
             let mut next = self.history.get(through).filter(|_| !ends_session).into_iter();
@@ -271,18 +246,17 @@ impl Conversation {
                 next.any(|next| next.content.iter().any(|of| matches!(of, Block::ToolResult { .. })));
             let detail =
                 format_args!("is {through}, between a tool call and its result: neither can be sent alone");
-            require(!splits, at("through_position"), detail)?;
-            non_blank_text(&at("summary"), &compression.summary, usize::MAX)?;
+            require(!splits, "/through_position", detail)?;
+            non_blank_text("/summary", &compression.summary, usize::MAX)?;
             let most_entries = i32::MAX.unsigned_abs().into();
-            check_at_most(&at("entries_before"), compression.entries_before.into(), most_entries)?;
-            check_at_most(&at("entries_after"), compression.entries_after.into(), most_entries)?;
-            check_at_most(&at("tokens_before"), compression.tokens_before, MAX_TOKENS)?;
-            check_at_most(&at("tokens_after"), compression.tokens_after, MAX_TOKENS)?;
+            check_at_most("/entries_before", compression.entries_before.into(), most_entries)?;
+            check_at_most("/entries_after", compression.entries_after.into(), most_entries)?;
+            check_at_most("/tokens_before", compression.tokens_before, MAX_TOKENS)?;
+            check_at_most("/tokens_after", compression.tokens_after, MAX_TOKENS)?;
             let model = compression.model.as_deref();
-            model.map_or(Ok(()), |model| line(&at("model"), model, MAX_NAME_CHARS))?;
-            time(&at("created_at"), compression.created_at)?;
-        }
-        Ok(())
+            model.map_or(Ok(()), |model| line("/model", model, MAX_NAME_CHARS))?;
+            time("/created_at", compression.created_at)
+        })
     }
 
     /// Checks that each result occurs once, and that a text refers to it.
@@ -291,29 +265,22 @@ impl Conversation {
             return Ok(());
         }
         let (named, mut seen) = (self.referenced_results(), BTreeSet::new());
-        for (index, result) in self.results.iter().enumerate() {
-            let at = |field: &str| format!("/results/{index}/{field}");
+        each("/results", &self.results, |result| {
             let id = result.id;
             let detail =
                 format_args!("is {id}, but no entry and no summary refers to it: leave the result out");
-            require(named.contains(&id), at("id"), detail)?;
+            require(named.contains(&id), "/id", detail)?;
             let detail = format_args!("is {id}, which is the id of another result already");
-            require(seen.insert(id), at("id"), detail)?;
-            text(&at("call_id"), &result.call_id, usize::MAX)?;
-            text(&at("tool"), &result.tool, usize::MAX)?;
-            text(&at("content"), &result.content, usize::MAX)?;
-            time(&at("created_at"), result.created_at)?;
-        }
-        Ok(())
+            require(seen.insert(id), "/id", detail)?;
+            text("/call_id", &result.call_id, usize::MAX)?;
+            text("/tool", &result.tool, usize::MAX)?;
+            text("/content", &result.content, usize::MAX)?;
+            time("/created_at", result.created_at)
+        })
     }
 }
 
-fn check_range(
-    at: &impl Fn(&str) -> String,
-    session: &ClosedSession,
-    before: Option<&ClosedSession>,
-    entries: usize,
-) -> Checked {
+fn check_range(session: &ClosedSession, before: Option<&ClosedSession>, entries: usize) -> Checked {
     let ClosedSession { first_position: first, last_position: last, .. } = *session;
     let next = before.map_or(1, |before| before.last_position + 1);
     if first != next {
@@ -324,121 +291,112 @@ fn check_range(
             }
             Some(_) => format!("the entries from {next} on belong to no session"),
         };
-        return invalid(at("first_position"), format!("is {first}, but must be {next}: {why}"));
+        return invalid("/first_position", format!("is {first}, but must be {next}: {why}"));
     }
     let less = format_args!("is {last}, but must not be less than `first_position`, which is {first}");
-    require(last >= first, at("last_position"), less)?;
+    require(last >= first, "/last_position", less)?;
     let more = format_args!("is {last}, but the history has only {entries} entries");
-    require(last <= entries, at("last_position"), more)
+    require(last <= entries, "/last_position", more)
 }
 
 /// The error for a session that is not a valid history by itself, although the whole history is valid.
-fn not_alone(at: &impl Fn(&str) -> String, session: &ClosedSession, fault: &Fault) -> Checked {
+fn not_alone(session: &ClosedSession, fault: &Fault) -> Checked {
     let ClosedSession { first_position: first, last_position: last, .. } = session;
     if let Fault::Unanswered(_, id) = fault {
         let why = format!("the result of the tool call `{id}` comes after it: include it in the session");
-        return invalid(at("last_position"), format!("is {last}, but {why}"));
+        return invalid("/last_position", format!("is {last}, but {why}"));
     }
     let detail = match fault {
         Fault::BeginsWithAssistant => "an answer: a session must begin with a message of the user".to_owned(),
         fault => format!("but the session is not a valid history by itself: {fault}"),
     };
-    invalid(at("first_position"), format!("is {first}, {detail}"))
+    invalid("/first_position", format!("is {first}, {detail}"))
 }
 
-fn check_summary(at: &impl Fn(&str) -> String, session: &ClosedSession, entries: &[HistoryEntry]) -> Checked {
-    text(&at("summary"), &session.summary, MAX_SUMMARY_BYTES)?;
+fn check_summary(session: &ClosedSession, entries: &[HistoryEntry]) -> Checked {
+    text("/summary", &session.summary, MAX_SUMMARY_BYTES)?;
     if session.pending {
         let detail = "is `model`, but must be `extract` while the summary is `pending`";
-        require(session.summary_source != SummarySource::Model, at("summary_source"), detail)?;
+        require(session.summary_source != SummarySource::Model, "/summary_source", detail)?;
         let detail = "is written together with the summary: leave it out, or set `pending` to false";
-        require(session.message_count.is_none(), at("message_count"), detail)?;
-        return require(session.token_count.is_none(), at("token_count"), detail);
+        require(session.message_count.is_none(), "/message_count", detail)?;
+        return require(session.token_count.is_none(), "/token_count", detail);
     }
     let detail = "must not be empty unless `pending` is true: then a summary is written after the import";
-    require(!session.summary.trim().is_empty(), at("summary"), detail)?;
+    require(!session.summary.trim().is_empty(), "/summary", detail)?;
     let missing = "is missing: it is required unless `pending` is true";
-    let Some(messages) = session.message_count else { return invalid(at("message_count"), missing) };
-    let Some(tokens) = session.token_count else { return invalid(at("token_count"), missing) };
+    let Some(messages) = session.message_count else { return invalid("/message_count", missing) };
+    let Some(tokens) = session.token_count else { return invalid("/token_count", missing) };
     let blocks = entries.iter().flat_map(|entry| &entry.content);
     let countable =
         blocks.filter(|block| matches!(block, Block::Text { .. } | Block::ToolUse { .. })).count();
     let can_be = usize::try_from(messages).is_ok_and(|messages| messages <= countable);
     let why = format!("its entries have only {countable} texts and tool calls that can be messages");
-    require(can_be, at("message_count"), format_args!("is {messages}, but {why}"))?;
-    check_at_most(&at("token_count"), tokens, MAX_TOKENS)
+    require(can_be, "/message_count", format_args!("is {messages}, but {why}"))?;
+    check_at_most("/token_count", tokens, MAX_TOKENS)
 }
 
-fn check_times(
-    at: &impl Fn(&str) -> String,
-    session: &ClosedSession,
-    before: Option<&ClosedSession>,
-) -> Checked {
-    time(&at("started_at"), session.started_at)?;
-    time(&at("completed_at"), session.completed_at)?;
-    require(session.completed_at >= session.started_at, at("completed_at"), "is before `started_at`")?;
+fn check_times(session: &ClosedSession, before: Option<&ClosedSession>) -> Checked {
+    time("/started_at", session.started_at)?;
+    time("/completed_at", session.completed_at)?;
+    require(session.completed_at >= session.started_at, "/completed_at", "is before `started_at`")?;
     let follows = before.is_none_or(|before| session.started_at >= before.completed_at);
-    require(follows, at("started_at"), "is before `completed_at` of the session before it")
+    require(follows, "/started_at", "is before `completed_at` of the session before it")
 }
 
 fn check_at_most(pointer: &str, count: u64, most: u64) -> Checked {
-    if count <= most { Ok(()) } else { invalid(pointer, format!("is {count}; at most {most} is allowed")) }
+    require(count <= most, pointer, format_args!("is {count}; at most {most} is allowed"))
 }
 
 impl Conversation {
     fn check_questions(&self) -> Checked {
-        for (index, question) in self.questions.iter().enumerate() {
-            let at = |field: &str| format!("/questions/{index}/{field}");
-            text(&at("text"), &question.text, usize::MAX)?;
-            text(&at("subject"), question.subject.as_deref().unwrap_or_default(), usize::MAX)?;
-            for (field, value) in [
-                ("schema", &question.schema),
-                ("default_value", &question.default_value),
-                ("answer", &question.answer),
+        each("/questions", &self.questions, |question| {
+            text("/text", &question.text, usize::MAX)?;
+            text("/subject", question.subject.as_deref().unwrap_or_default(), usize::MAX)?;
+            for (at, value) in [
+                ("/schema", &question.schema),
+                ("/default_value", &question.default_value),
+                ("/answer", &question.answer),
             ] {
-                value.as_ref().map_or(Ok(()), |value| storable(&at(field), value))?;
+                value.as_ref().map_or(Ok(()), |value| storable(at, value))?;
             }
             let detail = "must not be `open`: no run of the import waits for an answer";
-            require(question.state != QuestionState::Open, at("state"), detail)?;
+            require(question.state != QuestionState::Open, "/state", detail)?;
             if let Some(approval) = &question.approval {
                 let has_call = question.kind == QuestionKind::Approval && question.subject.is_some();
                 let detail = "is only allowed if `kind` is `approval` and `subject` is the id of the call";
-                require(has_call, at("approval"), detail)?;
-                text(&at("approval/tool"), &approval.tool, usize::MAX)?;
-                text(&at("approval/why"), &approval.why, usize::MAX)?;
-                storable(&at("approval/input"), &approval.input)?;
+                require(has_call, "/approval", detail)?;
+                text("/approval/tool", &approval.tool, usize::MAX)?;
+                text("/approval/why", &approval.why, usize::MAX)?;
+                storable("/approval/input", &approval.input)?;
             }
             let is_answered = question.state == QuestionState::Answered;
             let detail = "must be there if `state` is `answered`, and only then";
-            require(is_answered == question.answer.is_some(), at("answer"), detail)?;
+            require(is_answered == question.answer.is_some(), "/answer", detail)?;
             if let Some(name) = &question.answered_by {
-                require(is_answered, at("answered_by"), "is only allowed if `state` is `answered`")?;
-                line(&at("answered_by"), name, MAX_ANSWERED_BY_CHARS)?;
+                require(is_answered, "/answered_by", "is only allowed if `state` is `answered`")?;
+                line("/answered_by", name, MAX_ANSWERED_BY_CHARS)?;
             }
-            question.expires_at.map_or(Ok(()), |expires_at| time(&at("expires_at"), expires_at))?;
-            time(&at("created_at"), question.created_at)?;
-            time(&at("closed_at"), question.closed_at)?;
-        }
-        Ok(())
+            question.expires_at.map_or(Ok(()), |expires_at| time("/expires_at", expires_at))?;
+            time("/created_at", question.created_at)?;
+            time("/closed_at", question.closed_at)
+        })
     }
 
     /// Checks that the files can be those of one workspace.
     fn check_files(&self) -> Checked {
         let (mut files, mut folders) = (BTreeSet::new(), BTreeSet::new());
         let mut paths = Vec::with_capacity(self.files.len());
-        for (index, file) in self.files.iter().enumerate() {
-            let at = |field: &str| format!("/files/{index}{field}");
-            let path = match WorkspacePath::file(&file.path) {
-                Ok(path) => path,
-                Err(error) => return invalid(at("/path"), error),
-            };
-            require(path.as_str() == file.path, at("/path"), format_args!("must be written `{path}`"))?;
-            require(files.insert(file.path.as_str()), at("/path"), "is the path of an earlier file, too")?;
-            text(&at("/content"), &file.content, MAX_FILE_BYTES)?;
-            time(&at("/created_at"), file.created_at)?;
-            time(&at("/updated_at"), file.updated_at)?;
+        each("/files", &self.files, |file| {
+            let path = WorkspacePath::file(&file.path).map_err(|error| WrongSetting::new("/path", error))?;
+            require(path.as_str() == file.path, "/path", format_args!("must be written `{path}`"))?;
+            require(files.insert(file.path.as_str()), "/path", "is the path of an earlier file, too")?;
+            text("/content", &file.content, MAX_FILE_BYTES)?;
+            time("/created_at", file.created_at)?;
+            time("/updated_at", file.updated_at)?;
             paths.push(path);
-        }
+            Ok(())
+        })?;
         for path in &paths {
             folders.extend(path.folders());
         }
@@ -554,12 +512,12 @@ mod file_tests {
             (vec![("a", long.as_str())], "/files/0/content", "at most 1048576"),
         ] {
             let error = with(&files).check().unwrap_err();
-            assert!(error.pointer == pointer && error.detail.contains(reason), "{error}");
+            assert!(error.pointer == pointer && error.reason.contains(reason), "{error}");
         }
         let limits = FileLimits { max_files: 1, max_bytes: 3 };
         for (files, reason) in [(vec![("a", ""), ("b", "")], "2 items"), (vec![("a", "1234")], "4 bytes")] {
             let error = with(&files).check_file_counts(&limits).unwrap_err();
-            assert!(error.pointer == "/files" && error.detail.contains(reason), "{error}");
+            assert!(error.pointer == "/files" && error.reason.contains(reason), "{error}");
         }
     }
 }

@@ -116,11 +116,14 @@ impl Fields {
         row: &::csv::ByteRecord,
     ) -> Result<Map<String, Value>, Vec<CsvFault>> {
         let line = line_of(row);
-        if row.len() != columns.len() {
-            let reason =
-                format!("has {} cells, but the first line names {} columns", row.len(), columns.len());
-            return Err(vec![CsvFault::of(line, None, reason)]);
-        }
+        ensure!(
+            row.len() == columns.len(),
+            vec![CsvFault::of(
+                line,
+                None,
+                format!("has {} cells, but the first line names {} columns", row.len(), columns.len())
+            )]
+        );
         let mut values = Map::new();
         for (field, cell) in columns.iter().zip(row) {
             let Ok(text) = std::str::from_utf8(cell) else {

@@ -9,7 +9,7 @@ use super::{
     MAX_DESCRIPTION_BYTES, MAX_ITEM_BYTES, MAX_LIST_ITEMS, MAX_OPTIONS, MAX_TEXT_BYTES, TableLimits,
 };
 use crate::local_time::{instant, parse_local};
-use crate::names::names;
+use crate::names::is_plain;
 
 /// The fields of a table, in the order in which they were given.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -91,9 +91,7 @@ impl Fields {
     /// # Errors
     /// As [`Self::new`]; also when a new field is required although there are records.
     pub fn extended(&self, more: Vec<Field>, records: i64, limits: &TableLimits) -> Result<Self, Vec<Fault>> {
-        if more.is_empty() {
-            return Err(vec![Fault::of("", "give at least one field")]);
-        }
+        ensure!(!more.is_empty(), vec![Fault::of("", "give at least one field")]);
         let is_refused = |field: &&Field| field.required && records > 0;
         let refused = more.iter().filter(is_refused).map(|field| {
             Fault::of(&field.name, format!("cannot be required: {records} records have no value of it"))
@@ -349,16 +347,11 @@ pub const MAX_NAME_CHARS: usize = 40;
 /// # Errors
 /// What is allowed, and a name like the given one that is.
 pub fn check_name(name: &str) -> Result<(), String> {
-    let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.chars().all(is_allowed)
-        && name.len() <= MAX_NAME_CHARS
-    {
+    if is_plain(name, b"_", MAX_NAME_CHARS) {
         return Ok(());
     }
-    let given: String = name.chars().take(60).collect();
     let rule = format!(
-        "`{given}` is no name: write 1 to {MAX_NAME_CHARS} small letters, digits and `_`, the first a letter"
+        "`{name:.60}` is no name: write 1 to {MAX_NAME_CHARS} small letters, digits and `_`, the first a letter"
     );
     Err(match like(name) {
         Some(like) => format!("{rule}, such as `{like}`"),

@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::id::{RecordId, TableId, UserId};
-use crate::setting::settings;
 use crate::time::Time;
 
 pub use csv::CsvFault;
@@ -158,26 +157,11 @@ pub struct TablePreset {
 #[serde(transparent)]
 pub struct TablePresets(pub BTreeMap<String, TablePreset>);
 
-/// There is no such preset.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no preset `{name}`; there are: {}", .there_are.join(", "))]
-pub struct UnknownPreset {
-    /// The given name, shortened.
-    pub name: String,
-    /// The names there are.
-    pub there_are: Vec<String>,
-}
-
 impl TablePresets {
-    /// The preset with this name.
-    ///
-    /// # Errors
-    /// [`UnknownPreset`] with the names there are.
-    pub fn named(&self, name: &str) -> Result<&TablePreset, UnknownPreset> {
-        self.0.get(name).ok_or_else(|| UnknownPreset {
-            name: name.chars().take(60).collect(),
-            there_are: self.0.keys().cloned().collect(),
-        })
+    /// The preset with this name. The error has the names there are.
+    pub fn named(&self, name: &str) -> Result<&TablePreset, String> {
+        let there_are = || self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        self.0.get(name).ok_or_else(|| format!("there is no preset `{name:.60}`; there are: {}", there_are()))
     }
 
     /// Checks each preset as a new table is checked.

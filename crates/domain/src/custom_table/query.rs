@@ -9,7 +9,6 @@ use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use super::{Fault, Field, FieldType, Fields};
-use crate::names::names;
 
 /// Maximum number of conditions of one search.
 pub const MAX_CONDITIONS: usize = 20;
@@ -73,9 +72,7 @@ impl Order {
         };
         let name = order.strip_prefix('-').unwrap_or(order);
         let field = fields.named(name)?;
-        if field.kind == FieldType::List {
-            return Err(Fault::of(name, "is a list, which has no order"));
-        }
+        ensure!(field.kind != FieldType::List, Fault::of(name, "is a list, which has no order"));
         Ok(Self { field: Some(name.to_owned()), descending: order.starts_with('-') })
     }
 }

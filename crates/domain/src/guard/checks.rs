@@ -83,8 +83,7 @@ impl<'a> Judge<'a> {
 
     pub(super) fn paths(&mut self) -> Checked {
         let (facts, input) = (self.facts, self.call.input);
-        let patterns: usize =
-            self.layers.iter().map(|layer| layer.paths.chars() + layer.sensitive.chars()).sum();
+        let patterns: usize = self.layers.iter().map(|layer| layer.paths.chars + layer.sensitive.chars).sum();
         let named = facts.path_at.iter().chain(&facts.folder_at);
         let bytes: usize = named.flat_map(|at| values_at(input, at)).map(|raw| raw.len()).sum();
         if bytes.saturating_mul(patterns) > PATH_WORK {

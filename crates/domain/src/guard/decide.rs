@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::argument::{ArgumentPath, quoted};
 use super::{CompiledGrant, Intent, Layer, LayerKind, Risk, Ruling, ToolFacts, Unattended};
 use crate::autonomy::Autonomy;
-use crate::names::names;
 use crate::tool_call::ToolErrorCode;
 
 /// What may be done with a call.
@@ -173,7 +172,7 @@ pub struct Call<'c> {
 }
 
 /// The situation a call is made in.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Situation<'s> {
     /// How far the agent goes without asking.
     pub autonomy: Autonomy,
@@ -189,23 +188,14 @@ pub struct Situation<'s> {
     pub intent: Option<&'s Intent>,
     /// The lasting yes of people that are in force.
     pub grants: &'s [CompiledGrant],
-    /// Whether a person takes part in the run. Not in tasks, feeds and check-ins.
-    pub attended: bool,
+    /// Whether no person takes part in the run: in tasks, feeds and check-ins.
+    pub unattended: bool,
 }
 
 impl Situation<'_> {
     /// A run with a person, in which nothing has happened.
     pub fn new(autonomy: Autonomy) -> Self {
-        Self {
-            autonomy,
-            calls_last_minute: 0,
-            untrusted_read: false,
-            private_read: false,
-            user_texts: &[],
-            intent: None,
-            grants: &[],
-            attended: true,
-        }
+        Self { autonomy, ..Self::default() }
     }
 }
 
@@ -421,7 +411,7 @@ impl<'a> Judge<'a> {
             granted = self.situation.grants.iter().find(|grant| grant.covers(tool, input, pin));
         }
         if let Some(grant) = granted {
-            let why = || format!("a person has allowed {} for good", quoted(grant.tool()));
+            let why = || format!("a person has allowed {} for good", quoted(&grant.tool));
             self.trace.note(Step::Grant, None, Outcome::Allow, why);
             self.asks.retain(|ask| !ask.lasting);
         }
@@ -431,7 +421,7 @@ impl<'a> Judge<'a> {
             return self.question(by, &asks);
         }
         if let Some(grant) = granted {
-            return allowed(None, format!("grant: {}", grant.tool()));
+            return allowed(None, format!("grant: {}", grant.tool));
         }
         match self.lifted.first() {
             Some((nth, label)) => allowed(self.layers.get(*nth).map(|layer| layer.kind), (*label).to_owned()),
@@ -449,7 +439,7 @@ impl<'a> Judge<'a> {
         }
         let why = whys.join("; ");
         let refusing = self.layers.iter().find(|layer| layer.unattended == Unattended::Deny);
-        if let Some(layer) = refusing.filter(|_| !self.situation.attended) {
+        if let Some(layer) = refusing.filter(|_| self.situation.unattended) {
             let why = format!("{why}: this needs a person's yes, and no person takes part in this run");
             self.trace.note(Step::Unattended, Some(layer), Outcome::Deny, || why.clone());
             let rule = format!("unattended: {}", by.rule);

@@ -9,7 +9,6 @@ use serde_json::Number;
 
 use super::pattern::pointer_to;
 use super::{Layer, Risk, ToolSettings};
-use crate::names::names;
 use crate::tool_call::EffectClass;
 
 /// What guards must be able to rely on about a tool. Part of its definition; the layers change it with

@@ -52,7 +52,7 @@ pub enum Granted {
 /// A grant with its patterns compiled.
 #[derive(Debug, Clone)]
 pub struct CompiledGrant {
-    tool: String,
+    pub(super) tool: String,
     tools: Patterns,
     equal: Vec<(String, Value)>,
     when: When,
@@ -65,17 +65,13 @@ impl Grant {
     /// # Errors
     /// [`GuardError`] when a pattern or a pointer is wrong.
     pub fn compile(&self, layer: LayerKind) -> Result<CompiledGrant, GuardError> {
-        let wrong = |wrong: String| {
-            let tool: String = self.tool.chars().take(100).collect();
-            GuardError::new(layer, &format!(", the grant of {tool}{wrong}"))
-        };
+        let wrong =
+            |wrong: String| GuardError::new(layer, &format!(", the grant of {:.100}{wrong}", self.tool));
         let tools = Patterns::new(std::slice::from_ref(&self.tool), Star::All)
             .map_err(|problem| wrong(format!(": {problem}")))?;
         let (mut equal, mut globs) = (Vec::new(), BTreeMap::new());
         for (pointer, granted) in &self.when {
-            if !pointer.starts_with('/') {
-                return Err(wrong(no_pointer(pointer)));
-            }
+            ensure!(pointer.starts_with('/'), wrong(no_pointer(pointer)));
             match granted {
                 Granted::Equals(value) => equal.push((pointer.clone(), value.clone())),
                 Granted::Glob(glob) => {
@@ -92,11 +88,6 @@ impl CompiledGrant {
     /// Stored grants, compiled. One that cannot be compiled was stored by a newer Houston, and allows nothing here.
     pub fn of_stored(grants: &[Grant]) -> Vec<Self> {
         grants.iter().filter_map(|grant| grant.compile(LayerKind::User).ok()).collect()
-    }
-
-    /// The pattern of its tools.
-    pub fn tool(&self) -> &str {
-        &self.tool
     }
 
     /// Whether it is about this call of a tool whose definition has this pin.

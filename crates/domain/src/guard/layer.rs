@@ -12,7 +12,6 @@ use super::{
     ToolSettings, Unattended,
 };
 use crate::autonomy::Autonomy;
-use crate::names::names;
 
 /// Maximum number of rules of one layer.
 pub const MAX_RULES: usize = 200;
@@ -92,9 +91,7 @@ impl Layer {
         for (key, given, max) in
             [("rule", settings.rule.len(), MAX_RULES), ("rule.when", conditions, MAX_CONDITIONS)]
         {
-            if given > max {
-                return Err(at(key)(too_many(given, max)));
-            }
+            ensure!(given <= max, at(key)(too_many(given, max)));
         }
         let (rule_tools, rules) = compile_rules(kind, settings)?;
         Ok(Self {
@@ -158,10 +155,8 @@ fn compile_rules(kind: LayerKind, settings: &GuardSettings) -> Result<(Patterns,
     let mut rules = Vec::with_capacity(settings.rule.len());
     let mut tools = Vec::with_capacity(settings.rule.len());
     for (number, rule) in (1..).zip(&settings.rule) {
-        let wrong = |wrong: String| {
-            let tool: String = rule.tool.chars().take(100).collect();
-            GuardError::new(kind, &format!(", rule {number} ({tool}){wrong}"))
-        };
+        let wrong =
+            |wrong: String| GuardError::new(kind, &format!(", rule {number} ({:.100}){wrong}", rule.tool));
         Patterns::new(std::slice::from_ref(&rule.tool), Star::All)
             .map_err(|problem| wrong(format!(": {problem}")))?;
         rules.push(Rule::new(number, rule).map_err(wrong)?);
@@ -261,9 +256,7 @@ impl When {
             return Err(format!(", `{last}`: {}", too_many(when.len(), MAX_POINTERS)));
         }
         let compile = |(pointer, pattern): (&String, &String)| {
-            if !pointer.starts_with('/') {
-                return Err(no_pointer(pointer));
-            }
+            ensure!(pointer.starts_with('/'), no_pointer(pointer));
             if pattern == "*" {
                 return Ok((Pointer::new(pointer), None));
             }

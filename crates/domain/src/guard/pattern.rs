@@ -27,7 +27,8 @@ pub(super) struct Patterns {
     set: GlobSet,
     /// The pattern that each glob of the set comes from.
     texts: Vec<String>,
-    chars: usize,
+    /// Their length, which bounds the work of comparing them with a byte.
+    pub(super) chars: usize,
 }
 
 impl Patterns {
@@ -42,9 +43,7 @@ impl Patterns {
         star: Star,
         expand: impl Fn(&str) -> Vec<String>,
     ) -> Result<Self, String> {
-        if patterns.len() > MAX_PATTERNS {
-            return Err(too_many(patterns.len(), MAX_PATTERNS));
-        }
+        ensure!(patterns.len() <= MAX_PATTERNS, too_many(patterns.len(), MAX_PATTERNS));
         let (mut set, mut texts, mut chars) = (GlobSetBuilder::new(), Vec::new(), 0);
         for pattern in patterns {
             for expanded in expand(pattern) {
@@ -62,11 +61,6 @@ impl Patterns {
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.texts.is_empty()
-    }
-
-    /// Their length, which bounds the work of comparing them with a byte.
-    pub(super) fn chars(&self) -> usize {
-        self.chars
     }
 
     /// Whether one of them matches.
@@ -96,9 +90,7 @@ impl Patterns {
 
 /// The glob that `pattern` stands for, or that it is expanded to.
 fn glob_of(pattern: &str, expanded: &str, star: Star) -> Result<Glob, String> {
-    if pattern.is_empty() {
-        return Err(wrong(pattern, "it is empty"));
-    }
+    ensure!(!pattern.is_empty(), wrong(pattern, "it is empty"));
     if pattern.chars().count() > MAX_PATTERN_CHARS {
         return Err(wrong(pattern, &format!("it has more than {MAX_PATTERN_CHARS} characters")));
     }
@@ -110,9 +102,8 @@ fn glob_of(pattern: &str, expanded: &str, star: Star) -> Result<Glob, String> {
 }
 
 fn wrong(pattern: &str, reason: &str) -> String {
-    let pattern: String = pattern.chars().take(MAX_PATTERN_CHARS).collect();
     format!(
-        "the pattern `{pattern}` is wrong: {reason}; allowed are text, `*`, `**`, `?`, `[a-z]` and `{{one,other}}`"
+        "the pattern `{pattern:.MAX_PATTERN_CHARS$}` is wrong: {reason}; allowed are text, `*`, `**`, `?`, `[a-z]` and `{{one,other}}`"
     )
 }
 

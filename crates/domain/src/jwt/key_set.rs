@@ -54,11 +54,6 @@ enum Material {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeySet(Vec<PublicKey>);
 
-/// A text that is no key set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is no JSON Web Key Set, as in `{{\"keys\": [{{\"kty\": \"RSA\", …}}]}}`")]
-pub struct InvalidKeySet;
-
 #[derive(Deserialize)]
 struct Keys {
     keys: Vec<Value>,
@@ -80,12 +75,10 @@ struct Jwk {
 }
 
 impl KeySet {
-    /// Reads a key set.
-    ///
-    /// # Errors
-    /// [`InvalidKeySet`] when it is none. A key that cannot be used is no error.
-    pub fn parse(json: &[u8]) -> Result<Self, InvalidKeySet> {
-        let Keys { keys } = serde_json::from_slice(json).map_err(|_| InvalidKeySet)?;
+    /// Reads a key set. The error says what one is; a key that cannot be used is no error.
+    pub fn parse(json: &[u8]) -> Result<Self, &'static str> {
+        let none = r#"it is no JSON Web Key Set, as in `{"keys": [{"kty": "RSA", …}]}`"#;
+        let Keys { keys } = serde_json::from_slice(json).map_err(|_| none)?;
         let keys = keys.into_iter().filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
         Ok(Self(keys.filter_map(PublicKey::of).collect()))
     }

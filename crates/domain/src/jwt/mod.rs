@@ -88,8 +88,10 @@ pub struct Unverified<'t> {
     signature: Vec<u8>,
     algorithm: Algorithm,
     key_id: Option<String>,
-    issuer: String,
-    audiences: Vec<String>,
+    /// Who claims to have signed it.
+    pub issuer: String,
+    /// For whom it is.
+    pub audiences: Vec<String>,
     expires_at: DateTime<Utc>,
     claims: Map<String, Value>,
 }
@@ -99,7 +101,8 @@ pub struct Unverified<'t> {
 pub struct Verified {
     /// When it stops being valid.
     pub expires_at: DateTime<Utc>,
-    claims: Map<String, Value>,
+    /// All that it says.
+    pub claims: Map<String, Value>,
 }
 
 /// Whether a text has the form of a token: three parts in Base64url, with points between.
@@ -114,9 +117,7 @@ impl<'t> Unverified<'t> {
     /// # Errors
     /// [`JwtError`] says what is wrong.
     pub fn parse(text: &'t str, now: DateTime<Utc>) -> Result<Self, JwtError> {
-        if text.len() > MAX_BYTES {
-            return Err(JwtError::TooLong);
-        }
+        ensure!(text.len() <= MAX_BYTES, JwtError::TooLong);
         let (signed, signature) = text.rsplit_once('.').ok_or(JwtError::Unreadable("form"))?;
         let (header, payload) = signed.split_once('.').ok_or(JwtError::Unreadable("form"))?;
         let header = object(header).ok_or(JwtError::Unreadable("header"))?;
@@ -138,16 +139,6 @@ impl<'t> Unverified<'t> {
             expires_at,
             claims,
         })
-    }
-
-    /// Who claims to have signed it.
-    pub fn issuer(&self) -> &str {
-        &self.issuer
-    }
-
-    /// For whom it is.
-    pub fn audiences(&self) -> &[String] {
-        &self.audiences
     }
 
     /// How it is signed, and the id of the key.
@@ -175,18 +166,11 @@ impl Verified {
     /// [`JwtError::Claim`] when the token does not say it.
     pub fn user(&self, claim: &str) -> Result<&str, JwtError> {
         let user = text_of(&self.claims, claim)?;
-        if user.trim().is_empty() {
-            return Err(self::claim(claim, "blank"));
-        }
+        ensure!(!user.trim().is_empty(), self::claim(claim, "blank"));
         if user.chars().any(char::is_control) {
             return Err(self::claim(claim, "has control characters, such as U+0000"));
         }
         Ok(user)
-    }
-
-    /// All that it says.
-    pub fn into_claims(self) -> Map<String, Value> {
-        self.claims
     }
 
     /// The scopes among `all` that the token has: those that its claim `scope` names, as a text with spaces between or as a list. A
@@ -214,9 +198,7 @@ fn algorithm(header: &Map<String, Value>) -> Result<Algorithm, JwtError> {
     }
     if let Some(type_name) = header.get("typ") {
         let type_name = type_name.as_str().unwrap_or_default().to_ascii_lowercase();
-        if !["jwt", "at+jwt", "application/at+jwt"].contains(&type_name.as_str()) {
-            return Err(JwtError::Type);
-        }
+        ensure!(["jwt", "at+jwt", "application/at+jwt"].contains(&type_name.as_str()), JwtError::Type);
     }
     let name = header.get("alg").and_then(Value::as_str).unwrap_or_default();
     Algorithm::of_name(name).ok_or(JwtError::Algorithm)
@@ -235,12 +217,8 @@ fn check_times(claims: &Map<String, Value>, now: DateTime<Utc>) -> Result<DateTi
     let expires_at = DateTime::from_timestamp(expires as i64, 0).unwrap_or(DateTime::<Utc>::MAX_UTC);
     #[expect(clippy::cast_precision_loss, reason = "exact until the year 285,000,000")]
     let now_s = now.timestamp() as f64;
-    if expires < 0.0 || expires_at <= now {
-        return Err(JwtError::Expired);
-    }
-    if begins.is_some_and(|begins| begins > now_s + LEEWAY_S) {
-        return Err(JwtError::NotYet);
-    }
+    ensure!(expires >= 0.0 && expires_at > now, JwtError::Expired);
+    ensure!(begins.is_none_or(|begins| begins <= now_s + LEEWAY_S), JwtError::NotYet);
     Ok(expires_at)
 }
 

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::MAX_PINS_BYTES;
-use crate::names::names;
 
 /// An approved tool: what was read when it was approved, which is what models read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -176,9 +175,7 @@ pub fn approve(
     for (name, sha256) in approved {
         let mut meant = listed.iter().filter(|tool| tool.name == *name).peekable();
         let first = *meant.peek().ok_or_else(|| NotApproved::Unlisted(name.clone()))?;
-        if !meant.all(|tool| tool.pin.sha256 == *sha256) {
-            return Err(NotApproved::Other(name.clone()));
-        }
+        ensure!(meant.all(|tool| tool.pin.sha256 == *sha256), NotApproved::Other(name.clone()));
         if let Some(reason) = &first.refused {
             return Err(NotApproved::Refused { tool: name.clone(), reason: reason.clone() });
         }

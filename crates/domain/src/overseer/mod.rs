@@ -27,7 +27,6 @@ use crate::inner_call::inner_call;
 
 pub use self::repetition::Repetition;
 pub use self::settings::{BudgetWarning, RepeatedText, Settings, Thresholds, Unattended};
-use crate::names::names;
 
 /// The error code of a run that the overseer ended.
 pub const OVERSEER_KILLED: &str = "OVERSEER_KILLED";
@@ -162,7 +161,7 @@ impl Signal {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Streak {
     tool: Option<String>,
-    turns: u32,
+    pub(crate) turns: u32,
 }
 
 impl Streak {
@@ -183,11 +182,6 @@ impl Streak {
     /// A person let the run go on `most` turns ago: earlier ones do not count any more.
     pub fn start_anew(&mut self, most: u32) {
         self.turns = self.turns.min(most);
-    }
-
-    /// The turns in a row.
-    pub fn turns(&self) -> u32 {
-        self.turns
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Level, Signal};
-use crate::setting::{WrongSetting, within};
+use crate::setting::{WrongSetting, require, within};
 
 /// When the overseer does what. The default is that it does nothing.
 ///
@@ -100,12 +100,10 @@ impl Settings {
     /// # Errors
     /// [`WrongSetting`] at the first that does not.
     pub fn check(&self) -> Result<(), WrongSetting> {
-        if self.repeated_text.times > 0 && self.repeated_text.times < 3 {
-            return Err(WrongSetting::new("/repeated_text/times", "must be 0 (never) or at least 3"));
-        }
-        if self.repeated_text.times > 0 && !(10..=1000).contains(&self.repeated_text.bytes) {
-            return Err(WrongSetting::new("/repeated_text/bytes", "must be between 10 and 1000"));
-        }
+        let RepeatedText { bytes, times } = self.repeated_text;
+        require(times == 0 || times >= 3, "/repeated_text/times", "must be 0 (never) or at least 3")?;
+        let is_usual = times == 0 || (10..=1000).contains(&bytes);
+        require(is_usual, "/repeated_text/bytes", "must be between 10 and 1000")?;
         for signal in Signal::ALL {
             let Thresholds { warn, pause, kill } = self.of(signal);
             let named = [("warn", warn), ("pause", pause), ("kill", kill)];

@@ -13,7 +13,6 @@ use super::document::{Action, Document, Step};
 use super::resolve::step as find;
 use super::state::{End, State, States, Status, status};
 use crate::frame::{attribute, escape};
-use crate::names::names;
 
 /// Maximum length of a detail, in characters.
 const DETAIL: usize = 200;
@@ -183,7 +182,8 @@ fn detail(step: &Step, path: &str, state: &State, states: &States) -> Option<Str
 /// A checklist that follows a plan: a change costs no more in one of thousands of steps.
 #[derive(Debug)]
 pub struct Shown {
-    list: Arc<Checklist>,
+    /// The list as it is.
+    pub list: Arc<Checklist>,
     /// Places of lines by the path of their step.
     places: HashMap<String, usize>,
 }
@@ -194,11 +194,6 @@ impl Shown {
         let list = checklist(document, states, heading);
         let places = list.steps.iter().enumerate().map(|(place, line)| (line.id.clone(), place)).collect();
         Self { list: Arc::new(list), places }
-    }
-
-    /// The list as it is.
-    pub fn list(&self) -> &Arc<Checklist> {
-        &self.list
     }
 
     /// Brings the lines of the steps with these paths up to date. Returns what changes by it: operations of RFC 6902, all of them

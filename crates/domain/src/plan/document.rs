@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::parse::Reader;
 use crate::autonomy::Autonomy;
 use crate::question::schema;
-use crate::setting::{positive, settings, within};
+use crate::setting::{positive, within};
 use crate::time::Time;
 use crate::tool_call::EffectClass;
 

@@ -184,9 +184,7 @@ fn computed(evaluation: &Evaluation<'_>) -> Result<Value, ExpressionError> {
         Form::Condition | Form::Value => {
             let compiled = ENVIRONMENT.compile_expression(source).map_err(wrong)?;
             let found = compiled.eval(context).map_err(wrong)?;
-            if found.is_undefined() {
-                return Err(wrong("the value is undefined"));
-            }
+            ensure!(!found.is_undefined(), wrong("the value is undefined"));
             if evaluation.form == Form::Condition {
                 return Ok(found.is_true().into());
             }

@@ -38,6 +38,7 @@ pub use expression::{ExpressionError, condition, evaluate, render, value};
 pub(crate) use expression::{is_plain, names};
 pub use machine::Frontier;
 pub use metered::{Elsewhere, Evaluation, all_plain, answer as answer_evaluation, evaluate_elsewhere, tried};
+pub(crate) use patch::is_inside;
 pub use patch::{MAX_REPAIRS, MAX_REPLANS, Patched, patch};
 pub use resolve::{MAX_RESULT, kept, resolve, step};
 pub use schema::model_schema;

@@ -13,6 +13,7 @@ use super::document::{
 };
 use super::expression::names;
 use super::machine::{by_id, places_after};
+use crate::names::is_plain;
 use crate::question::schema::{MAX_WORK, below, check_within};
 
 /// Maximum nesting of containers.
@@ -46,67 +47,57 @@ const TYPES: [(&str, &str, &[&str]); 7] = [
 
 const FIELDS: [&str; 8] = ["id", "type", "title", "after", "when", "retry", "timeout_s", "on_error"];
 
-// The fields of the types of steps; others were refused before these are read.
+/// What a step does, as it is written; other fields were refused before it is read.
 #[derive(Deserialize)]
-struct Tool {
-    tool: String,
-    #[serde(default)]
-    args: Map<String, Value>,
-}
-
-#[derive(Deserialize)]
-struct Llm {
-    prompt: String,
-    schema: Option<Value>,
-    max_output_tokens: Option<u32>,
-}
-
-#[derive(Deserialize)]
-struct Task {
-    instructions: String,
-    #[serde(default)]
-    tools: Vec<String>,
-    #[serde(default)]
-    context: Vec<String>,
-    schema: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Input {
-    question: String,
-    schema: Option<Value>,
-    default: Option<Value>,
-    expires_s: Option<u32>,
-}
-
-#[derive(Deserialize)]
-struct Parallel {
-    steps: Vec<Value>,
-    #[serde(default)]
-    join: Join,
-    at_once: Option<usize>,
-}
-
-// Their fields are words of the language.
-#[derive(Deserialize)]
-struct Condition {
-    #[serde(rename = "if")]
-    test: String,
-    then: Vec<Value>,
-    #[serde(default, rename = "else")]
-    otherwise: Vec<Value>,
-}
-
-#[derive(Deserialize)]
-struct Loop {
-    over: Option<String>,
-    #[serde(rename = "while")]
-    test: Option<String>,
-    #[serde(rename = "as")]
-    name: Option<String>,
-    max: usize,
-    at_once: Option<usize>,
-    steps: Vec<Value>,
+#[serde(rename_all = "snake_case")]
+enum Given {
+    Tool {
+        tool: String,
+        #[serde(default)]
+        args: Map<String, Value>,
+    },
+    Llm {
+        prompt: String,
+        schema: Option<Value>,
+        max_output_tokens: Option<u32>,
+    },
+    Task {
+        instructions: String,
+        #[serde(default)]
+        tools: Vec<String>,
+        #[serde(default)]
+        context: Vec<String>,
+        schema: Option<Value>,
+    },
+    Input {
+        question: String,
+        schema: Option<Value>,
+        default: Option<Value>,
+        expires_s: Option<u32>,
+    },
+    Condition {
+        #[serde(rename = "if")]
+        test: String,
+        then: Vec<Value>,
+        #[serde(default, rename = "else")]
+        otherwise: Vec<Value>,
+    },
+    Parallel {
+        steps: Vec<Value>,
+        #[serde(default)]
+        join: Join,
+        at_once: Option<usize>,
+    },
+    Loop {
+        over: Option<String>,
+        #[serde(rename = "while")]
+        test: Option<String>,
+        #[serde(rename = "as")]
+        name: Option<String>,
+        max: usize,
+        at_once: Option<usize>,
+        steps: Vec<Value>,
+    },
 }
 
 #[derive(Deserialize)]
@@ -266,20 +257,18 @@ impl<'o> Reader<'o> {
     }
 
     fn action(&mut self, kind: &str, own: Map<String, Value>, pointer: &str, depth: usize) -> Option<Action> {
-        Some(match kind {
-            "tool" => {
-                let Tool { tool, args } = self.read_fields(own, pointer)?;
+        let given = Map::from_iter([(kind.to_owned(), Value::Object(own))]);
+        Some(match self.read_fields(given, pointer)? {
+            Given::Tool { tool, args } => {
                 self.tool(&tool, format_args!("{pointer}/tool"));
                 Action::Tool { tool, args }
             }
-            "llm" => {
-                let Llm { prompt, schema, max_output_tokens } = self.read_fields(own, pointer)?;
+            Given::Llm { prompt, schema, max_output_tokens } => {
                 let pointer = format_args!("{pointer}/max_output_tokens");
                 self.within(max_output_tokens, MAX_OUTPUT_TOKENS, pointer);
                 Action::Llm { prompt, schema, max_output_tokens }
             }
-            "task" => {
-                let Task { instructions, tools, context, schema } = self.read_fields(own, pointer)?;
+            Given::Task { instructions, tools, context, schema } => {
                 for (at, tool) in tools.iter().enumerate() {
                     self.tool(tool, format_args!("{pointer}/tools/{at}"));
                 }
@@ -287,9 +276,17 @@ impl<'o> Reader<'o> {
                 self.require(context.len() <= MAX_CONTEXT, format_args!("{pointer}/context"), reason);
                 Action::Task { instructions, tools, context, schema }
             }
-            "input" => self.input(own, pointer)?,
-            "condition" => {
-                let Condition { test, then, otherwise } = self.read_fields(own, pointer)?;
+            Given::Input { question, schema, default, expires_s } => {
+                self.within(expires_s, MAX_EXPIRES_S, format_args!("{pointer}/expires_s"));
+                if let (Some(schema), Some(default)) = (&schema, &default)
+                    && let Err(mismatch) = check_within(schema, default, &mut self.schema_work)
+                {
+                    let pointer = format_args!("{pointer}/default{}", mismatch.pointer);
+                    self.wrong(pointer, format_args!("does not match the schema: {}", mismatch.reason));
+                }
+                Action::Input { question, schema, default, expires_s: expires_s.unwrap_or(86_400) }
+            }
+            Given::Condition { test, then, otherwise } => {
                 let then = self.list(&then, &format!("{pointer}/then"), depth + 1);
                 let otherwise = match otherwise.is_empty() {
                     true => Vec::new(),
@@ -297,45 +294,30 @@ impl<'o> Reader<'o> {
                 };
                 Action::Condition { test, then, otherwise }
             }
-            "parallel" => {
-                let Parallel { steps, join, at_once } = self.read_fields(own, pointer)?;
+            Given::Parallel { steps, join, at_once } => {
                 let steps = self.list(&steps, &format!("{pointer}/steps"), depth + 1);
                 Action::Parallel { steps, join, at_once: self.at_once(at_once, 5, pointer) }
             }
-            _ => self.loop_(own, pointer, depth)?,
+            Given::Loop { over, test, name, max, at_once, steps } => {
+                self.require(
+                    over.is_some() != test.is_some(),
+                    pointer,
+                    "a loop has either `over` or `while`",
+                );
+                let name = name.unwrap_or_else(|| "item".to_owned());
+                self.require(is_name(&name), format_args!("{pointer}/as"), "must be a name like an id");
+                self.within(Some(max), MAX_TURNS, format_args!("{pointer}/max"));
+                // Turns of a `while` follow each other, as each decides about the next.
+                let at_once = if test.is_some() { 1 } else { self.at_once(at_once, 1, pointer) };
+                let steps = self.list(&steps, &format!("{pointer}/steps"), depth + 1);
+                Action::Loop { over, test, name, max, at_once, steps }
+            }
         })
-    }
-
-    fn input(&mut self, own: Map<String, Value>, pointer: &str) -> Option<Action> {
-        let Input { question, schema, default, expires_s } = self.read_fields(own, pointer)?;
-        self.within(expires_s, MAX_EXPIRES_S, format_args!("{pointer}/expires_s"));
-        if let (Some(schema), Some(default)) = (&schema, &default)
-            && let Err(mismatch) = check_within(schema, default, &mut self.schema_work)
-        {
-            let pointer = format_args!("{pointer}/default{}", mismatch.pointer);
-            self.wrong(pointer, format_args!("does not match the schema: {}", mismatch.reason));
-        }
-        Some(Action::Input { question, schema, default, expires_s: expires_s.unwrap_or(86_400) })
-    }
-
-    fn loop_(&mut self, own: Map<String, Value>, pointer: &str, depth: usize) -> Option<Action> {
-        let Loop { over, test, name, max, at_once, steps } = self.read_fields(own, pointer)?;
-        self.require(over.is_some() != test.is_some(), pointer, "a loop has either `over` or `while`");
-        let name = name.unwrap_or_else(|| "item".to_owned());
-        self.require(is_name(&name), format_args!("{pointer}/as"), "must be a name like an id");
-        self.within(Some(max), MAX_TURNS, format_args!("{pointer}/max"));
-        // Turns of a `while` follow each other, as each decides about the next.
-        let at_once = if test.is_some() { 1 } else { self.at_once(at_once, 1, pointer) };
-        let steps = self.list(&steps, &format!("{pointer}/steps"), depth + 1);
-        Some(Action::Loop { over, test, name, max, at_once, steps })
     }
 }
 
 fn is_name(name: &str) -> bool {
-    (1..=32).contains(&name.len())
-        && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-        && !RESERVED.contains(&name)
+    is_plain(name, b"_", 32) && !RESERVED.contains(&name)
 }
 
 /// Names that no step and no variable of a loop may have.

@@ -83,9 +83,7 @@ pub fn patch(
     if let Some(output) = read.output {
         json["output"] = output;
     }
-    if !problems.is_empty() {
-        return Err(problems);
-    }
+    ensure!(problems.is_empty(), problems);
     let new = Document::parse(&json.to_string(), all).map_err(|problems| moved(problems, kept))?;
     let fresh = new.steps.get(kept..).unwrap_or_default();
     let failures = failures(&old, states);
@@ -98,9 +96,7 @@ pub fn patch(
         let text = format!("makes a plan of {count} steps, at most {most} are allowed");
         problems.push(Problem::new("/add", text));
     }
-    if !problems.is_empty() {
-        return Err(problems);
-    }
+    ensure!(problems.is_empty(), problems);
     let is_lost = |state: &State| matches!(state.status, Status::Failed | Status::Cancelled);
     for path in states.paths(|_, state| is_lost(state) && !state.superseded) {
         states.of(&path).superseded = true;
@@ -154,7 +150,7 @@ fn used_tools(document: &Value) -> Vec<&str> {
     }
 }
 
-fn is_inside(path: &str, container: &str) -> bool {
+pub(crate) fn is_inside(path: &str, container: &str) -> bool {
     path.strip_prefix(container).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 

@@ -14,7 +14,6 @@ use super::expression;
 use super::machine::{Frontier, Machine};
 use super::resolve::{outermost, visible};
 use crate::id::{AgentableId, QuestionId};
-use crate::names::names;
 use crate::task::NewTask;
 
 names! {

@@ -36,11 +36,6 @@ pub enum BudgetAnswer {
 }
 
 impl BudgetAnswer {
-    /// Parses an answer; `None` if it is none.
-    pub fn from_value(answer: &Value) -> Option<Self> {
-        Self::deserialize(answer).ok()
-    }
-
     fn amount(&self) -> Option<Decimal> {
         let Self::Raise { amount } = self else { return None };
         let amount: Decimal = amount.to_string().parse().ok()?;
@@ -130,7 +125,7 @@ fn raise(question: &Question) -> Option<Decimal> {
     if question.state != QuestionState::Answered {
         return None;
     }
-    BudgetAnswer::from_value(question.answer.as_ref()?)?.amount()
+    BudgetAnswer::deserialize(question.answer.as_ref()?).ok()?.amount()
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ const TEXT: usize = 64;
 
 /// An answer that does not match: the JSON Pointer of the value within the answer, what is wrong with it, and what is allowed.
 pub use crate::setting::WrongSetting as Mismatch;
+use crate::setting::require;
 
 /// Checks `answer`, in at most [`MAX_WORK`] steps: options in options could take for ever otherwise.
 ///
@@ -32,10 +33,8 @@ pub fn check_within(schema: &Value, answer: &Value, left: &mut usize) -> Result<
     let mut check = Check { root: schema, left: *left };
     let checked = check.at(schema, answer, String::new(), MAX_DEPTH);
     *left = check.left;
-    if check.left == 0 {
-        let reason = format!("cannot be checked: with this schema it takes more than {MAX_WORK} steps");
-        return Err(Mismatch { pointer: String::new(), reason });
-    }
+    let reason = format_args!("cannot be checked: with this schema it takes more than {MAX_WORK} steps");
+    require(check.left != 0, "", reason)?;
     checked
 }
 
@@ -60,9 +59,7 @@ impl<'s> Check<'s> {
             };
         };
         self.left = self.left.saturating_sub(work(schema, value));
-        if self.left == 0 {
-            return Err(Mismatch { pointer, reason: String::new() });
-        }
+        ensure!(self.left != 0, Mismatch { pointer, reason: String::new() });
         if let Some(reason) = wrong_alone(schema, value) {
             return Err(Mismatch { pointer, reason });
         }

@@ -15,7 +15,6 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use super::trigger::{Match, Message, Triggers};
-use crate::names::names;
 
 /// Skills whose texts one message discloses.
 pub const MAX_DISCLOSED: usize = 3;

@@ -66,9 +66,7 @@ impl SkillDocument {
                 "SKILL.md has {bytes} bytes; at most {MAX_TEXT_BYTES} are allowed: put details into files of references/"
             ));
         }
-        if text.contains('\0') {
-            return Err("SKILL.md contains the character U+0000, which is not allowed".to_owned());
-        }
+        ensure!(!text.contains('\0'), "SKILL.md contains the character U+0000, which is not allowed");
         let (front_matter, _) = split_front_matter(text)?;
         let (root, was_quoted) = read_front_matter(front_matter)?;
         let mut warnings = Vec::new();
@@ -286,9 +284,7 @@ fn split_front_matter(text: &str) -> Result<(&str, &str), String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();
-    if first.trim_end() != "---" {
-        return Err(NONE.to_owned());
-    }
+    ensure!(first.trim_end() == "---", NONE.to_owned());
     let mut at = first.len();
     for line in lines {
         if line.trim_end() == "---" {

@@ -25,29 +25,22 @@ pub fn is_path(path: &str) -> bool {
 
 /// Checks the files of a skill. The error is about the first that is not allowed.
 pub fn check(files: &BTreeMap<String, String>) -> Result<(), String> {
-    if files.len() > MAX_FILES {
-        return Err(format!("a skill has at most {MAX_FILES} files, but there are {}", files.len()));
-    }
+    ensure!(files.len() <= MAX_FILES, "a skill has at most {MAX_FILES} files, but there are {}", files.len());
     for (path, text) in files {
-        if !is_path(path) {
-            let path: String = path.chars().take(200).collect();
-            return Err(format!(
-                "`{path}` is no path of a file of a skill: files lie directly in scripts/, references/ or assets/, and their names \
-                 have letters, digits, `-`, `_` and `.`, as in references/api.md"
-            ));
-        }
+        ensure!(
+            is_path(path),
+            "`{path:.200}` is no path of a file of a skill: files lie directly in scripts/, references/ or assets/, and their \
+             names have letters, digits, `-`, `_` and `.`, as in references/api.md"
+        );
         if text.len() > MAX_FILE_BYTES {
             return Err(format!("{path} has {} bytes; a file has at most {MAX_FILE_BYTES}", text.len()));
         }
-        if text.contains('\0') {
-            return Err(format!("{path} is not text: only files in UTF-8 without U+0000 are allowed"));
-        }
+        ensure!(!text.contains('\0'), "{path} is not text: only files in UTF-8 without U+0000 are allowed");
     }
     let bytes: usize = files.values().map(String::len).sum();
-    if bytes > MAX_FILES_BYTES {
-        return Err(format!(
-            "the files of a skill have at most {MAX_FILES_BYTES} bytes together, but these have {bytes}"
-        ));
-    }
+    ensure!(
+        bytes <= MAX_FILES_BYTES,
+        "the files of a skill have at most {MAX_FILES_BYTES} bytes together, but these have {bytes}"
+    );
     Ok(())
 }

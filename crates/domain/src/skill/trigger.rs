@@ -64,8 +64,7 @@ impl Triggers {
         self.patterns.retain(|pattern| match compile(pattern) {
             Ok(_) => true,
             Err(reason) => {
-                let start: String = pattern.chars().take(40).collect();
-                warnings.push(format!("`triggers.patterns`: `{start}` was left out: {reason}"));
+                warnings.push(format!("`triggers.patterns`: `{pattern:.40}` was left out: {reason}"));
                 false
             }
         });
@@ -78,9 +77,7 @@ impl Triggers {
 }
 
 fn compile(pattern: &str) -> Result<BoundedRegex, String> {
-    if pattern.chars().count() > MAX_PATTERN_CHARS {
-        return Err(format!("it has more than {MAX_PATTERN_CHARS} characters"));
-    }
+    ensure!(pattern.chars().count() <= MAX_PATTERN_CHARS, "it has more than {MAX_PATTERN_CHARS} characters");
     BoundedRegex::new(pattern, true, MAX_REGEX_BYTES).map_err(|error| format!("it {error}"))
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Number, Value, json};
 
-use super::{Unreadable, folded, object};
+use super::{folded, object};
 use crate::storable::size;
 
 /// The fields of a schema.
@@ -231,8 +231,8 @@ pub(super) fn allow_null(schema: &mut Schema) {
 /// The schema as that of all arguments together.
 ///
 /// # Errors
-/// [`Unreadable::NotAnObject`]
-pub(super) fn root(mut schema: Schema) -> Result<Schema, Unreadable> {
+/// It is not that of an object.
+pub(super) fn root(mut schema: Schema) -> Result<Schema, String> {
     for keyword in ["anyOf", "oneOf"] {
         let Some(Value::Array(branches)) = schema.shift_remove(keyword) else { continue };
         let read = branches.into_iter().filter_map(object).map(root);
@@ -246,9 +246,9 @@ pub(super) fn root(mut schema: Schema) -> Result<Schema, Unreadable> {
         schema = folded(schema, objects);
     }
     let types: Vec<&str> = types_of(&schema).collect();
-    if !types.is_empty() && !types.contains(&"object") {
-        return Err(Unreadable::NotAnObject(types.join("`, `")));
-    }
+    let is_object = types.is_empty() || types.contains(&"object");
+    let given = types.join("`, `");
+    ensure!(is_object, "the schema of its arguments is not that of an object, but has the type `{given}`");
     let rules: Map<String, Value> = ["not", "enum", "const"]
         .iter()
         .filter_map(|key| Some(((*key).to_owned(), schema.shift_remove(*key)?)))

@@ -18,8 +18,8 @@ use super::Trace;
 use super::replay::{Difference, Replayed};
 use crate::event::Event;
 use crate::plan::{
-    Document, End, Failure, Given, MAX_STEPS, Offer, States, Status, advance, answer, fail, status, step,
-    succeed,
+    Document, End, Failure, Given, MAX_STEPS, Offer, States, Status, advance, answer, fail, is_inside,
+    status, step, succeed,
 };
 use crate::run::RunStatus;
 
@@ -150,9 +150,7 @@ pub(super) fn replay(trace: &Trace) -> Result<Replayed, Box<Difference>> {
             // A run may also end from outside: a person cancels it, or its workers die.
             _ => !is_done,
         };
-        if !is_same {
-            return Err(machine.differs("end", json!({"done": status}), json!(machine.ended)));
-        }
+        ensure!(is_same, machine.differs("end", json!({"done": status}), json!(machine.ended)));
     }
     Ok(Replayed { status: finished.map(|(_, status)| status), ..machine.done })
 }
@@ -189,10 +187,7 @@ impl Machine {
             self.differs("plan", json!("accepted"), json!({"refused": problems}))
         })?;
         // What was in a step that begins anew begins anew, too.
-        let is_in = |path: &str, of: &String| {
-            path.strip_prefix(of.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-        };
-        let is_forgotten = |path: &str| version.forgotten.iter().any(|of| is_in(path, of));
+        let is_forgotten = |path: &str| version.forgotten.iter().any(|of| is_inside(path, of));
         self.states.forget(is_forgotten);
         self.settled.retain(|path| !is_forgotten(path));
         self.ended = None;
@@ -213,9 +208,7 @@ impl Machine {
                 self.fail(path, error, *at, *retry_at)?
             }
         };
-        if !taken {
-            return Err(self.differs("step", json!(report), json!({"status": before})));
-        }
+        ensure!(taken, self.differs("step", json!(report), json!({"status": before})));
         self.done.steps += 1;
         Ok(())
     }

@@ -270,9 +270,7 @@ impl<'t> Replay<'t> {
 
     fn answer(&mut self, content: &[Block], stop: StopReason) -> Result<(), Box<Difference>> {
         let next = self.next();
-        if next != Next::CallModel {
-            return Err(self.differs("next", json!("call the model"), of_next(&next)));
-        }
+        ensure!(next == Next::CallModel, self.differs("next", json!("call the model"), of_next(&next)));
         self.followed.extend(self.closed.take());
         let answer = ModelAnswer {
             content: content.to_vec(),

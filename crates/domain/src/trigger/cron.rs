@@ -13,7 +13,7 @@ use croner::parser::{CronParser, Seconds, Year};
 
 use super::Misfire;
 use crate::local_time::instant;
-use crate::setting::WrongSetting;
+use crate::setting::{WrongSetting, require};
 
 /// Maximum length of an expression, in bytes.
 const MAX_BYTES: usize = 200;
@@ -24,7 +24,8 @@ const MAX_TIMES: usize = 3_000;
 #[derive(Debug, Clone)]
 pub struct CronRule {
     cron: Cron,
-    zone: Tz,
+    /// The time zone.
+    pub zone: Tz,
     misfire: Misfire,
 }
 
@@ -43,18 +44,11 @@ impl CronRule {
             WrongSetting::new("/zone", "must be the IANA name of a time zone, such as Europe/Berlin or UTC")
         })?;
         let form = "must have five fields: minute, hour, day of the month, month, day of the week, as in `30 7 * * 1-5`";
-        if cron.len() > MAX_BYTES || cron.split_ascii_whitespace().count() != 5 {
-            return Err(WrongSetting::new("/cron", form));
-        }
+        require(cron.len() <= MAX_BYTES && cron.split_ascii_whitespace().count() == 5, "/cron", form)?;
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let cron =
             parser.parse(cron).map_err(|error| WrongSetting::new("/cron", format!("{error}; it {form}")))?;
         Ok(Self { cron, zone, misfire })
-    }
-
-    /// The time zone.
-    pub fn zone(&self) -> Tz {
-        self.zone
     }
 
     /// The first instant after `after`; `None` when none comes.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Cause, MAX_INSTRUCTIONS_BYTES, check_expression};
 use crate::agentable::MAX_TITLE_CHARS;
 use crate::plan::{ExpressionError, render};
-use crate::setting::WrongSetting;
+use crate::setting::{WrongSetting, require};
 
 /// How many of its last firings a trigger keeps.
 pub const MAX_FIRINGS: i64 = 20;
@@ -76,9 +76,8 @@ fn is_template(text: &str) -> bool {
 /// # Errors
 /// [`WrongSetting`] with `pointer`: what is wrong, and what is allowed.
 pub fn check_template(pointer: &str, text: &str) -> Result<(), WrongSetting> {
-    if text.len() > MAX_INSTRUCTIONS_BYTES {
-        return Err(WrongSetting::new(pointer, format!("must have at most {MAX_INSTRUCTIONS_BYTES} bytes")));
-    }
+    let reason = format_args!("must have at most {MAX_INSTRUCTIONS_BYTES} bytes");
+    require(text.len() <= MAX_INSTRUCTIONS_BYTES, pointer, reason)?;
     if is_template(text) {
         check_expression(text, true).map_err(|reason| WrongSetting::new(pointer, reason))?;
     }

@@ -3,7 +3,7 @@
 use unicode_normalization::UnicodeNormalization as _;
 
 use crate::bounded_regex::{BoundedRegex, TooMuchWork};
-use crate::setting::WrongSetting;
+use crate::setting::{WrongSetting, require};
 
 /// Maximum number of words.
 const MAX_WORDS: usize = 50;
@@ -29,18 +29,12 @@ pub struct KeywordRule {
 
 impl KeywordRule {
     pub(super) fn new(words: &[String], regex: Option<&str>) -> Result<Self, WrongSetting> {
-        if words.is_empty() && regex.is_none() {
-            return Err(WrongSetting::new("/words", "give at least one word, or `regex`"));
-        }
-        if words.len() > MAX_WORDS {
-            return Err(WrongSetting::new("/words", format!("must have at most {MAX_WORDS} words")));
-        }
+        require(!words.is_empty() || regex.is_some(), "/words", "give at least one word, or `regex`")?;
+        require(words.len() <= MAX_WORDS, "/words", format_args!("must have at most {MAX_WORDS} words"))?;
         for (nth, word) in words.iter().enumerate() {
-            let word = word.trim();
-            if word.is_empty() || word.chars().count() > MAX_WORD_CHARS {
-                let reason = format!("must have 1 to {MAX_WORD_CHARS} characters");
-                return Err(WrongSetting::new(format!("/words/{nth}"), reason));
-            }
+            let reason = format_args!("must have 1 to {MAX_WORD_CHARS} characters");
+            let is_fitting = (1..=MAX_WORD_CHARS).contains(&word.trim().chars().count());
+            require(is_fitting, format!("/words/{nth}"), reason)?;
         }
         let whole = (!words.is_empty())
             .then(|| BoundedRegex::new(&whole_words(words), true, MAX_COMPILED_WORDS_BYTES))
@@ -67,9 +61,7 @@ impl KeywordRule {
 
 /// The expression, if a message of the greatest length can be searched for it.
 fn checked(regex: &str) -> Result<BoundedRegex, String> {
-    if regex.len() > MAX_REGEX_BYTES {
-        return Err(format!("must have at most {MAX_REGEX_BYTES} bytes"));
-    }
+    ensure!(regex.len() <= MAX_REGEX_BYTES, "must have at most {MAX_REGEX_BYTES} bytes");
     let compiled = BoundedRegex::new(regex, true, MAX_COMPILED_BYTES).map_err(|error| error.to_string())?;
     if compiled.is_match("", &mut MAX_MESSAGE_WORK.clone()) != Ok(false) {
         return Err("matches the empty text, so it would match every message".to_owned());

@@ -47,9 +47,7 @@ impl WorkspacePath {
     fn normal(raw: &str) -> Result<Option<Self>, String> {
         let too_long = |bytes| format!("it has {bytes} bytes; at most {MAX_PATH_BYTES} are allowed");
         // Before it is normalized: that may make a text many times as long.
-        if raw.len() > 4 * MAX_PATH_BYTES {
-            return Err(too_long(raw.len()));
-        }
+        ensure!(raw.len() <= 4 * MAX_PATH_BYTES, too_long(raw.len()));
         let unseen = |letter: &char| is_invisible(*letter) || letter.is_whitespace() && *letter != ' ';
         if let Some(letter) = raw.chars().find(unseen) {
             let code = u32::from(letter);
@@ -59,9 +57,7 @@ impl WorkspacePath {
         }
         let drive =
             raw.as_bytes().get(1) == Some(&b':') && raw.starts_with(|c: char| c.is_ascii_alphabetic());
-        if raw.starts_with(['/', '\\']) || drive {
-            return Err(ABSOLUTE.to_owned());
-        }
+        ensure!(!raw.starts_with(['/', '\\']) && !drive, ABSOLUTE.to_owned());
         let path: String = raw.nfc().collect();
         // Once more: normalizing replaces some characters by others.
         if let Some(letter) = path.chars().find(|letter| FORBIDDEN.contains(letter)) {
@@ -71,9 +67,7 @@ impl WorkspacePath {
         }
         let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
         // Not of `raw`: `./~` would become `~`.
-        if names.first() == Some(&"~") {
-            return Err(ABSOLUTE.to_owned());
-        }
+        ensure!(names.first() != Some(&"~"), ABSOLUTE.to_owned());
         for name in &names {
             if *name == ".." {
                 let rule = "which is not allowed: write the path from the workspace down, as `notes/plan.md`";
@@ -89,13 +83,9 @@ impl WorkspacePath {
                 return Err(format!("a name in it has {bytes} bytes; at most {MAX_NAME_BYTES} are allowed"));
             }
         }
-        if names.len() > MAX_DEPTH {
-            return Err(format!("it has {} names; at most {MAX_DEPTH} are allowed", names.len()));
-        }
+        ensure!(names.len() <= MAX_DEPTH, "it has {} names; at most {MAX_DEPTH} are allowed", names.len());
         let path = names.join("/");
-        if path.len() > MAX_PATH_BYTES {
-            return Err(too_long(path.len()));
-        }
+        ensure!(path.len() <= MAX_PATH_BYTES, too_long(path.len()));
         Ok((!path.is_empty()).then_some(Self(path)))
     }
 
@@ -134,9 +124,7 @@ pub struct FilePattern {
 impl FilePattern {
     /// Compiles a pattern. Matching takes time in proportion to the path.
     pub fn new(pattern: &str) -> Result<Self, String> {
-        if pattern.is_empty() {
-            return Err("is empty: write `**` for all files, or `*.md`, or `notes/**`".to_owned());
-        }
+        ensure!(!pattern.is_empty(), "is empty: write `**` for all files, or `*.md`, or `notes/**`");
         let length = pattern.chars().count();
         if length > MAX_FILE_PATTERN_CHARS {
             return Err(format!("has {length} characters; at most {MAX_FILE_PATTERN_CHARS} are allowed"));

@@ -44,7 +44,7 @@ pub struct TextPattern(BoundedRegex);
 pub struct TextSearch {
     searcher: Searcher,
     /// The work that may still be done.
-    left: u64,
+    pub left: u64,
     /// Whether a line was searched, so that each search gets further.
     has_begun: bool,
 }
@@ -52,9 +52,7 @@ pub struct TextSearch {
 impl TextPattern {
     /// Compiles an expression.
     pub fn new(pattern: &str, ignore_case: bool) -> Result<Self, String> {
-        if pattern.is_empty() {
-            return Err("is empty: give a regular expression, such as `TODO|FIXME`".to_owned());
-        }
+        ensure!(!pattern.is_empty(), "is empty: give a regular expression, such as `TODO|FIXME`");
         let length = pattern.chars().count();
         if length > MAX_TEXT_PATTERN_CHARS {
             return Err(format!("has {length} characters; at most {MAX_TEXT_PATTERN_CHARS} are allowed"));
@@ -69,11 +67,6 @@ impl TextPattern {
 }
 
 impl TextSearch {
-    /// The work that may still be done.
-    pub fn left(&self) -> u64 {
-        self.left
-    }
-
     /// The lines of a file after line `after` that match, at most `limit`.
     pub fn matches(&mut self, content: &str, after: usize, limit: usize) -> FileMatches {
         let mut found = FileMatches::default();

@@ -254,7 +254,7 @@ pub(crate) fn situation<'s>(
         calls_last_minute: calls,
         untrusted_read: taint.untrusted,
         private_read: taint.private,
-        attended: is_attended(setup),
+        unattended: !is_attended(setup),
         ..Situation::new(setup.agent_type.autonomy)
     }
 }

@@ -65,9 +65,7 @@ impl RuleRunner {
             let is_spent = || cpu_time().saturating_sub(began) >= budget;
             let found = rules.pick(&message, |agent| enabled.contains(&agent), is_spent);
             found
-                .map_err(|spent| {
-                    format!("the first {} rules took longer than {} ms", spent.tried, limits.budget_ms)
-                })?
+                .map_err(|tried| format!("the first {tried} rules took longer than {} ms", limits.budget_ms))?
                 .ok_or_else(|| "no rule holds".to_owned())
         });
         evaluation.await.unwrap_or_else(|_| Err("the rules could not be evaluated".to_owned()))

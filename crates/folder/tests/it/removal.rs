@@ -31,11 +31,11 @@ fn folder_is_removed_with_whatever_commands_left_there() {
     assert!(!test.root.remove(TENANT, AGENTABLE).unwrap(), "it is gone");
     assert_eq!(test.root.agentables().unwrap(), [(TENANT, Uuid::from_u128(3))]);
     assert!(test.root.find(TENANT, AGENTABLE).unwrap().is_none());
-    let left = std::fs::read_dir(test.root.path().join("removed")).unwrap().count();
+    let left = std::fs::read_dir(test.root.path.join("removed")).unwrap().count();
     assert_eq!(left, 0, "nothing of it is left");
     assert_eq!(std::fs::read_to_string(test.outside("secret")).unwrap(), CANARY, "no link was followed");
 
     test.root.remove(TENANT, Uuid::from_u128(3)).unwrap();
-    assert!(!test.root.path().join(TENANT.to_string()).exists(), "nor an empty folder of the tenant");
+    assert!(!test.root.path.join(TENANT.to_string()).exists(), "nor an empty folder of the tenant");
     test.root.finish_removing().unwrap();
 }

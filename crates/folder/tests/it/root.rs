@@ -8,11 +8,11 @@ use houston_folder::{Root, RootError};
 #[test]
 fn folder_keeps_its_number() {
     let base = tempfile::tempdir().unwrap();
-    let first = Root::open(base.path()).unwrap().number();
+    let first = Root::open(base.path()).unwrap().number;
     assert!(first > 0);
-    assert_eq!(Root::open(base.path()).unwrap().number(), first);
+    assert_eq!(Root::open(base.path()).unwrap().number, first);
     let other = tempfile::tempdir().unwrap();
-    assert_ne!(Root::open(other.path()).unwrap().number(), first);
+    assert_ne!(Root::open(other.path()).unwrap().number, first);
     std::fs::write(base.path().join("houston-workspaces"), "many").unwrap();
     assert!(matches!(Root::open(base.path()), Err(RootError::Damaged(_))));
 }

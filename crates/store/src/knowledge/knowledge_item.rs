@@ -105,7 +105,7 @@ impl Knowledge<'_> {
             select exists (select from owner) as "found!", exists (select from made) as "made!""#,
             id,
             self.tenant.0,
-            rules.stored,
+            kind.as_str(),
             owner,
             self.author.map(|(agentable, _)| agentable.0),
             self.author.map(|(_, run)| run.0),
@@ -135,7 +135,7 @@ impl Knowledge<'_> {
                -- An owner that is being erased has no tenant any more.
                and coalesce(a.tenant_id, u.tenant_id) = $1"#,
             self.tenant.0,
-            kind.rules().stored,
+            kind.as_str(),
             id.into(),
             self.owner_of(kind)
         )
@@ -168,7 +168,7 @@ impl Knowledge<'_> {
                       (select a.kind from houston.agentables a where a.id = k.agentable_id) as owner_kind, k.run_id,
                       k.title, k.content, k.untrusted, k.read_at, k.created_at, k.updated_at"#,
             self.tenant.0,
-            kind.rules().stored,
+            kind.as_str(),
             id.into(),
             self.owner_of(kind),
             change.title,
@@ -189,7 +189,7 @@ impl Knowledge<'_> {
                and (exists (select from houston.agentables o where o.id = k.agentable_id and o.tenant_id = $1)
                     or exists (select from houston.users o where o.id = k.user_id and o.tenant_id = $1))",
             self.tenant.0,
-            kind.rules().stored,
+            kind.as_str(),
             id.into(),
             self.owner_of(kind)
         );
@@ -214,7 +214,7 @@ impl Knowledge<'_> {
              order by id desc limit $6"#,
             self.tenant.0,
             self.owner_of(kind),
-            kind.rules().stored,
+            kind.as_str(),
             listing.before.map(Into::into),
             listing.query,
             i64::from(listing.limit) + 1,
@@ -242,7 +242,7 @@ impl Knowledge<'_> {
              limit $5"#,
             self.tenant.0,
             self.owner_of(kind),
-            kind.rules().stored,
+            kind.as_str(),
             query,
             i64::from(limit),
             chars
@@ -252,15 +252,14 @@ impl Knowledge<'_> {
 
     /// The texts of all items, oldest first.
     pub async fn texts(&mut self, kind: KnowledgeKind) -> Result<Vec<String>> {
-        let rules = kind.rules();
         let texts = sqlx::query_scalar!(
             "-- store::knowledge_item::texts
             select content from houston.knowledge_items
              where tenant_id = $1 and owner_id = $2 and kind = $3 order by id limit $4",
             self.tenant.0,
             self.owner_of(kind),
-            rules.stored,
-            i64::from((rules.max)(&self.limits))
+            kind.as_str(),
+            i64::from((kind.rules().max)(&self.limits))
         );
         Ok(texts.fetch_all(&mut *self.connection).await?)
     }
@@ -297,7 +296,7 @@ impl TenantStore<'_> {
              order by k.id desc limit $5"#,
             self.tenant.0,
             owner,
-            kind.rules().stored,
+            kind.as_str(),
             before,
             limit
         )

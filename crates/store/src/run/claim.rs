@@ -8,7 +8,7 @@ mod read;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use houston_domain::claim::{CrashLimit, Turn};
+use houston_domain::claim::Turn;
 use houston_domain::death::Verdict;
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
@@ -57,8 +57,8 @@ impl Default for CrashPolicy {
 }
 
 impl CrashPolicy {
-    pub(crate) fn limit(self) -> CrashLimit {
-        CrashLimit { deaths: usize::try_from(self.max).unwrap_or(0) }
+    pub(crate) fn limit(self) -> usize {
+        usize::try_from(self.max).unwrap_or(0)
     }
 }
 

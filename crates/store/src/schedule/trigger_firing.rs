@@ -193,7 +193,7 @@ impl RunStore {
         )
         .execute(&mut *tx)
         .await?;
-        let cause = Cause::time(due.due_at, rule.zone());
+        let cause = Cause::time(due.due_at, rule.zone);
         let fired = if what.fires {
             let why = Why { cause: &cause, before: &Chain::default(), traceparent: None };
             let acted = act(&mut tx, &trigger, why, (limits, ids), (filled, self.fairness)).await?;

@@ -501,7 +501,7 @@ fn hears(
     match rule {
         Rule::Cron(_) => Ok(false),
         Rule::Event(rule) => {
-            if !rule.chooses(event.event.event.topic(), &event.owner) || !rule.has_condition() {
+            if !rule.chooses(event.event.event.topic(), &event.owner) || rule.condition.is_none() {
                 return Ok(rule.chooses(event.event.event.topic(), &event.owner));
             }
             if left.of(user) < CONDITION_WORK {

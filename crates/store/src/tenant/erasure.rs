@@ -374,7 +374,7 @@ impl OpenRequest {
     /// Counts what one statement has deleted. Returns how many rows.
     fn count_all(&mut self, Json(gone): Gone) -> i64 {
         let count = |(name, rows): (String, i64)| {
-            let table = KnowledgeKind::from_stored(&name).map(|kind| kind.rules().plural.replace(' ', "_"));
+            let table = KnowledgeKind::from_name(&name).map(|kind| kind.rules().plural.replace(' ', "_"));
             self.count(&table.unwrap_or(name), rows)
         };
         gone.into_iter().map(count).sum()

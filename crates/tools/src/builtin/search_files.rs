@@ -145,7 +145,7 @@ impl Access for Call {
             wanted.into_iter().partition(|entry| is_open(&context.guards, &entry.path));
         let mut found = Found::default();
         let mut search = self.text.search(MAX_SEARCH_WORK.saturating_sub(tx.work_done()));
-        let before = search.left();
+        let before = search.left;
         let mut rest = &open[..];
         while !rest.is_empty() && found.stopped_at.is_none() {
             let (now, later) = rest.split_at(batch(rest));
@@ -155,7 +155,7 @@ impl Access for Call {
             (search, found) = self.search_off_thread(search, found, contents).await?;
             rest = later;
         }
-        tx.add_work(before - search.left());
+        tx.add_work(before - search.left);
         let mut notes: Vec<String> = [&self.most.note, &too_many].into_iter().flatten().cloned().collect();
         notes.extend(self.summary(&found, open.len(), closed.len()));
         let is_untrusted = open.iter().any(|entry| entry.untrusted && found.files.contains(&entry.path));

@@ -70,8 +70,7 @@ impl Access for CreateTable {
         let refused = |text: String| invalid(format!("{}: {text}", Self::NAME));
         let (mut about, mut fields) = (String::new(), self.fields.clone());
         if let Some(preset) = &self.preset {
-            let found = tx.settings.table_presets.named(preset);
-            let found = found.map_err(|unknown| refused(unknown.to_string()))?;
+            let found = tx.settings.table_presets.named(preset).map_err(refused)?;
             (about, fields) = (found.description.clone(), found.fields.clone());
         }
         let fields = Fields::new(fields, &tx.settings.knowledge_limits.tables)

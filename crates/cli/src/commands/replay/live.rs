@@ -291,7 +291,7 @@ impl Answers<'_> {
             untrusted_read: self.untrusted,
             // A trace does not say what its prompt had.
             private_read: true,
-            attended: false,
+            unattended: true,
             ..Situation::new(self.autonomy)
         };
         let judged = Call {

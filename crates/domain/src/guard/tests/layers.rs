@@ -187,7 +187,7 @@ impl Circumstances {
     fn with<R>(&self, judged: impl FnOnce(&Call<'_>, &Situation<'_>) -> R) -> R {
         let grants: Vec<CompiledGrant> =
             self.grants.iter().map(|grant| grant.compile(LayerKind::User).unwrap()).collect();
-        let [untrusted_read, private_read, attended, pin_changed] = self.flags;
+        let [untrusted_read, private_read, unattended, pin_changed] = self.flags;
         let facts = tool(self.tool);
         let pin_changed = pin_changed && self.calls == 0;
         let call =
@@ -200,7 +200,7 @@ impl Circumstances {
             private_read,
             intent: self.intent.as_ref(),
             grants: &grants,
-            attended,
+            unattended,
         };
         judged(&call, &situation)
     }

@@ -154,7 +154,7 @@ fn the_reply_passes_at_every_autonomy() {
         let tainted = Situation {
             untrusted_read: true,
             private_read: true,
-            attended: false,
+            unattended: true,
             ..Situation::new(autonomy)
         };
         let verdict = verdict("send_message", EffectClass::Idempotent, &json!({"content": "hi"}), &tainted);

@@ -206,7 +206,7 @@ fn questions_without_a_person_are_refused_where_set() {
         ("", "unattended = 'deny'", false, "deny PERMISSION_DENIED, by user unattended: profile: external"),
     ] {
         let layers = layers(installation, &[(LayerKind::User, user)]);
-        let situation = Situation { attended, ..full() };
+        let situation = Situation { unattended: !attended, ..full() };
         assert_eq!(summary(&judge(&layers, "send_email", &json!({}), &situation)), expected);
     }
 }

@@ -46,7 +46,7 @@ fn changes_lead_from_list_to_list() {
         let after = list(&document, &states, status);
         let changed = states.changed().map(|(path, _)| path.as_str());
         let changes = shown.follow(&document, &states, heading(status), changed);
-        assert_eq!((apply(&before, &changes), &**shown.list()), (after.clone(), &after));
+        assert_eq!((apply(&before, &changes), &*shown.list), (after.clone(), &after));
         states.commit();
         before = after;
         seen.extend(before.steps.iter().map(|line| {

@@ -104,7 +104,7 @@ fn run(
         assert_eq!(advance_from(&mut frontier, document, &mut states, &given), next);
         assert_eq!(states, anew);
         shown.follow(document, &states, heading, states.changed().map(|(path, _)| path.as_str()));
-        assert_eq!(**shown.list(), checklist(document, &states, heading));
+        assert_eq!(*shown.list, checklist(document, &states, heading));
         if picks.pick(2) == 1 {
             states.commit();
         }

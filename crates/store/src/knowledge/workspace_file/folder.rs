@@ -603,7 +603,7 @@ impl crate::Store {
                 )),
             };
         };
-        let (number, path) = (folders.root.number(), folders.root.path().display());
+        let (number, path) = (folders.root.number, folders.root.path.display());
         let is_other = found.number != Some(number);
         if is_other && found.has_files {
             return Err(Error::OtherFolder(format!(

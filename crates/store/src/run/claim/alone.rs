@@ -46,7 +46,7 @@ impl RunStore {
             Decision::Accused => {
                 // Other cells are asked, so no transaction is kept open.
                 tx.rollback().await?;
-                let verdict = self.judge(request.agentable, limit.deaths, crashes.patience).await?;
+                let verdict = self.judge(request.agentable, limit, crashes.patience).await?;
                 tx = self.pool.begin().await?;
                 Some((candidate.version, verdict))
             }

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use houston_domain::claim::{CrashLimit, Decision, Start, decide};
+use houston_domain::claim::{Decision, Start, decide};
 use houston_domain::death::Verdict;
 use houston_domain::event::derived::of_first_attempt;
 use houston_domain::id::{RunToken, UserId};
@@ -161,7 +161,7 @@ impl Claims {
         &self,
         candidate: &Candidate,
         in_batch: i32,
-        crashes: CrashLimit,
+        crashes: usize,
         verdict: Option<Verdict>,
     ) -> Decision {
         if candidate.target.is_some_and(|target| !target.starts_at_once()) {

@@ -127,7 +127,7 @@ impl Scene<'_> {
         };
         let found = "select (select content from houston.knowledge_items where id = $1),
                             (select count(*) from houston.knowledge_items where kind = $2 and owner_id = $3)";
-        let found = sqlx::query_as(found).bind(id).bind(rules.stored).bind(owner);
+        let found = sqlx::query_as(found).bind(id).bind(kind.as_str()).bind(owner);
         let (stored, count): (Option<String>, i64) = found.fetch_one(self.pool()).await.unwrap();
         let is_full = count >= i64::from((rules.max)(&limits()));
         let is_right = match change {

@@ -118,7 +118,7 @@ fn errors_name_the_session_and_field() {
         change(&mut document);
         let invalid = document.check().unwrap_err();
         assert_eq!(invalid.pointer, pointer, "{nth}: {invalid}");
-        assert!(invalid.detail.contains(words), "{nth}: {invalid}");
+        assert!(invalid.reason.contains(words), "{nth}: {invalid}");
     }
     let mut pending = archived();
     pending.sessions[0] = ClosedSession::pending(1, &pending.history[..4]);

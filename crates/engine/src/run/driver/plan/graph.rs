@@ -330,7 +330,7 @@ impl Graph {
         let has_news = replaced.is_some() || !self.shown_changes.is_empty();
         let version = self.stored.version.saturating_add(1);
         let listed = has_news.then(|| Listing {
-            checklist: Arc::clone(self.shown.list()),
+            checklist: Arc::clone(&self.shown.list),
             delta: replaced.as_ref().map_or_else(|| self.shown_changes.clone(), |_| Vec::new()),
             changed: replaced.clone().map(|reason| (version, reason)),
         });
