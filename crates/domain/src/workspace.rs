@@ -23,7 +23,6 @@ mod search;
 
 use serde::Serialize;
 
-use crate::setting::settings;
 use crate::time::Time;
 
 pub use self::change::{ChangeRefusal, Expected, FileVersion, Present, check_delete, check_write, edited};

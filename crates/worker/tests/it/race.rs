@@ -79,8 +79,11 @@ async fn one_of_many_claims_succeeds_and_a_zombie_cannot_write() {
         })
     }))
     .await;
-    let granted: Vec<_> =
-        claims.into_iter().filter(|claim| matches!(claim.as_ref().unwrap(), Claim::Run(_))).collect();
+    let granted = claims.into_iter().filter_map(|claim| match claim.unwrap() {
+        Claim::Run(claimed) => Some(claimed),
+        _ => None,
+    });
+    let granted: Vec<_> = granted.collect();
     assert_eq!(granted.len(), 1);
 
     // The holder dies and another worker takes over and answers. When the first wakes up, its writes are refused.

@@ -17,6 +17,7 @@ use houston_engine::{Config, Drivers, Engine, MakeModel, Parts, Setups};
 use houston_llm::{Model, Simulated};
 use houston_queue::{DeltaBus, HintSender};
 use houston_store::Store;
+use houston_store::lease::WorkerDescription;
 use houston_tools::{Outside, Registry, SharedTool, builtin};
 use houston_worker::{
     LeaseConfig, MonitorConfig, Running, SweepConfig, TriggersConfig, Worker, WorkerConfig,
@@ -189,7 +190,7 @@ impl TestCluster {
             ids: Arc::clone(&self.worker_ids),
             metrics: Arc::default(),
             process: self.worker_ids.next::<houston_domain::id::WorkerId>().process(),
-            description: "test".into(),
+            description: WorkerDescription { name: "test".into(), ..WorkerDescription::default() },
             lease: LEASE,
             sweep: self.sweep(),
             worker: config,
