@@ -10,7 +10,7 @@ use houston_domain::tool_call::{ToolCall, ToolResponse};
 
 use crate::content::cut;
 use crate::record::{SpanKind, attribute, count};
-use crate::span::Span;
+use crate::span::{Begun, Span};
 
 /// Bytes of the name of a tool, or of a step of a plan.
 const MAX_NAME_BYTES: usize = 200;
@@ -24,7 +24,7 @@ impl Span {
                 attribute("gen_ai.agent.name", kind.to_owned()),
                 attribute("gen_ai.conversation.id", conversation()),
             ];
-            (format!("invoke_agent {kind}").into(), SpanKind::Internal, attributes)
+            Begun { name: format!("invoke_agent {kind}").into(), kind: SpanKind::Internal, attributes }
         })
     }
 
@@ -37,7 +37,7 @@ impl Span {
     pub fn iteration(&self, number: u32) -> Self {
         self.child(|| {
             let attributes = vec![attribute("houston.iteration", i64::from(number))];
-            (format!("iteration {number}").into(), SpanKind::Internal, attributes)
+            Begun { name: format!("iteration {number}").into(), kind: SpanKind::Internal, attributes }
         })
     }
 
@@ -51,7 +51,7 @@ impl Span {
                 attribute("gen_ai.request.max_tokens", i64::from(max_tokens)),
                 attribute("gen_ai.request.stream", true),
             ];
-            (format!("chat {model}").into(), SpanKind::Client, attributes)
+            Begun { name: format!("chat {model}").into(), kind: SpanKind::Client, attributes }
         })
     }
 
@@ -87,7 +87,8 @@ impl Span {
         self.child(|| {
             // The model wrote it.
             let path = cut(path.to_owned(), MAX_NAME_BYTES);
-            ("plan_step".into(), SpanKind::Internal, vec![attribute("houston.plan.step", path)])
+            let attributes = vec![attribute("houston.plan.step", path)];
+            Begun { name: "plan_step".into(), kind: SpanKind::Internal, attributes }
         })
     }
 
@@ -103,7 +104,7 @@ impl Span {
                 attribute("gen_ai.tool.type", "function"),
                 attribute("gen_ai.tool.call.id", id),
             ];
-            (full_name.into(), SpanKind::Internal, attributes)
+            Begun { name: full_name.into(), kind: SpanKind::Internal, attributes }
         });
         span.set(|contents| contents.of_arguments(&call.input).into_iter().collect());
         span

@@ -2,7 +2,7 @@
 
 use crate::parent::TraceParent;
 use crate::record::{SpanKind, attribute, count};
-use crate::span::{Span, Spans};
+use crate::span::{Begun, Span, Spans};
 
 /// A method by its name. Clients may send any: those that HTTP does not have are one.
 fn standard(method: &str) -> &'static str {
@@ -26,7 +26,8 @@ impl Spans {
     pub fn request(&self, method: &str, parent: Option<&TraceParent>) -> Span {
         let make = || {
             let method = standard(method);
-            (method.into(), SpanKind::Server, vec![attribute("http.request.method", method)])
+            let attributes = vec![attribute("http.request.method", method)];
+            Begun { name: method.into(), kind: SpanKind::Server, attributes }
         };
         self.begin(make, parent, None)
     }

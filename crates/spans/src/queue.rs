@@ -6,7 +6,7 @@ use houston_domain::id::{MessageId, RunId};
 
 use crate::parent::TraceParent;
 use crate::record::{KeyValue, SpanKind, attribute};
-use crate::span::{Span, Spans};
+use crate::span::{Begun, Span, Spans};
 
 /// An attempt that begins later than so long after its message has a trace of its own, which refers to that of the message:
 /// traces of hours are of no use. One of a trace that is not sampled stays in it, or it would be sampled.
@@ -37,7 +37,10 @@ fn of_queue(queue: &'static str, operation: &'static str) -> Vec<KeyValue> {
 impl Span {
     /// A message is about to be posted, which may open a run of this queue.
     pub fn send(&self, queue: &'static str) -> Self {
-        self.child(|| (format!("send {queue}").into(), SpanKind::Producer, of_queue(queue, "send")))
+        self.child(|| {
+            let attributes = of_queue(queue, "send");
+            Begun { name: format!("send {queue}").into(), kind: SpanKind::Producer, attributes }
+        })
     }
 
     /// The message was posted; this run answers it.
@@ -72,7 +75,7 @@ impl Spans {
             let mut attributes = of_queue(queue, "process");
             attributes.push(attribute("houston.run.id", run.to_string()));
             attributes.push(attribute("houston.attempt", i64::from(number)));
-            (format!("process {queue}").into(), SpanKind::Consumer, attributes)
+            Begun { name: format!("process {queue}").into(), kind: SpanKind::Consumer, attributes }
         };
         self.begin(make, parent, link)
     }

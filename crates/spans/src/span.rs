@@ -39,8 +39,12 @@ struct Active {
     record: Option<Mutex<Record>>,
 }
 
-/// A span at its beginning: its name, kind and attributes.
-pub(crate) type Begun = (Cow<'static, str>, SpanKind, Vec<KeyValue>);
+/// A span at its beginning.
+pub(crate) struct Begun {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) kind: SpanKind,
+    pub(crate) attributes: Vec<KeyValue>,
+}
 
 /// Nanoseconds since 1970.
 fn now() -> u64 {
@@ -87,7 +91,7 @@ impl Spans {
 impl Span {
     fn start(
         tracer: &Arc<Tracer>,
-        (name, kind, attributes): Begun,
+        Begun { name, kind, attributes }: Begun,
         parent: Option<SpanContext>,
         link: Option<SpanContext>,
     ) -> Self {

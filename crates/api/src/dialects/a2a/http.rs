@@ -129,7 +129,8 @@ pub(super) async fn delete_push(head: Head) -> Response {
 
 /// `GET /a2a/{target}/extendedAgentCard`.
 pub(super) async fn card(head: Head) -> Response {
-    let headers = head.2.clone();
+    let (_, _, headers, ..) = &head;
+    let headers = headers.clone();
     let done = async |ask: Ask, _| {
         written(&super::card::extended(ask.ctx(Scope::Read)?, &ask.target, &headers).await?)
     };
