@@ -44,9 +44,10 @@ pub fn require(holds: bool, pointer: impl Into<String>, reason: impl Display) ->
 
 /// Returns an error unless something holds: its second argument, or the text that a format string makes, as
 /// `anyhow::ensure!` does.
+#[macro_export]
 macro_rules! ensure {
     ($holds:expr, $text:literal $($argument:tt)*) => {
-        ensure!($holds, format!($text $($argument)*))
+        $crate::ensure!($holds, format!($text $($argument)*))
     };
     ($holds:expr, $error:expr) => {
         if !$holds {

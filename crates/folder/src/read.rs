@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read as _};
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
 use cap_std::fs::{Dir, File, Metadata, MetadataExt as _, OpenOptions};
 use chrono::{DateTime, Utc};
+use houston_domain::ensure;
 use houston_domain::workspace::{FileVersion, MAX_FILE_BYTES, WorkspacePath};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -30,21 +31,15 @@ impl Folder {
         let Some((file, about)) = self.open(path)? else { return Ok(None) };
         let too_long = |bytes| Obstacle::TooLong { path: path.to_string(), bytes };
         let most = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX);
-        if about.len() > most {
-            return Err(too_long(about.len()).into());
-        }
+        ensure!(about.len() <= most, too_long(about.len()).into());
         let mut bytes = Vec::new();
         file.take(most + 1).read_to_end(&mut bytes)?;
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        if length > most {
-            return Err(too_long(length).into());
-        }
+        ensure!(length <= most, too_long(length).into());
         let not_text = || Obstacle::NotText { path: path.to_string(), bytes: length };
         let text = String::from_utf8(bytes).map_err(|_| not_text())?;
         // A row cannot hold it, and no tool writes it.
-        if text.contains('\0') {
-            return Err(not_text().into());
-        }
+        ensure!(!text.contains('\0'), not_text().into());
         Ok(Some(Content { text, modified: modified(&about) }))
     }
 
@@ -119,18 +114,14 @@ pub(crate) fn open_file(dir: &Dir, path: &str) -> Result<Option<(File, Metadata)
     if about.is_dir() {
         return Ok(None);
     }
-    if about.nlink() > 1 {
-        return Err(Obstacle::HardLink { path: path.to_owned() }.into());
-    }
+    ensure!(about.nlink() <= 1, Obstacle::HardLink { path: path.to_owned() }.into());
     Ok(Some((file, about)))
 }
 
 /// Refuses what is neither a file nor a folder.
 pub(crate) fn check_kind(about: &Metadata, path: &str) -> Result<()> {
     let path = || path.to_owned();
-    if about.is_symlink() {
-        return Err(Obstacle::Link { path: path() }.into());
-    }
+    ensure!(!about.is_symlink(), Obstacle::Link { path: path() }.into());
     if about.is_file() || about.is_dir() { Ok(()) } else { Err(Obstacle::Special { path: path() }.into()) }
 }
 

@@ -1,5 +1,6 @@
 //! [`Root`]: the operator's folder with the workspaces of all agentables. [`Folder`]: one of them.
 
+use houston_domain::ensure;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,18 +51,12 @@ impl Root {
     /// # Errors
     /// [`RootError`] says what is wrong with the folder, and what to do.
     pub fn open(path: &Path) -> Result<Self, RootError> {
-        if !path.is_absolute() {
-            return Err(RootError::Relative(path.to_owned()));
-        }
+        ensure!(path.is_absolute(), RootError::Relative(path.to_owned()));
         let path = path.canonicalize().map_err(|error| RootError::Missing(path.to_owned(), error))?;
-        if is_of_system(&path) {
-            return Err(RootError::OfSystem(path));
-        }
+        ensure!(!is_of_system(&path), RootError::OfSystem(path));
         let missing = |error| RootError::Missing(path.clone(), error);
         let dir = Dir::open_ambient_dir(&path, ambient_authority()).map_err(missing)?;
-        if dir.dir_metadata().map_err(missing)?.mode() & 0o022 != 0 {
-            return Err(RootError::OpenToOthers(path));
-        }
+        ensure!(dir.dir_metadata().map_err(missing)?.mode() & 0o022 == 0, RootError::OpenToOthers(path));
         let number = number(&dir, &path)?;
         make_dir(&dir, REMOVED).map_err(|error| RootError::ReadOnly(path.clone(), error))?;
         Ok(Self { dir, path, number, at_once: Semaphore::new(AT_ONCE) })

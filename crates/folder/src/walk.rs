@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
 use chrono::{DateTime, Utc};
+use houston_domain::ensure;
 use houston_domain::workspace::{FileVersion, WorkspacePath};
 
 use crate::error::{Error, Result};
@@ -74,15 +75,11 @@ impl Folder {
 impl Walk {
     /// Adds what is in `dir`, whose path is `prefix` with a `/` at its end.
     fn add(&mut self, dir: &Dir, prefix: &str, level: usize) -> Result<()> {
-        if level > MAX_LEVELS {
-            return Err(Error::TooMany);
-        }
+        ensure!(level <= MAX_LEVELS, Error::TooMany);
         for entry in dir.entries()? {
             let entry = entry?;
             self.seen += 1;
-            if self.seen > MAX_SEEN {
-                return Err(Error::TooMany);
-            }
+            ensure!(self.seen <= MAX_SEEN, Error::TooMany);
             // Removed meanwhile.
             let Ok(about) = entry.metadata() else { continue };
             let name = entry.file_name();

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, stream};
+use houston_domain::ensure;
 use houston_domain::model::{ModelError, ModelErrorCode, Tier, Usage};
 use houston_domain::model_policy::{CachePrices, Latency};
 use houston_domain::storable::storable;
@@ -257,9 +258,7 @@ impl HttpModel {
                 return Ok(finished(answer, served, request, &attempt.profile));
             }
             let refused = self.refusal(response).await;
-            if !self.http.corrects {
-                return Err(refused.error);
-            }
+            ensure!(self.http.corrects, refused.error);
             if let Some(tier) = attempt.profile.tier_for(&with(latency)).filter(|_| refused.has_no_capacity())
             {
                 tracing::info!(model = %self.context.description, tier, "no capacity; asking the usual tier");
@@ -293,9 +292,7 @@ impl HttpModel {
         context: Arc<CallContext>,
         deadline: Instant,
     ) -> Result<EventStream, ModelError> {
-        if error::is_compressed(response.headers(), &[]) {
-            return Err(error::compressed());
-        }
+        ensure!(!error::is_compressed(response.headers(), &[]), error::compressed());
         let decoder = profile.wire.decoder(&self.context.description.provider, profile.answer_end);
         let content_type =
             response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
@@ -521,12 +518,8 @@ fn decoded(
     framing: Framing,
     mut decoder: Box<dyn Decoder>,
 ) -> Result<VecDeque<Event>, ModelError> {
-    if body.len() > LONGEST_BODY {
-        return Err(error::invalid("the answer is longer than 8 MiB"));
-    }
-    if error::is_compressed(&HeaderMap::new(), body) {
-        return Err(error::compressed());
-    }
+    ensure!(body.len() <= LONGEST_BODY, error::invalid("the answer is longer than 8 MiB"));
+    ensure!(!error::is_compressed(&HeaderMap::new(), body), error::compressed());
     let body = String::from_utf8_lossy(body);
     let mut events = VecDeque::new();
     if body.trim_start().starts_with(['{', '[']) {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use houston_domain::ensure;
 use houston_domain::model::{ModelError, Usage};
 use serde::de::IgnoredAny;
 
@@ -62,17 +63,13 @@ impl Reader {
             return Ok(());
         }
         while self.framing.end().map_err(|_| error::cut_off())? {
-            if !is_whole(&self.framing.event().data) {
-                return Err(error::cut_off());
-            }
+            ensure!(is_whole(&self.framing.event().data), error::cut_off());
             self.event(out)?;
             if is_done(out) {
                 return Ok(());
             }
         }
-        if self.framing.is_inside_bare_json() {
-            return Err(error::cut_off());
-        }
+        ensure!(!self.framing.is_inside_bare_json(), error::cut_off());
         match self.bare.take().filter(|_| !self.started) {
             Some(body) => self.decoder.whole_answer(repaired(&body).as_deref().unwrap_or(&body), out),
             None => self.decoder.end(out),

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use houston_domain::ensure;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_store::{Error, FolderError};
 use serde::de::DeserializeOwned;
@@ -65,9 +66,7 @@ pub(crate) fn failed(code: ToolErrorCode, text: impl Into<String>) -> Refusal {
 /// Checks a text, if there is one: it must not be blank and may have at most `max` bytes.
 pub(crate) fn text<'v>(field: &str, value: impl Into<Option<&'v str>>, max: usize) -> Result<(), Refusal> {
     let Some(value) = value.into() else { return Ok(()) };
-    if value.trim().is_empty() {
-        return Err(invalid(format!("`{field}` must not be empty")));
-    }
+    ensure!(!value.trim().is_empty(), invalid(format!("`{field}` must not be empty")));
     match value.len() {
         length if length > max => {
             Err(invalid(format!("`{field}` has {length} bytes; at most {max} are allowed")))
@@ -81,9 +80,7 @@ pub(crate) fn line<'v>(field: &str, value: impl Into<Option<&'v str>>, max: usiz
     let Some(value) = value.into() else { return Ok(()) };
     text(field, value, usize::MAX)?;
     let length = value.chars().count();
-    if length > max {
-        return Err(invalid(format!("`{field}` has {length} characters; at most {max} are allowed")));
-    }
+    ensure!(length <= max, invalid(format!("`{field}` has {length} characters; at most {max} are allowed")));
     if value.contains(['\n', '\r']) {
         return Err(invalid(format!("`{field}` has several lines; only one is allowed")));
     }
@@ -93,8 +90,6 @@ pub(crate) fn line<'v>(field: &str, value: impl Into<Option<&'v str>>, max: usiz
 /// Checks a number of items from 1 to `max`; `default` if it is absent.
 pub(crate) fn limit(limit: Option<u32>, default: u32, max: u32) -> Result<u32, Refusal> {
     let limit = limit.unwrap_or(default);
-    if !(1..=max).contains(&limit) {
-        return Err(invalid(format!("`limit` is {limit}, but must be from 1 to {max}")));
-    }
+    ensure!((1..=max).contains(&limit), invalid(format!("`limit` is {limit}, but must be from 1 to {max}")));
     Ok(limit)
 }

@@ -248,9 +248,7 @@ async fn of_entries(thread: &Thread, entries: &[ResumeEntry]) -> Result<Answers>
         let question = thread.question(entry.interrupt_id).await?.ok_or_else(|| {
             wrong("is no interrupt of this thread; send those of the last outcome `interrupt`")
         })?;
-        if answers.iter().any(|(id, _)| *id == entry.interrupt_id) {
-            return Err(wrong("is answered twice"));
-        }
+        ensure!(!answers.iter().any(|(id, _)| *id == entry.interrupt_id), wrong("is answered twice"));
         if let Some(answer) = answer(entry, &question, &pointer)? {
             answers.push((entry.interrupt_id, answer));
         }
@@ -278,9 +276,7 @@ fn answer(entry: &ResumeEntry, question: &Question, pointer: &str) -> Result<Opt
 pub(crate) fn checked(question: &Question, answer: Value, pointer: &str) -> Result<Value> {
     let mut storable = answer.clone();
     storable_value(&mut storable);
-    if storable != answer {
-        return Err(ApiError::field(pointer, "must not contain the character U+0000"));
-    }
+    ensure!(storable == answer, ApiError::field(pointer, "must not contain the character U+0000"));
     question.asked.check_answer(&answer).map_err(|wrong| wrong.below(pointer))?;
     Ok(answer)
 }

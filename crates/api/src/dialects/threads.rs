@@ -386,12 +386,8 @@ async fn of_public_id(
         ThreadTarget::Agent(id) => !ctx.store().agents_among(&[id]).await?.is_empty(),
         ThreadTarget::AgentNamed(name) => ctx.store().id_of_name("agent", name).await?.is_some(),
     };
-    if !is_there {
-        return Err(ApiError::NotFound("agent"));
-    }
-    if !path.conversational {
-        return Err(ApiError::NotFound("conversation"));
-    }
+    ensure!(is_there, ApiError::NotFound("agent"));
+    ensure!(path.conversational, ApiError::NotFound("conversation"));
     if let Some(user) = asker.named_user() {
         let owner = ctx.owners.user_of(ctx.store(), ctx.caller.tenant(), path.id).await;
         let owner = if_found(owner)?.ok_or(NOT_FOUND)?;
@@ -399,9 +395,7 @@ async fn of_public_id(
             ThreadUser::Id(id) => Some(id),
             ThreadUser::External(id) => named_user::known(&ctx, ctx.caller, id).await?,
         };
-        if user != Some(owner) {
-            return Err(NOT_FOUND);
-        }
+        ensure!(user == Some(owner), NOT_FOUND);
     }
     asker.check_agentable(path.id)?;
     Ok(Thread { ctx, path })
@@ -442,9 +436,7 @@ impl Looked<'_> {
 /// Creates the thread; `None`: another request has created it, or its user, meanwhile.
 async fn create(looked: &Looked<'_>) -> Result<Option<Thread>> {
     let kind = looked.kind()?;
-    if looked.asker.agentables.is_some() {
-        return Err(ApiError::BoundKey);
-    }
+    ensure!(looked.asker.agentables.is_none(), ApiError::BoundKey);
     if let Some(agent) = looked.found.agent.as_ref().filter(|agent| !agent.enabled) {
         let detail = format!("{} is disabled; enable it first", agent.id);
         return Err(ApiError::parameter("target", detail));

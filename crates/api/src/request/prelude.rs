@@ -15,6 +15,7 @@ pub(crate) use crate::state::{App, Ctx};
 pub(crate) use axum::Json;
 pub(crate) use axum::http::StatusCode;
 pub(crate) use axum::response::{IntoResponse, Response};
+pub(crate) use houston_domain::ensure;
 pub(crate) use houston_protocol::time::Time;
 pub(crate) use serde::Deserialize;
 pub(crate) use std::sync::Arc;

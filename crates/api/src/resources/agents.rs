@@ -136,9 +136,7 @@ async fn change_once(ctx: &Ctx, id: AgentId, mut body: AgentSettingsRequest) -> 
     let name = body.name.take();
     if let Some(name) = &name {
         settings::check_name(name)?;
-        if is_reserved(ctx, &agent, name) {
-            return Err(reserved_name(ctx, name).await);
-        }
+        ensure!(!is_reserved(ctx, &agent, name), reserved_name(ctx, name).await);
     }
     // The new settings are computed from what was read above: a concurrent change must not be overwritten.
     let version = Some(body.version.unwrap_or(agent.version));

@@ -42,9 +42,7 @@ async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl In
 async fn create(ctx: Ctx, path: AgentablePath, request: Creation<CreateCheckIn>) -> Result<Response> {
     let Creation { value: CreateCheckIn { at, in_minutes, reason }, key } = request;
     check_bytes("/reason", &reason, MAX_REASON_BYTES)?;
-    if reason.trim().is_empty() {
-        return Err(ApiError::field("/reason", "must not be empty"));
-    }
+    ensure!(!reason.trim().is_empty(), ApiError::field("/reason", "must not be empty"));
     let pointer = if in_minutes.is_some() && at.is_none() { "/in_minutes" } else { "/at" };
     let when =
         Moment::parse(at.as_deref(), in_minutes).map_err(|unclear| ApiError::field(pointer, unclear))?;

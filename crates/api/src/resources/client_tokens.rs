@@ -35,9 +35,7 @@ const MAX_AGENTABLES: usize = 100;
 /// The response is the only place where the token can be read, so requests are not repeated by their `Idempotency-Key`:
 /// a repeated one makes another token.
 async fn create(ctx: Ctx, Sent(body): Sent<CreateClientToken>) -> Result<impl IntoResponse> {
-    if ctx.caller.is_for_client() {
-        return Err(ApiError::BoundKey);
-    }
+    ensure!(!ctx.caller.is_for_client(), ApiError::BoundKey);
     ctx.caller.check_user(body.user_id)?;
     let scopes = scopes(ctx.caller, body.scopes)?;
     let lifetime = lifetime(body.minutes)?;
@@ -74,9 +72,7 @@ async fn create(ctx: Ctx, Sent(body): Sent<CreateClientToken>) -> Result<impl In
 /// The scopes of the token.
 fn scopes(caller: Caller, asked: Option<Vec<Scope>>) -> Result<Scopes> {
     let scopes: Scopes = asked.unwrap_or_else(|| vec![Scope::Read]).into_iter().collect();
-    if scopes.is_empty() {
-        return Err(ApiError::field("/scopes", "must not be empty; `read`, `post` or both"));
-    }
+    ensure!(!scopes.is_empty(), ApiError::field("/scopes", "must not be empty; `read`, `post` or both"));
     if let Some(scope) = scopes.beyond_a_user().next() {
         let detail = format!("a client token cannot have `{scope}`; it may have `read` and `post`");
         return Err(ApiError::field("/scopes", detail));
@@ -108,9 +104,7 @@ fn agentables(types: &BTreeMap<String, AgentType>, ids: &[String]) -> Result<Vec
 
 /// Its requests are refused, and its streams end, within `server.key_cache_s`.
 async fn delete(ctx: Ctx, Id(id): Id<ApiKeyId>) -> Result<StatusCode> {
-    if ctx.caller.is_for_client() {
-        return Err(ApiError::BoundKey);
-    }
+    ensure!(!ctx.caller.is_for_client(), ApiError::BoundKey);
     let cell = ctx.with_shard(shard(id));
     let ended = cell.store().delete_client_token_of_user(id, ctx.caller.user()).await;
     if !Arc::ptr_eq(&cell, &ctx) && matches!(ended, Ok(()) | Err(Error::NotFound { .. })) {

@@ -340,9 +340,7 @@ fn check(form: KnowledgeForm, title: Option<&str>, content: Option<&str>) -> Res
     }
     let Some(content) = content else { return Ok(()) };
     check_text("/content", content)?;
-    if content.trim().is_empty() {
-        return Err(ApiError::field("/content", "must not be empty"));
-    }
+    ensure!(!content.trim().is_empty(), ApiError::field("/content", "must not be empty"));
     check_size("/content", content.len(), form.max_bytes())
 }
 

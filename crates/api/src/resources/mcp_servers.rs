@@ -121,9 +121,7 @@ async fn put(
 ) -> Result<Json<McpServerResponse>> {
     refuse_program(&new)?;
     let PutMcpServer { url, headers, enabled, kinds, only, timeout_s, tools, oauth, .. } = new;
-    if url.is_empty() {
-        return Err(ApiError::field("/url", "missing field `url`: the address of the server"));
-    }
+    ensure!(!url.is_empty(), ApiError::field("/url", "missing field `url`: the address of the server"));
     check_size("/url", url.len(), MAX_URL_BYTES)?;
     check_kinds(&ctx, &kinds)?;
     let tools = tools.into_iter().map(|(tool, said)| settings_of(&tool, &said).map(|said| (tool, said)));

@@ -82,9 +82,7 @@ async fn list(ctx: Ctx, path: AgentablePath, query: PageQuery) -> Result<impl In
 
 async fn post(ctx: Ctx, path: AgentablePath, request: WithImages<CreateMessage>) -> Result<Response> {
     let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
-    if !path.conversational {
-        return Err(ApiError::NotFound("conversation"));
-    }
+    ensure!(path.conversational, ApiError::NotFound("conversation"));
     let has_files = !(body.images.is_empty() && body.attachments.is_empty());
     check_content("/content", &body.content, has_files)?;
     check_metadata("/metadata", &body.metadata)?;
@@ -192,9 +190,7 @@ fn check_offer(offer: &ClientOffer) -> Result<()> {
 /// the text.
 pub(crate) fn check_content(pointer: &str, content: &str, may_be_empty: bool) -> Result<()> {
     let bytes = content.len();
-    if bytes > MAX_MESSAGE_BYTES {
-        return Err(ApiError::MessageTooLarge { bytes, limit: MAX_MESSAGE_BYTES });
-    }
+    ensure!(bytes <= MAX_MESSAGE_BYTES, ApiError::MessageTooLarge { bytes, limit: MAX_MESSAGE_BYTES });
     if !may_be_empty && content.trim().is_empty() {
         return Err(ApiError::EmptyMessage);
     }

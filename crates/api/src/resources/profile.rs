@@ -55,9 +55,7 @@ fn check(list: ProfileList, entries: &[String], max_entries: u32) -> Result<()> 
     for (nth, entry) in entries.iter().enumerate() {
         let pointer = format!("/{list}/{nth}");
         check_text(&pointer, entry)?;
-        if entry.trim().is_empty() {
-            return Err(ApiError::field(&pointer, "must not be empty"));
-        }
+        ensure!(!entry.trim().is_empty(), ApiError::field(&pointer, "must not be empty"));
         check_size(&pointer, entry.len(), MAX_PROFILE_ENTRY_BYTES)?;
     }
     Ok(())

@@ -78,9 +78,7 @@ async fn answer(
     }
     let mut storable = answer.clone();
     storable_value(&mut storable);
-    if storable != answer {
-        return Err(ApiError::field("/answer", "must not contain the character U+0000"));
-    }
+    ensure!(storable == answer, ApiError::field("/answer", "must not contain the character U+0000"));
     let store = ctx.store();
     // The schema of a question never changes.
     let asked = store.question(id).await?;
@@ -109,9 +107,7 @@ async fn create_link(
     }
     let store = ctx.store();
     let asked = store.question(id).await?;
-    if asked.question.state != QuestionState::Open {
-        return Err(closed_otherwise(asked));
-    }
+    ensure!(asked.question.state == QuestionState::Open, closed_otherwise(asked));
     if asked.question.asked.plain_answer(true, None).is_none() {
         let reason =
             format!("needs another answer than yes or no; POST /v1/questions/{id}/answer answers it");

@@ -36,9 +36,7 @@ async fn set(
     path: AgentablePath,
     OptionalBody(Creation { value: body, .. }): OptionalBody<MarkRead>,
 ) -> Result<impl IntoResponse> {
-    if !path.conversational {
-        return Err(ApiError::NotFound("conversation"));
-    }
+    ensure!(path.conversational, ApiError::NotFound("conversation"));
     let up_to = match (body.message_id, body.seq) {
         (Some(_), Some(_)) => {
             return Err(ApiError::field("/seq", "give either `message_id` or `seq`, or neither"));

@@ -178,9 +178,7 @@ const MEMORY_FACTOR: usize = 4;
 
 async fn import(ctx: Ctx, Id(id): Id<TableId>, request: Request<Body>) -> Result<Response> {
     let table = ctx.store().table(id).await?;
-    if !is_of_type(request.headers(), CSV) {
-        return Err(ApiError::UnsupportedMediaType(CSV));
-    }
+    ensure!(is_of_type(request.headers(), CSV), ApiError::UnsupportedMediaType(CSV));
     let TableLimits { max_bytes, max_records, .. } = ctx.store().knowledge_limits.tables;
     let limit = usize::try_from(max_bytes).unwrap_or(usize::MAX);
     let (parts, body) = request.into_parts();

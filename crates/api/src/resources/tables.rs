@@ -66,9 +66,7 @@ async fn create(ctx: Ctx, Id(user): Id<UserId>, request: Creation<CreateTable>) 
     let CreateTable { name, description, mut fields, preset } = value;
     let mut about = String::new();
     if let Some(preset) = &preset {
-        if !fields.is_empty() {
-            return Err(ApiError::field("/preset", "give either `fields` or `preset`, not both"));
-        }
+        ensure!(fields.is_empty(), ApiError::field("/preset", "give either `fields` or `preset`, not both"));
         let found = store.table_presets.named(preset);
         let found = found.map_err(|unknown| ApiError::field("/preset", unknown))?;
         (about, fields) = (found.description.clone(), found.fields.clone());

@@ -173,9 +173,7 @@ async fn check_agents(ctx: &Ctx, agents: &[AgentId]) -> Result<String> {
     let mut kind: Option<&Agent> = None;
     for (index, id) in agents.iter().enumerate() {
         let pointer = format!("/agents/{index}");
-        if agents[..index].contains(id) {
-            return Err(ApiError::field(&pointer, format!("{id} is listed twice")));
-        }
+        ensure!(!agents[..index].contains(id), ApiError::field(&pointer, format!("{id} is listed twice")));
         let agent = found.iter().find(|agent| agent.id == *id);
         let agent = agent.ok_or_else(|| ApiError::field(&pointer, format!("there is no agent {id}")))?;
         let first = *kind.get_or_insert(agent);

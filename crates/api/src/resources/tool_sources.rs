@@ -146,9 +146,7 @@ pub(crate) fn seal(
         return Ok(None);
     }
     secret::keys(ctx, at)?;
-    if secrets.len() > MAX_SECRETS {
-        return Err(ApiError::field(at, format!("at most {MAX_SECRETS} are allowed")));
-    }
+    ensure!(secrets.len() <= MAX_SECRETS, ApiError::field(at, format!("at most {MAX_SECRETS} are allowed")));
     if secrets
         .iter()
         .any(|(name, secret)| name.len().max(secret.len()) > MAX_SECRET_BYTES || secret.is_empty())

@@ -348,8 +348,6 @@ fn check_name(name: &str) -> Result<()> {
 
 fn check_instructions(pointer: &str, instructions: &str) -> Result<()> {
     check_bytes(pointer, instructions, MAX_INSTRUCTIONS_BYTES)?;
-    if instructions.trim().is_empty() {
-        return Err(ApiError::field(pointer, "must not be empty"));
-    }
+    ensure!(!instructions.trim().is_empty(), ApiError::field(pointer, "must not be empty"));
     Ok(check_template(pointer, instructions)?)
 }

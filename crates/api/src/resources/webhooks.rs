@@ -238,9 +238,7 @@ async fn redeliver(ctx: Ctx, DeliveryPath(webhook, delivery): DeliveryPath) -> R
 
 async fn replay(ctx: Ctx, Id(id): Id<WebhookId>, Sent(body): Sent<ReplayWebhook>) -> Result<StatusCode> {
     let now = ctx.now();
-    if body.since.0 > now {
-        return Err(ApiError::field("/since", "must not be in the future"));
-    }
+    ensure!(body.since.0 <= now, ApiError::field("/since", "must not be in the future"));
     for cell in ctx.all_cells() {
         cell.store(ctx.caller).request_replay(id, body.since.0, now).await?;
     }

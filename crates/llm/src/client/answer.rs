@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::Stream;
+use houston_domain::ensure;
 use houston_domain::model::ModelError;
 use http_body::Body as _;
 use reqwest::header::HeaderMap;
@@ -74,9 +75,7 @@ impl ReadTotals {
             ));
         }
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
-        if self.bytes > LONGEST_STREAM {
-            return Err(error::invalid("the stream is longer than 256 MiB"));
-        }
+        ensure!(self.bytes <= LONGEST_STREAM, error::invalid("the stream is longer than 256 MiB"));
         Ok(())
     }
 
@@ -99,9 +98,7 @@ impl ReadTotals {
                 | Event::Done(_) => 0,
             };
         }
-        if self.written > LONGEST_ANSWER {
-            return Err(error::invalid("the answer is longer than 8 MiB"));
-        }
+        ensure!(self.written <= LONGEST_ANSWER, error::invalid("the answer is longer than 8 MiB"));
         Ok(())
     }
 }

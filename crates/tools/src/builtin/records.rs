@@ -104,9 +104,7 @@ impl SearchRecords {
 
 impl Access for SearchRecords {
     fn check(&self, _: &CallContext) -> Result<()> {
-        if self.page == Some(0) {
-            return Err(invalid("`page` is 0, but the first page is 1"));
-        }
+        ensure!(self.page != Some(0), invalid("`page` is 0, but the first page is 1"));
         line("table", self.table.as_str(), MAX_NAME_CHARS)?;
         line("query", self.query.as_deref(), MAX_QUERY_CHARS)?;
         self.limit().map(drop)

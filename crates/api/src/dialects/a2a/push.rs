@@ -140,9 +140,7 @@ impl Ask {
         self.ctx(Scope::Post)?;
         let found = self.find(&config.task_id).await?;
         let push = Push::new(&self.asker.ctx, "", config)?;
-        if found.is_over() {
-            return Err(over(found.run.id));
-        }
+        ensure!(!found.is_over(), over(found.run.id));
         push.store(&found.thread, &found.ids, None).await
     }
 

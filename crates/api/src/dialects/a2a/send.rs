@@ -89,9 +89,7 @@ impl Ask {
         let push = configuration.and_then(|it| it.task_push_notification_config.as_ref());
         let push = push.map(|push| Push::new(ctx, PUSH_AT, push)).transpose()?;
         let sent = &request.message;
-        if sent.role == Role::Agent {
-            return Err(ApiError::field("/message/role", "must be ROLE_USER").into());
-        }
+        ensure!(sent.role != Role::Agent, ApiError::field("/message/role", "must be ROLE_USER").into());
         let content = content(sent)?;
         if streams {
             ctx.streams.reserve(ctx.caller)?;

@@ -181,9 +181,7 @@ pub(super) async fn create_items(
     Creation { value: body, key }: Creation<CreateItems>,
 ) -> Result<Response> {
     let items = read(&body.items)?;
-    if items.is_empty() {
-        return Err(ApiError::field("/items", "must have at least one item"));
-    }
+    ensure!(!items.is_empty(), ApiError::field("/items", "must have at least one item"));
     let thread = named(&asker, &id).await?;
     let key = asker.own_key(key).await?;
     let (body, replayed) = add(&thread, &items, key.as_ref()).await?;
@@ -207,9 +205,7 @@ pub(super) async fn list_items(
     RawQuery(query): RawQuery,
 ) -> Result<Response> {
     let limit = page.limit.unwrap_or(20);
-    if !(1..=100).contains(&limit) {
-        return Err(ApiError::parameter("limit", "must be 1 to 100"));
-    }
+    ensure!((1..=100).contains(&limit), ApiError::parameter("limit", "must be 1 to 100"));
     let ascending = match page.order.as_deref() {
         None | Some("desc") => false,
         Some("asc") => true,
@@ -244,9 +240,7 @@ async fn message(thread: &Thread, item: &str) -> Result<Option<Message>> {
 pub(super) async fn get_item(asker: Asker, Path((id, wanted)): Path<(String, String)>) -> Result<Response> {
     let thread = named(&asker, &id).await?;
     let found = message(&thread, &wanted).await?.ok_or(NO_ITEM)?;
-    if found.metadata[FIELD]["removed"] == true {
-        return Err(NO_ITEM);
-    }
+    ensure!(found.metadata[FIELD]["removed"] != true, NO_ITEM);
     Ok(Json(item(found.id, found.source, &found.content, &found.metadata)).into_response())
 }
 

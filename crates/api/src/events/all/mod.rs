@@ -240,9 +240,7 @@ impl FromStr for Positions {
     type Err = NoPositions;
 
     fn from_str(text: &str) -> Result<Self, NoPositions> {
-        if text.len() > MAX_LENGTH {
-            return Err(NoPositions);
-        }
+        ensure!(text.len() <= MAX_LENGTH, NoPositions);
         let place = |part: &str| -> Result<Place, NoPositions> {
             let (cell, position) =
                 part.split_once('!').map_or((None, part), |(cell, rest)| (Some(cell), rest));

@@ -138,9 +138,7 @@ pub(crate) fn check_creatable(kind: &AgentType) -> Result<()> {
 /// # Errors
 /// [`ApiError`] when agentables of the kind accept no messages, or the message is invalid.
 fn check_message(kind: &AgentType, first: &CreateFirstMessage) -> Result<()> {
-    if !kind.conversational {
-        return Err(ApiError::field("/message", "agentables of this kind accept no messages"));
-    }
+    ensure!(kind.conversational, ApiError::field("/message", "agentables of this kind accept no messages"));
     check_content("/message/content", &first.content, false)?;
     check_metadata("/message/metadata", &first.metadata)
 }
