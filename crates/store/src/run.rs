@@ -209,7 +209,7 @@ impl TenantStore<'_> {
     pub async fn run_progress(self, run: RunId) -> Result<RunProgress> {
         let row = sqlx::query_as!(
             RunProgress,
-            r#"-- store::awaited::progress
+            r#"-- store::run::awaited::progress
             select r.agentable_id as agentable, l.last_seq, r.ended_at is not null as "has_ended!",
                    r.status = 'waiting' and exists (
                        select from houston.questions q

@@ -161,7 +161,7 @@ impl AgentArg {
 
 /// The id and the title of an agentable as the API shows it; a plan has its goal in the place of a title.
 pub(crate) fn heading(shown: &Value) -> String {
-    let title = shown["document"]["goal"].as_str().or(shown["title"].as_str());
+    let title = shown.pointer("/document/goal").and_then(Value::as_str).or(shown["title"].as_str());
     format!("{}  {}", shown["id"].as_str().unwrap_or_default(), title.unwrap_or_default())
 }
 

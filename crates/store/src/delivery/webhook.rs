@@ -224,7 +224,7 @@ impl TenantStore<'_> {
         limit: i64,
     ) -> Result<Vec<Delivery>> {
         let delivery = sqlx::query!(
-            r#"-- store::webhook_delivery::list
+            r#"-- store::webhook::delivery::list
             select d.id, d.agentable_id, a.kind, d.seq, d.topic, d.state, d.attempts, d.status, d.error, d.created_at,
                    d.attempted_at
               from houston.deliveries d
@@ -258,7 +258,7 @@ impl TenantStore<'_> {
         // The webhook first, then what is open, then the deliveries: see `store::outbox::settle`. While another delivery of the
         // agentable is being sent, this one comes after it.
         sqlx::query!(
-            "-- store::webhook_delivery::open
+            "-- store::webhook::delivery::open
             with d as materialized (
                 select d.tenant_id, d.webhook_id, d.agentable_id
                   from houston.deliveries d join houston.webhooks w on w.id = d.webhook_id
@@ -277,7 +277,7 @@ impl TenantStore<'_> {
         .execute(&mut *tx)
         .await?;
         sqlx::query!(
-            "-- store::webhook_delivery::again
+            "-- store::webhook::delivery::again
             update houston.deliveries set state = 'pending', attempts = 0, created_at = $4
              where tenant_id = $1 and webhook_id = $2 and id = $3",
             self.tenant.0,

@@ -236,7 +236,7 @@ impl TenantStore<'_> {
     pub async fn model_speeds(self) -> Result<Vec<ModelSpeed>> {
         let rows = sqlx::query_as!(
             ModelSpeed,
-            r#"-- store::model_speed::of_tenant
+            r#"-- store::cost::model_speed::of_tenant
             select c.provider, c.model, count(*) as "calls!",
                    percentile_cont(0.5) within group (order by c.first_event_ms) as "first_event_ms!",
                    -- What arrived at once was written before it was sent.

@@ -150,7 +150,7 @@ impl TenantStore<'_> {
     /// The results of these tasks of the tenant. Tasks with an open run have none and are left out.
     pub async fn task_results(self, tasks: &[AgentableId]) -> Result<Vec<(AgentableId, TaskResult)>> {
         let rows = sqlx::query!(
-            r#"-- store::task_result::of
+            r#"-- store::task::result::of
             select a.id, r.status, r.error_code, r.error_message, r.cancel_reason, r.cancelled_with_parent,
                    r.ended_at as "ended_at!", said.text as "text?"
               from houston.agentables a

@@ -177,7 +177,7 @@ impl TenantStore<'_> {
     /// The first name that a client has given the thread of an agentable, if one has.
     pub async fn client_name_of_thread(self, agentable: AgentableId) -> Result<Option<String>> {
         let name = sqlx::query_scalar!(
-            "-- store::thread_name::of_agentable
+            "-- store::client_thread::name::of_agentable
             select thread from houston.client_threads where tenant_id = $1 and agentable_id = $2 order by created_at limit 1",
             self.tenant.0,
             agentable.0
@@ -194,7 +194,7 @@ impl TenantStore<'_> {
         limit: i64,
     ) -> Result<Vec<RunId>> {
         let ids = sqlx::query_scalar!(
-            r#"-- store::thread_name::runs_of_user
+            r#"-- store::client_thread::name::runs_of_user
             select r.id as "id!"
               from houston.agentables a
               cross join lateral (

@@ -305,7 +305,7 @@ async fn owners(
     tenants: &[Uuid],
 ) -> Result<HashMap<AgentableId, EventOwner>> {
     let rows = sqlx::query!(
-        "-- store::owned_event::owners
+        "-- store::event::owned::owners
             select id, kind, user_id from houston.agentables where tenant_id = any ($2) and id = any ($1)",
         agentables,
         tenants
