@@ -55,6 +55,15 @@ pub(crate) fn own_tools(loaded: &Loaded) -> OwnToolsParts {
     }
 }
 
+/// The setups of this process, without drivers and hooks.
+pub(crate) fn setups(loaded: &Loaded, registry: &Registry, models: &Models) -> Result<Setups, SetupError> {
+    let config = engine_config(&loaded.settings);
+    let types = loaded.agent_types().into_values().collect();
+    let (by_use_case, make) = (models.by_use_case.clone(), Arc::clone(&models.make));
+    let setups = Setups::new(types, config, registry.clone(), by_use_case, make, Arc::clone(&loaded.guards))?;
+    Ok(setups.with_own_tools(own_tools(loaded)))
+}
+
 impl Explainer {
     pub(crate) fn new(loaded: Loaded, registry: Registry) -> Self {
         Self { loaded, registry, setups: OnceCell::new() }
@@ -62,23 +71,15 @@ impl Explainer {
 
     /// Uses the models of this process's worker.
     pub(crate) fn with_models(self, models: &Models) -> Result<Self> {
-        let setups = self.set_up(models).map_err(Failure::usage)?;
+        let setups = setups(&self.loaded, &self.registry, models).map_err(Failure::usage)?;
         Ok(Self { setups: OnceCell::new_with(Some((setups, models.routes.clone()))), ..self })
-    }
-
-    fn set_up(&self, models: &Models) -> Result<Setups, SetupError> {
-        let config = engine_config(&self.loaded.settings);
-        let types = self.loaded.agent_types().into_values().collect();
-        let (registry, guards) = (self.registry.clone(), Arc::clone(&self.loaded.guards));
-        let (models, make) = (models.by_use_case.clone(), Arc::clone(&models.make));
-        let setups = Setups::new(types, config, registry, models, make, guards)?;
-        Ok(setups.with_own_tools(own_tools(&self.loaded)))
     }
 
     async fn built(&self) -> Result<&(Setups, Routes), ExplainError> {
         let make = || async {
             let models = models::build(&self.loaded).await.map_err(setup_failed)?;
-            Ok((self.set_up(&models).map_err(setup_failed)?, models.routes))
+            let setups = setups(&self.loaded, &self.registry, &models).map_err(setup_failed)?;
+            Ok((setups, models.routes))
         };
         self.setups.get_or_try_init(make).await
     }

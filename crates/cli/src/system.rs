@@ -29,7 +29,7 @@ use crate::config::Loaded;
 use crate::connect::{self, CellAddresses};
 use crate::console_sign_in::{SECRET, SignIn};
 use crate::environment::environment;
-use crate::explain::{Explainer, engine_config, own_tools};
+use crate::explain::{Explainer, setups};
 use crate::failure::{Failure, Result};
 use crate::foreign_servers::{Foreign, StoredRows};
 use crate::models::Models;
@@ -224,28 +224,23 @@ impl System {
     }
 
     fn engine(&self, cell: &Cell, registry: &Registry, models: &Models) -> Result<Engine> {
-        Engine::new(Parts {
+        let setups = setups(&self.loaded, registry, models);
+        let mut setups =
+            setups.and_then(|all| all.with_drivers(&self.loaded.drivers)).map_err(Failure::usage)?;
+        setups.hooks.clone_from(&self.loaded.callbacks.hooks);
+        Ok(Engine::new(Parts {
             store: cell.store.runs().clone(),
             bus: cell.bus.clone(),
             hints: cell.hints.clone(),
             ids: Arc::clone(&self.ids),
-            config: engine_config(&self.loaded.settings),
-            agent_types: self.loaded.agent_types().into_values().collect(),
-            tools: registry.clone(),
-            models: models.by_use_case.clone(),
-            make_model: Arc::clone(&models.make),
-            drivers: self.loaded.drivers.clone(),
-            guards: Arc::clone(&self.loaded.guards),
+            setups,
             fallbacks: self.loaded.settings.tools.clone(),
-            own_tools: own_tools(&self.loaded),
-            hooks: self.loaded.callbacks.hooks.clone(),
             observers: self.loaded.callbacks.observers.clone(),
             pdf: self.loaded.pdf.clone(),
             metrics: Arc::clone(&self.loaded.instruments.metrics),
             spans: self.loaded.instruments.spans.clone(),
             trial: if self.alone.is_some() { Trial::Possible } else { Trial::None },
-        })
-        .map_err(Failure::usage)
+        }))
     }
 
     /// Sends to webhooks.

@@ -1,38 +1,29 @@
 //! [`Engine`]: everything that driving runs needs, built once per process.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use houston_domain::agentable::AgentType;
 use houston_domain::fallback::Fallbacks;
-use houston_domain::guard::Layer;
 use houston_domain::id::Ids;
-use houston_llm::Model;
 use houston_metrics::Metrics;
 use houston_queue::{DeltaBus, HintSender};
 use houston_spans::Spans;
 use houston_store::RunStore;
 use houston_store::claim::Trial;
 use houston_tools::PdfReader;
-use houston_tools::Registry;
 use houston_tools::ask::{TOOLS, VISION};
 use tokio::sync::mpsc;
 
 use crate::background::sessions::Sessions;
 use crate::background::side_model::{SideModel, Writer};
 use crate::background::titles::Titles;
-use crate::config::{Config, WatchdogConfig};
-use crate::driver::Drivers;
-use crate::hook::RunHook;
+use crate::config::WatchdogConfig;
 use crate::live::LiveRuns;
 use crate::observer::{Observer, Observers};
 use crate::prompt::focus::Providers;
 use crate::rates::Rates;
 use crate::run::services::Services;
-use crate::setup::agents::MakeModel;
+use crate::setup::Setup;
 use crate::setup::kinds::Setups;
-use crate::setup::own_tools::OwnToolsParts;
-use crate::setup::{Setup, SetupError};
 
 /// Drives runs: see [`Engine::drive`]. One per process; the state of a single run is in `RunDriver`.
 pub struct Engine {
@@ -55,26 +46,10 @@ pub struct Parts {
     pub hints: HintSender,
     /// Generates ids, and has the clock.
     pub ids: Arc<Ids>,
-    /// Limits and time-outs, from `jobs/`.
-    pub config: Config,
-    /// The agent types, from `jobs/agents/`.
-    pub agent_types: Vec<AgentType>,
-    /// All tools of the process; agent types choose from them.
-    pub tools: Registry,
-    /// The models, by use case.
-    pub models: BTreeMap<String, Arc<dyn Model>>,
-    /// Creates the models that agents name.
-    pub make_model: MakeModel,
-    /// The drivers that agent types may name.
-    pub drivers: Drivers,
-    /// The guards of the installation, from `jobs/guards.toml`.
-    pub guards: Arc<Layer>,
+    /// The setups of all kinds, with the drivers, hooks and own tools that runs have.
+    pub setups: Setups,
     /// What is called in the place of tools that failed, from `jobs/tools.toml`.
     pub fallbacks: Fallbacks,
-    /// What the tools of tenants' own need.
-    pub own_tools: OwnToolsParts,
-    /// Change what runs start with, in this order.
-    pub hooks: Vec<Arc<dyn RunHook>>,
     /// Observe its runs.
     pub observers: Vec<Arc<dyn Observer>>,
     /// Reads PDFs for models that take none; that of `default()` does not, and these models read that there is one.
@@ -88,20 +63,14 @@ pub struct Parts {
 }
 
 impl Engine {
-    /// Sets up every agent type.
-    ///
-    /// # Errors
-    /// [`SetupError`] when an agent type names a tool or use case that does not exist.
-    pub fn new(parts: Parts) -> Result<Self, SetupError> {
-        let side = |use_case: &str| SideModel::of_use_case(parts.models.get(use_case)?);
+    /// The engine of a process.
+    pub fn new(parts: Parts) -> Self {
+        let side = |use_case: &str| SideModel::of_use_case(parts.setups.models.get(use_case)?);
         let (summaries, title_model) = (side("summaries"), side("titles"));
         let asked = [TOOLS, VISION].into_iter();
         let side_models = asked.filter_map(|use_case| Some((use_case, side(use_case)?))).collect();
-        let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, .. } = parts;
-        let mut setups = Setups::new(agent_types, config, tools, models, make_model, parts.guards)?
-            .with_drivers(&parts.drivers)?
-            .with_own_tools(parts.own_tools);
-        setups.hooks = parts.hooks;
+        let Parts { store, bus, hints, ids, setups, .. } = parts;
+        let config = setups.config;
         let writer = |model| {
             let (store, ids, budget) = (store.clone(), Arc::clone(&ids), config.budget);
             Writer { store, ids, budget, model }
@@ -127,7 +96,7 @@ impl Engine {
             metrics: parts.metrics,
             spans: parts.spans,
         };
-        Ok(Self { store, services, trial: parts.trial, titles, sessions })
+        Self { store, services, trial: parts.trial, titles, sessions }
     }
 
     /// The runs this process drives now.

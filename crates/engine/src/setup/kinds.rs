@@ -29,7 +29,7 @@ pub struct Setups {
     kinds: BTreeMap<String, Arc<Setup>>,
     pub(super) tools: Registry,
     /// The models of use cases.
-    pub(super) models: BTreeMap<String, Arc<dyn Model>>,
+    pub(crate) models: BTreeMap<String, Arc<dyn Model>>,
     pub(super) make_model: MakeModel,
     pub(super) by_name: Cache<String, Arc<dyn Model>>,
     /// Of agents, each with the agent's version that it was built from.
@@ -40,9 +40,9 @@ pub struct Setups {
     /// The guards of the installation.
     pub(super) guards: Arc<Layer>,
     pub(crate) own_tools: OwnTools,
-    pub(super) config: Config,
+    pub(crate) config: Config,
     /// What changes the setups of runs, in order.
-    pub(crate) hooks: Vec<Arc<dyn RunHook>>,
+    pub hooks: Vec<Arc<dyn RunHook>>,
 }
 
 impl Setups {

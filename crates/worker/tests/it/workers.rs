@@ -123,10 +123,7 @@ impl TestCluster {
 
     /// What previews of such a worker's prompts are made with.
     pub(crate) fn setups(&self, model: Arc<dyn Model>, tools: Vec<SharedTool>) -> Setups {
-        let types = self.kinds(&tools);
-        let models = BTreeMap::from([("agent".to_owned(), Arc::clone(&model))]);
-        let make_model: MakeModel = Arc::new(move |_| Box::pin(std::future::ready(Arc::clone(&model))));
-        Setups::new(types, config(), registry_with(tools), models, make_model, guards()).unwrap()
+        set_up(self.kinds(&tools), config(), model, tools)
     }
 
     fn build(
@@ -137,38 +134,24 @@ impl TestCluster {
         monitor: MonitorConfig,
     ) -> TestWorker {
         let mut types = self.kinds(&tools);
-        let registry = registry_with(tools);
         let drivers = self.drivers(&mut types[0]);
+        let setups = set_up(types, config, model, tools).with_drivers(&drivers).unwrap();
         let (store, redis) = (open(self.servers.database_url()), redis(&self.servers));
         let bus = DeltaBus::start(Some(redis.clone()), self.ids.next(), &self.tracker, self.gone.clone());
         let hints = HintSender::start(Some(redis.clone()), &self.tracker, self.gone.clone());
-        let engine = Arc::new(
-            Engine::new(Parts {
-                store: store.runs().clone(),
-                bus: bus.clone(),
-                hints: hints.clone(),
-                ids: Arc::clone(&self.worker_ids),
-                config,
-                agent_types: types,
-                tools: registry,
-                make_model: {
-                    let model = Arc::clone(&model);
-                    Arc::new(move |_| Box::pin(std::future::ready(Arc::clone(&model))))
-                },
-                models: BTreeMap::from([("agent".to_owned(), model)]),
-                drivers,
-                guards: guards(),
-                fallbacks: houston_domain::fallback::Fallbacks::default(),
-                own_tools: self.own_tools.clone(),
-                hooks: Vec::new(),
-                observers: Vec::new(),
-                pdf: houston_tools::PdfReader::default(),
-                metrics: Arc::default(),
-                spans: Default::default(),
-                trial: houston_store::claim::Trial::None,
-            })
-            .unwrap(),
-        );
+        let engine = Arc::new(Engine::new(Parts {
+            store: store.runs().clone(),
+            bus: bus.clone(),
+            hints: hints.clone(),
+            ids: Arc::clone(&self.worker_ids),
+            setups: setups.with_own_tools(self.own_tools.clone()),
+            fallbacks: houston_domain::fallback::Fallbacks::default(),
+            observers: Vec::new(),
+            pdf: houston_tools::PdfReader::default(),
+            metrics: Arc::default(),
+            spans: Default::default(),
+            trial: houston_store::claim::Trial::None,
+        }));
         let config = WorkerConfig {
             slots: self.slots,
             background_percent: 50,
@@ -226,6 +209,12 @@ fn registry_with(tools: Vec<SharedTool>) -> Registry {
         registry.add(tool).unwrap();
     }
     registry
+}
+
+fn set_up(types: Vec<AgentType>, config: Config, model: Arc<dyn Model>, tools: Vec<SharedTool>) -> Setups {
+    let models = BTreeMap::from([("agent".to_owned(), Arc::clone(&model))]);
+    let make_model: MakeModel = Arc::new(move |_| Box::pin(std::future::ready(Arc::clone(&model))));
+    Setups::new(types, config, registry_with(tools), models, make_model, guards()).unwrap()
 }
 
 impl TestWorker {
