@@ -89,8 +89,7 @@ impl App {
         apply_mutation()?;
         let outside = crate::toolbox::outside(&loaded.settings, arguments.command.drives_runs());
         loaded.pdf = PdfReader(outside.sandbox.clone());
-        let mut registry = toolbox.fill(&mut loaded, outside, &arguments.folder).map_err(Failure::usage)?;
-        registry.set_skills(loaded.skills.clone());
+        let registry = toolbox.fill(&mut loaded, outside, &arguments.folder).map_err(Failure::usage)?;
         let Arguments { command, jobs, folder, .. } = arguments;
         command.run(Context { loaded, registry, folder, jobs })
     }

@@ -59,7 +59,7 @@ impl Toolbox {
         Ok(registry)
     }
 
-    /// The tools of a process: these, and those of MCP servers, whose pool gets its place in the settings.
+    /// The tools of a process: these, and those of MCP servers, whose pool gets its place in the settings; and its skills.
     ///
     /// # Errors
     /// [`NameTaken`] if two tools have one name.
@@ -76,6 +76,7 @@ impl Toolbox {
             registry.add(tool)?;
         }
         loaded.mcp.pool = Some(pool);
+        registry.set_skills(loaded.skills.clone());
         Ok(registry)
     }
 }

@@ -51,6 +51,7 @@ enum Decision {
         /// `question_…`
         id: QuestionId,
         /// All arguments, as a JSON object
+        #[arg(value_parser = str::parse::<Value>)]
         input: Value,
     },
     /// A budget that is reached is raised, for this run or this agentable
@@ -267,4 +268,27 @@ async fn decide(api: &Api, id: QuestionId, decided: Decided, json: bool) -> Resu
     let done = json!({"id": id, "answer": given.answer});
     print_either(json, &done, &format!("{id}: decided; {goes_on} goes on"));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::{Approvals, Decision};
+    use crate::commands::{Arguments, Command};
+
+    #[test]
+    fn edited_arguments_are_read_as_json() {
+        let edit = |input| {
+            let words = ["houston", "approvals", "edit", "question_01a22d00f0a47738bc03fe392ef22d5f", input];
+            Arguments::try_parse_from(words)
+        };
+        let Command::Approvals(Approvals { decision: Some(Decision::Edit { input, .. }), .. }) =
+            edit(r#"{"title": "x"}"#).unwrap().command
+        else {
+            panic!("another command");
+        };
+        assert_eq!(input["title"], "x");
+        assert!(edit("title=x").is_err());
+    }
 }

@@ -174,6 +174,23 @@ async fn hooks_and_observers_of_the_program_are_called() {
 }
 
 #[tokio::test]
+async fn skills_of_the_folder_with_settings_are_found() {
+    let (servers, jobs) = (installation(), tempfile::tempdir().unwrap());
+    std::fs::write(jobs.path().join("skills.toml"), "bundled = [\"weekly-review\"]\n").unwrap();
+    let agent = simulated(&servers).jobs(jobs.path()).tool("use_skill").build().await.unwrap();
+    let asked = "/sim delay_ms=0 tool=use_skill args={\"name\":\"weekly-review\"}";
+    let mut run = agent.stream(asked).await.unwrap();
+    let mut read = String::new();
+    while let Some(event) = run.next().await {
+        if let Event::ToolReturned { text, .. } = event.unwrap() {
+            read = text;
+        }
+    }
+    assert!(read.contains("Weekly review"), "{read}");
+    agent.shutdown().await.unwrap();
+}
+
+#[tokio::test]
 async fn wrong_agents_and_messages_are_refused_with_a_reason() {
     let servers = installation();
     let refused = async |builder: houston::AgentBuilder| builder.build().await.unwrap_err().to_string();
