@@ -238,7 +238,8 @@ impl Session<'_> {
     fn outcome(&self, end: End) -> Result<(Outcome, String), Error> {
         let limits = self.limits;
         let lines = end.console.matches('\n').count();
-        if end.console.len() > limits.console + FRAME_OF_LINE * lines + CUT.len() {
+        // Each line costs at least a byte of the limit, so there are no more of them than that.
+        if end.console.len() > limits.console + FRAME_OF_LINE * lines.min(limits.console) + CUT.len() {
             return Err(Error::Protocol("more console than it may have".to_owned()));
         }
         let outcome = match end.result {
