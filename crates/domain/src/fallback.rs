@@ -3,8 +3,10 @@
 //! A fallback is called once, and the fallback of a fallback is not: so two tools may name each other.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::de::Error as _;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -122,13 +124,23 @@ fn outside_failed() -> Vec<ToolErrorCode> {
 }
 
 fn name_or_table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fallback, D::Error> {
-    match Value::deserialize(deserializer)? {
-        Value::String(tool) => Ok(Fallback { tool, own: false, on: outside_failed(), input: None }),
-        table @ Value::Object(_) => Fallback::deserialize(table).map_err(D::Error::custom),
-        _ => Err(D::Error::custom(
-            "give the name of a tool, or a table with `tool`, and `own`, `on` and `input` if needed",
-        )),
+    struct Reader;
+    impl<'de> Visitor<'de> for Reader {
+        type Value = Fallback;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the name of a tool, or a table with `tool`, and `own`, `on` and `input` if needed")
+        }
+
+        fn visit_str<E: Error>(self, tool: &str) -> Result<Fallback, E> {
+            Ok(Fallback { tool: tool.to_owned(), own: false, on: outside_failed(), input: None })
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Fallback, A::Error> {
+            Fallback::deserialize(MapAccessDeserializer::new(table))
+        }
     }
+    deserializer.deserialize_any(Reader)
 }
 
 #[cfg(test)]

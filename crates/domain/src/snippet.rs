@@ -156,6 +156,7 @@ pub fn check_schema(schema: &Value) -> Result<(), String> {
 pub fn pin(name: &str, language: &str, description: &str, code: &str, schema: &Value) -> String {
     let mut hash = Sha256::new();
     let mut schema = schema.clone();
+    // The database keeps its keys in another order.
     schema.sort_all_objects();
     for part in [name, language, description, code, &schema.to_string()] {
         // With their lengths, so that no text moves from one part to the next.

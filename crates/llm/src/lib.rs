@@ -48,8 +48,8 @@
 //! # Add a wire
 //! 1. Add a folder in `wire/`: `mod.rs` (`encode`, through `wire::conversation::turns`, which makes every history
 //!    valid), `stream.rs` (the provider's types, usage converted to ours, and a `Decoder` that detects the end mark).
-//! 2. Add a variant to [`Wire`] and a line to each `match` in `protocol.rs` and `wire/mod.rs`; add its examples to `fuzzing`, and a target
-//!    to `fuzz/`.
+//! 2. Add a variant to [`Wire`] and a line to each `match` in `protocol.rs` and `wire/mod.rs`; a field to `AllRules`
+//!    (`wire/tool_schema.rs`) and its row to `data/schemas.json`; its examples to `fuzzing`, and a target to `fuzz/`.
 //! 3. Store what must be sent back as a [`RawBlock`](houston_domain::history::RawBlock), and add a row to
 //!    `tests/recordings/round_trips.rs`.
 //! 4. List the recordings that use it in `tests/recordings/streams.rs`.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`address`] | which IP addresses are on the public internet: a pure function |
 //! | [`target`] | which URLs may be asked for: a pure function |
-//! | [`client`] | [`Client`]: sends requests within limits, follows redirects |
+//! | [`client`] | [`Client`]: sends requests within limits, follows redirects. [`TenantReach`]: which one an address of a tenant gets |
 //! | [`search`] | [`search::Search`]: Tavily, Brave Search, SearXNG, Exa |
 //! | [`webhook`] | signatures of Standard Webhooks |
 //! | [`sink`] | receivers of webhooks: their addresses, and one signed request |

@@ -93,7 +93,9 @@ impl Signer {
         let id = header(headers, &ID, "webhook-id")?;
         let timestamp = header(headers, &TIMESTAMP, "webhook-timestamp")?;
         let timestamp: u64 = timestamp.parse().map_err(|_| WebhookError::Header("webhook-timestamp"))?;
-        ensure!(now.abs_diff(timestamp) <= TOLERANCE, WebhookError::Timestamp);
+        if now.abs_diff(timestamp) > TOLERANCE {
+            return Err(WebhookError::Timestamp);
+        }
         let message = signed(id, timestamp, body);
         let signatures = header(headers, &SIGNATURE, "webhook-signature")?.split(' ');
         let fits = signatures
@@ -119,7 +121,9 @@ fn key(secret: &SecretString) -> Result<hmac::Key, WebhookError> {
     let text = secret.expose_secret().trim();
     let bytes =
         STANDARD.decode(text.strip_prefix("whsec_").unwrap_or(text)).map_err(|_| WebhookError::Secret)?;
-    ensure!(SECRET_BYTES.contains(&bytes.len()), WebhookError::Secret);
+    if !SECRET_BYTES.contains(&bytes.len()) {
+        return Err(WebhookError::Secret);
+    }
     Ok(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
 }
 

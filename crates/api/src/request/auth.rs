@@ -237,6 +237,7 @@ impl Access {
 
 /// What a caller of one user is told of another's and of what does not exist: in the same words, so that nobody learns which it is.
 const NOT_FOUND: ApiError = ApiError::NotFound("resource");
+
 /// The UUID of a public id such as `run_0190…`.
 fn uuid_of(id: &str) -> Option<Uuid> {
     let (_, digits) = id.rsplit_once('_')?;

@@ -2,8 +2,10 @@
 //! of a call needs, and what can be wrong with them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::de::Error as _;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Number, Value};
 
@@ -325,15 +327,28 @@ impl Profile {
 /// Not derived: the error of an untagged enum does not say what is allowed.
 impl<'de> Deserialize<'de> for Profile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = match Value::deserialize(deserializer)? {
-            name @ Value::String(_) => ProfileName::deserialize(name).map(Self::Named),
-            table @ Value::Object(_) => ProfileTable::deserialize(table).map(Self::Table),
-            _ => Err(serde_json::Error::custom(
-                "give `permissive`, `balanced`, `strict`, or a table of `read`, `write`, `external`, `exec` and \
-                 `destructive`",
-            )),
-        };
-        read.map_err(D::Error::custom)
+        struct NameOrTable;
+
+        impl<'de> Visitor<'de> for NameOrTable {
+            type Value = Profile;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(
+                    "`permissive`, `balanced`, `strict`, or a table of `read`, `write`, `external`, `exec` and \
+                     `destructive`",
+                )
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Profile, E> {
+                ProfileName::deserialize(serde::de::value::StrDeserializer::new(name)).map(Profile::Named)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Profile, A::Error> {
+                ProfileTable::deserialize(MapAccessDeserializer::new(map)).map(Profile::Table)
+            }
+        }
+
+        deserializer.deserialize_any(NameOrTable)
     }
 }
 

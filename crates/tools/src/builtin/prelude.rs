@@ -1,6 +1,7 @@
 //! What nearly every tool uses.
 
 pub(super) use houston_domain::capability::Capability;
+pub(super) use houston_domain::ensure;
 pub(super) use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 pub(super) use houston_store::record::RecordTx;
 pub(super) use schemars::JsonSchema;
