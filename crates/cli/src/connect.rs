@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use houston_domain::cell::{CellName, Cells};
+use houston_domain::ensure;
 use houston_domain::id::Shard;
 use houston_embedded::{Config as EmbeddedConfig, Installer, Servers};
 use houston_store::moves::Moves;
@@ -71,9 +72,7 @@ pub(crate) fn find_with(
         if database_url.is_some() && redis_url.is_some() {
             return Ok((with_own(database_url, redis_url, None), None));
         }
-        if !embed {
-            return Err(Failure::Usage(missing(settings, cell, &folder)));
-        }
+        ensure!(embed, Failure::Usage(missing(settings, cell, &folder)));
         let config = EmbeddedConfig {
             postgres: database_url.is_none(),
             redis: redis_url.is_none(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_console::{Awaited, KEY_OF, Outside, Question, Reply, WantedKey};
+use houston_domain::ensure;
 use houston_domain::id::{ApiKeyId, AuditId, Ids, TenantId};
 use houston_store::audit::NewRecord;
 use houston_store::copies::Copies;
@@ -94,9 +95,7 @@ impl Outside for SignIn {
             let _turn =
                 self.asking.try_acquire().map_err(|_| "too many people sign in; try again".to_owned())?;
             let answer = client.send(request).await.map_err(|error| error.to_string())?;
-            if answer.is_cut {
-                return Err(format!("its answer has more than {MAX_BYTES} bytes"));
-            }
+            ensure!(!answer.is_cut, "its answer has more than {MAX_BYTES} bytes");
             Ok(Reply { status: answer.status.as_u16(), body: answer.body.to_vec() })
         })
     }

@@ -105,6 +105,7 @@ where
 ///     }
 /// }
 /// ```
+#[macro_export]
 macro_rules! settings {
     ($(#[$meta:meta])* pub struct $name:ident {
         $($(#[$of:meta])* pub $field:ident: $type:ty = $usual:expr $(, $read:literal)?;)+

@@ -1,5 +1,6 @@
 //! [`Http`]: the messages of one server over HTTP, through the guarded client.
 
+use houston_domain::ensure;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -176,9 +177,7 @@ impl Http {
             // A server that was restarted does not know the session, and many do not say so with 404.
             (400..=499, _) if has_session && !matches!(status.as_u16(), 401 | 403 | 429) => {
                 let body = self.whole(answer).await?;
-                if is_about_session(&body) {
-                    return Err(HttpError::Expired);
-                }
+                ensure!(!is_about_session(&body), HttpError::Expired);
                 let is_json = kind == "application/json";
                 let error = is_json.then(|| error_of(&body, question)).flatten();
                 error.ok_or_else(|| self.status(status))

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared as Several};
+use houston_domain::ensure;
 use houston_domain::masks::Masks;
 use houston_domain::mcp_server::pin;
 use rmcp::model::{CallToolResponse, DetailedTask, InputResponses};
@@ -284,9 +285,7 @@ impl Server {
         }
         let left =
             slot.paused.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
-        if left > Duration::ZERO {
-            return Err(CallError::Paused(left.as_secs() + 1));
-        }
+        ensure!(left <= Duration::ZERO, CallError::Paused(left.as_secs() + 1));
         let server = Arc::clone(self);
         let task = self.shared.tracker.spawn(async move { server.started().await });
         let start = task.map(|ended| ended.unwrap_or(Err(CallError::Start))).boxed().shared();

@@ -1,5 +1,6 @@
 //! Migrations, what follows them, and the check that tables and functions match the binary.
 
+use houston_domain::ensure;
 use std::sync::LazyLock;
 
 use sqlx::migrate::Migrator;
@@ -66,9 +67,7 @@ impl Shared {
         )
         .fetch_one(&self.pool)
         .await?;
-        if !exists {
-            return Err(Error::SchemaOlder { missing: MIGRATOR.iter().count() });
-        }
+        ensure!(exists, Error::SchemaOlder { missing: MIGRATOR.iter().count() });
         let applied: Vec<i64> = sqlx::query_scalar(
             "-- store::schema::applied\nselect version from houston.migrations where success order by version",
         )

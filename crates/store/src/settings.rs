@@ -5,38 +5,27 @@
 use houston_domain::session::SessionArchive;
 use houston_domain::setting::positive;
 use houston_domain::unread::ReadLimits;
-use serde::{Deserialize, Serialize};
 
-/// Limits per user, so that one user's work does not delay the others', and limits per read of unread messages: section
-/// `[fairness]` of `jobs/orchestrator.toml`. All processes should use the same.
-///
-/// ```toml
-/// [fairness]
-/// max_running = 10
-/// max_pending = 10000
-/// read_messages = 100
-/// read_bytes = 262144
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Fairness {
-    /// Maximum number of runs of one user that are held at once, over all workers.
-    #[serde(deserialize_with = "positive")]
-    pub max_running: u16,
-    /// Maximum number of unread messages of one user, over all their agentables; more are refused.
-    #[serde(deserialize_with = "positive")]
-    pub max_pending: u32,
-    /// Maximum number of messages read at once; they become one entry of the history.
-    #[serde(deserialize_with = "positive")]
-    pub read_messages: u16,
-    /// Maximum bytes of text read at once; a longer message is read alone.
-    #[serde(deserialize_with = "positive")]
-    pub read_bytes: u32,
-}
-
-impl Default for Fairness {
-    fn default() -> Self {
-        Self { max_running: 10, max_pending: 10_000, read_messages: 100, read_bytes: 256 * 1024 }
+houston_domain::settings! {
+    /// Limits per user, so that one user's work does not delay the others', and limits per read of unread messages: section
+    /// `[fairness]` of `jobs/orchestrator.toml`. All processes should use the same.
+    ///
+    /// ```toml
+    /// [fairness]
+    /// max_running = 10
+    /// max_pending = 10000
+    /// read_messages = 100
+    /// read_bytes = 262144
+    /// ```
+    pub struct Fairness {
+        /// Maximum number of runs of one user that are held at once, over all workers.
+        pub max_running: u16 = 10, "positive";
+        /// Maximum number of unread messages of one user, over all their agentables; more are refused.
+        pub max_pending: u32 = 10_000, "positive";
+        /// Maximum number of messages read at once; they become one entry of the history.
+        pub read_messages: u16 = 100, "positive";
+        /// Maximum bytes of text read at once; a longer message is read alone.
+        pub read_bytes: u32 = 256 * 1024, "positive";
     }
 }
 

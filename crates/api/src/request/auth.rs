@@ -10,6 +10,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
 use houston_domain::api_key::{SecretKind, kind_of};
+use houston_domain::ensure;
 use houston_domain::id::{AgentableId, Shard, UserId};
 use houston_domain::jwt::{self, JwtError, Unverified};
 use houston_domain::scope::Scope;
@@ -82,9 +83,7 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &App) -> Result<Authori
             look_up(app, peer.as_ref(), credential, hash).await?
         }
     };
-    if authority.issuer.is_some() {
-        return Err(ApiError::Unauthorized);
-    }
+    ensure!(authority.issuer.is_none(), ApiError::Unauthorized);
     parts.extensions.insert(authority.clone());
     Ok(authority)
 }

@@ -11,6 +11,7 @@ use axum::extract::{FromRequest, FromRequestParts as _, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::{Buf as _, Bytes};
+use houston_domain::ensure;
 use houston_domain::field::Entity;
 use houston_protocol::problem::FieldError;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -102,9 +103,7 @@ impl FromRequest<Arc<App>> for ReceivedDocument {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
         let (mut parts, body) = request.into_parts();
-        if !is_json(&parts.headers) {
-            return Err(ApiError::UnsupportedMediaType(JSON));
-        }
+        ensure!(is_json(&parts.headers), ApiError::UnsupportedMediaType(JSON));
         let limit = app.state.config.conversation.max_bytes;
         let bytes = content_length(&parts.headers, limit)?.unwrap_or(limit);
         let caller = Caller::from_request_parts(&mut parts, app).await?;

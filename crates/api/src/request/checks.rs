@@ -1,5 +1,6 @@
 //! Checks of single values in requests, and the words for values that are not allowed.
 
+use houston_domain::ensure;
 use houston_domain::storable::{MAX_LEVELS, is_shallow, is_storable};
 use serde_json::{Map, Value};
 
@@ -9,9 +10,7 @@ const UNSTORABLE: &str = "the character U+0000 cannot be stored";
 
 /// Checks that Postgres can store `text`: it stores every character except U+0000.
 pub(crate) fn check_text(pointer: &str, text: &str) -> Result<()> {
-    if text.contains('\0') {
-        return Err(ApiError::field(pointer, UNSTORABLE));
-    }
+    ensure!(!text.contains('\0'), ApiError::field(pointer, UNSTORABLE));
     Ok(())
 }
 
@@ -32,9 +31,7 @@ pub(crate) fn check_bytes(pointer: &str, text: &str, max_bytes: usize) -> Result
 /// Checks a short text, which must not be blank.
 pub(crate) fn check_line(pointer: &str, text: &str, max_chars: usize) -> Result<()> {
     check_text(pointer, text)?;
-    if text.trim().is_empty() {
-        return Err(ApiError::field(pointer, "must not be empty"));
-    }
+    ensure!(!text.trim().is_empty(), ApiError::field(pointer, "must not be empty"));
     if text.chars().count() > max_chars {
         return Err(ApiError::field(pointer, format!("must have at most {max_chars} characters")));
     }

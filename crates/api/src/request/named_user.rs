@@ -7,6 +7,7 @@
 //! [`Asker`](crate::dialects::threads::Asker) for what protocols name besides. No handler reads the header.
 
 use axum::http::HeaderMap;
+use houston_domain::ensure;
 use houston_domain::id::{Shard, UserId};
 use houston_store::client_thread::ThreadUser;
 
@@ -62,8 +63,6 @@ pub(crate) async fn known(app: &App, caller: Caller, name: &str) -> Result<Optio
 /// [`ApiError::NotFound`] when the caller is of another user, or there is no such user; or as [`known`].
 pub(crate) async fn narrowed(app: &App, caller: Caller, name: &str) -> Result<Caller> {
     let user = known(app, caller, name).await?.ok_or(NOT_FOUND)?;
-    if caller.user().is_some_and(|own| own != user) {
-        return Err(NOT_FOUND);
-    }
+    ensure!(caller.user().is_none_or(|own| own == user), NOT_FOUND);
     Ok(caller.for_user(user))
 }

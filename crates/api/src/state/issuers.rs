@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use houston_domain::ensure;
 use houston_domain::issuer::Issuer;
 use houston_domain::jwt::key_set::{Algorithm, KeySet, PublicKey};
 use houston_domain::jwt::{JwtError, Unverified, Verified};
@@ -200,12 +201,8 @@ impl Source {
         let mut request = Request::get(&self.url);
         request.follows = false;
         let response = client?.send(request).await.map_err(|error| error.to_string())?;
-        if !response.status.is_success() {
-            return Err(format!("its server answered {}", response.status));
-        }
-        if response.is_cut {
-            return Err(format!("it has more than {MAX_BYTES} bytes"));
-        }
+        ensure!(response.status.is_success(), "its server answered {}", response.status);
+        ensure!(!response.is_cut, "it has more than {MAX_BYTES} bytes");
         KeySet::parse(&response.body).map_err(str::to_owned)
     }
 }

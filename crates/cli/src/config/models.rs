@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use houston_domain::ensure;
 use houston_domain::setting::WrongSetting;
 use houston_llm::profile::{self, Changes};
 use houston_llm::{Need, Secret, Strategy, Wire, parse_choice, redacted_address};
@@ -131,9 +132,7 @@ impl ModelSelection {
     /// A text for a person: which name is unknown, and what is allowed.
     pub(crate) fn check(&self) -> Result<(), String> {
         let models = self.routed().models;
-        if models.is_empty() {
-            return Err("must name a model, or \"auto\"".to_owned());
-        }
+        ensure!(!models.is_empty(), "must name a model, or \"auto\"");
         for model in &models {
             if model == AUTO && models.len() > 1 {
                 return Err(

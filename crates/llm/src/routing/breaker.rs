@@ -22,49 +22,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::routing::window::Window;
 
-/// `[retry.breaker]` in `jobs/orchestrator.toml`:
-///
-/// ```toml
-/// window_ms = 10000
-/// min_calls = 20
-/// failed_percent = 50
-/// open_ms = 30000
-/// probe_every_ms = 1000
-/// timeouts = 2
-/// max_open_ms = 300000
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BreakerPolicy {
-    /// Period over which calls are counted, in ms.
-    pub window_ms: u64,
-    /// Calls needed within the period before the breaker may open.
-    pub min_calls: u64,
-    /// Share of failed calls at which the breaker opens, in percent.
-    pub failed_percent: u64,
-    /// How long the breaker stays open, in ms.
-    pub open_ms: u64,
-    /// Shortest interval between probes while half open, in ms.
-    pub probe_every_ms: u64,
-    /// So many time-outs, without a complete answer between them, open the breaker by themselves.
-    pub timeouts: u64,
-    /// How long the breaker stays open at most while probes time out, in ms.
-    pub max_open_ms: u64,
-}
-
-impl Default for BreakerPolicy {
-    /// Opens at 50 % failures of at least 20 calls in 10 s, or at the second time-out in a row, stays open for 30 s, then
-    /// probes once a second.
-    fn default() -> Self {
-        Self {
-            window_ms: 10_000,
-            min_calls: 20,
-            failed_percent: 50,
-            open_ms: 30_000,
-            probe_every_ms: 1000,
-            timeouts: 2,
-            max_open_ms: 300_000,
-        }
+houston_domain::settings! {
+    /// `[retry.breaker]` in `jobs/orchestrator.toml`:
+    ///
+    /// ```toml
+    /// window_ms = 10000
+    /// min_calls = 20
+    /// failed_percent = 50
+    /// open_ms = 30000
+    /// probe_every_ms = 1000
+    /// timeouts = 2
+    /// max_open_ms = 300000
+    /// ```
+    ///
+    /// Without a file it opens at 50 % failures of at least 20 calls in 10 s, or at the second time-out in a row, stays open for
+    /// 30 s, then probes once a second.
+    pub struct BreakerPolicy {
+        /// Period over which calls are counted, in ms.
+        pub window_ms: u64 = 10_000;
+        /// Calls needed within the period before the breaker may open.
+        pub min_calls: u64 = 20;
+        /// Share of failed calls at which the breaker opens, in percent.
+        pub failed_percent: u64 = 50;
+        /// How long the breaker stays open, in ms.
+        pub open_ms: u64 = 30_000;
+        /// Shortest interval between probes while half open, in ms.
+        pub probe_every_ms: u64 = 1000;
+        /// So many time-outs, without a complete answer between them, open the breaker by themselves.
+        pub timeouts: u64 = 2;
+        /// How long the breaker stays open at most while probes time out, in ms.
+        pub max_open_ms: u64 = 300_000;
     }
 }
 

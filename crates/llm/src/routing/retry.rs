@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use houston_domain::model::{ModelError, ModelErrorCode};
-use serde::{Deserialize, Serialize};
 
 use crate::model::EventStream;
 use crate::routing::window::Window;
@@ -76,28 +75,21 @@ pub(crate) async fn start(
 // The retry budget of a provider limits immediate retries to a share of its calls, so that retries do not prolong an outage by
 // adding load.
 
-/// `[retry.budget]` in `jobs/orchestrator.toml`:
-///
-/// ```toml
-/// window_ms = 10000
-/// percent = 10
-/// floor = 10
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RetryBudgetPolicy {
-    /// Period over which calls and retries are counted, in ms.
-    pub window_ms: u64,
-    /// Largest share of a provider's calls that may be retries, in percent.
-    pub percent: u64,
-    /// Retries allowed within the period whatever the share.
-    pub floor: u64,
-}
-
-impl Default for RetryBudgetPolicy {
-    /// 10 % of the calls of 10 s, and at least 10 retries.
-    fn default() -> Self {
-        Self { window_ms: 10_000, percent: 10, floor: 10 }
+houston_domain::settings! {
+    /// `[retry.budget]` in `jobs/orchestrator.toml`:
+    ///
+    /// ```toml
+    /// window_ms = 10000
+    /// percent = 10
+    /// floor = 10
+    /// ```
+    pub struct RetryBudgetPolicy {
+        /// Period over which calls and retries are counted, in ms.
+        pub window_ms: u64 = 10_000;
+        /// Largest share of a provider's calls that may be retries, in percent.
+        pub percent: u64 = 10;
+        /// Retries allowed within the period whatever the share.
+        pub floor: u64 = 10;
     }
 }
 

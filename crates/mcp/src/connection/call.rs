@@ -1,5 +1,6 @@
 //! Calls of tools, and tasks that calls have begun.
 
+use houston_domain::ensure;
 use std::sync::atomic::Ordering;
 
 use houston_tools::Progress;
@@ -87,9 +88,7 @@ impl Connection {
         progress: Option<Progress>,
         deadline: Instant,
     ) -> Result<ServerResult, CallError> {
-        if self.peer.is_transport_closed() {
-            return Err(CallError::NotSent(Box::new(self.closed())));
-        }
+        ensure!(!self.peer.is_transport_closed(), CallError::NotSent(Box::new(self.closed())));
         let asked = async {
             let handle =
                 self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;

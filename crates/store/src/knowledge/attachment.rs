@@ -7,6 +7,7 @@ use std::ops::Range;
 use ::bytes::Bytes;
 use chrono::{DateTime, Utc};
 use houston_domain::attachment::AttachmentType;
+use houston_domain::ensure;
 use houston_domain::id::{AgentableId, AttachmentId, TenantId, UserId};
 use houston_domain::image::ImageHeader;
 use sqlx::PgConnection;
@@ -289,9 +290,7 @@ impl TenantStore<'_> {
         )
         .fetch_all(&self.pool)
         .await?;
-        if rows.is_empty() {
-            return Err(Error::NotFound { what: "agentable" });
-        }
+        ensure!(!rows.is_empty(), Error::NotFound { what: "agentable" });
         let used = rows.into_iter().filter_map(|row| {
             let kind = AttachmentType::of_media_type(&row.media_type?)?;
             Some(UsedAttachment { id: AttachmentId(row.id?), name: row.name?, kind })

@@ -4,6 +4,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::check_in::{CheckIn, CheckInLimits, CheckInRequest};
+use houston_domain::ensure;
 use houston_domain::id::{AgentableId, CheckInId, MessageId, RunId, TenantId, UserId};
 use houston_domain::local_time::parse_zone;
 use houston_domain::mode::Mode;
@@ -216,9 +217,7 @@ impl TenantStore<'_> {
         if let Some(earlier) = earlier(&mut tx, self.tenant, key, id.0, &Value::Null).await? {
             return Ok(earlier);
         }
-        if owner.archived {
-            return Err(Error::Archived);
-        }
+        ensure!(!owner.archived, Error::Archived);
         let owner = (UserId(owner.user_id), agentable);
         let set = match set(&mut tx, self.tenant, owner, None, id, wanted, limits).await? {
             Ok(set) => set,

@@ -2,6 +2,7 @@
 //! [`super::trigger_reader`].
 
 use chrono::{DateTime, Utc};
+use houston_domain::ensure;
 use houston_domain::id::{AgentableId, TriggerId, UserId};
 pub use houston_domain::trigger::UpdateTrigger;
 use houston_domain::trigger::effect::{Firing, TriggerTask};
@@ -119,9 +120,7 @@ impl TenantStore<'_> {
             )
             .fetch_one(&mut *tx)
             .await?;
-            if count >= MAX_TRIGGERS {
-                return Err(Error::Full { what: "triggers of a user", limit: MAX_TRIGGERS });
-            }
+            ensure!(count < MAX_TRIGGERS, Error::Full { what: "triggers of a user", limit: MAX_TRIGGERS });
             // By the clock of the database, by which events have their times.
             sqlx::query!(
                 "-- store::trigger::create

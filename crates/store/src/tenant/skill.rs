@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use houston_domain::ensure;
 use houston_domain::id::{TenantId, UserId};
 use houston_domain::skill::{SkillSource, SkillSummary};
 use sqlx::PgConnection;
@@ -84,9 +85,7 @@ impl TenantStore<'_> {
         )
         .fetch_one(&mut *tx)
         .await?;
-        if others >= i64::from(limit) {
-            return Err(Error::Full { what, limit: limit.into() });
-        }
+        ensure!(others < i64::from(limit), Error::Full { what, limit: limit.into() });
         sqlx::query!(
             "-- store::skill::put
             insert into houston.skills (tenant_id, user_id, owner_id, name, text, summary)

@@ -11,7 +11,13 @@ pub(crate) fn all() -> Vec<Case> {
              on conflict (agentable_id) do update set seq = excluded.seq;"
     );
     vec![
-        case("store::run::awaited::progress", "", &[&tenant, &run], &["runs_pkey", "run_locks_pkey"], [10, 30]),
+        case(
+            "store::run::awaited::progress",
+            "",
+            &[&tenant, &run],
+            &["runs_pkey", "run_locks_pkey"],
+            [10, 30],
+        ),
         case(
             "store::read_mark::of_agentables",
             "the first event was read",

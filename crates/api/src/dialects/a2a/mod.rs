@@ -37,6 +37,7 @@ use axum::extract::{FromRequest, Path, Request};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
+use houston_domain::ensure;
 use houston_domain::scope::Scope;
 use houston_protocol::a2a::{
     A2AError, CancelTaskRequest, DeleteTaskPushNotificationConfigRequest,
@@ -134,9 +135,7 @@ async fn rpc(
         })?;
         let RpcRequest { jsonrpc, id: given, method, params } = &body.value;
         id = given.clone().unwrap_or(JsonRpcId::Null);
-        if jsonrpc != "2.0" {
-            return Err(A2AError::invalid_request("`jsonrpc` must be \"2.0\"").into());
-        }
+        ensure!(jsonrpc == "2.0", A2AError::invalid_request("`jsonrpc` must be \"2.0\"").into());
         check_version(&headers)?;
         let ask = Ask { asker, target, deadline };
         called(ask, method, params.as_deref(), &headers, &id).await

@@ -1,6 +1,7 @@
 //! Answers in OpenAI's words: a yes or no, or the output of a function, as what a question accepts.
 
 use houston_domain::client_offer;
+use houston_domain::ensure;
 use houston_domain::id::QuestionId;
 use houston_domain::question::{NewQuestion, QuestionKind, QuestionState};
 use houston_domain::storable::storable_value;
@@ -34,9 +35,7 @@ pub(super) async fn checked(
         let unknown = || ApiError::field(&at, "answers nothing that this conversation has asked");
         let id = question_of(&answer.to).ok_or_else(unknown)?;
         let question = thread.question(id).await?.ok_or_else(unknown)?;
-        if checked.iter().any(|(other, _)| *other == id) {
-            return Err(ApiError::field(&at, "is answered twice"));
-        }
+        ensure!(!checked.iter().any(|(other, _)| *other == id), ApiError::field(&at, "is answered twice"));
         let is_refusal = matches!(answer.answer, Answered::Approval { approve: false, .. });
         if is_refusal && !matches!(question.state, QuestionState::Open | QuestionState::Answered) {
             // The question is closed.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use houston_domain::ensure;
 use houston_domain::id::TenantId;
 use houston_domain::sealed::{Purpose, SecretKeys};
 use houston_protocol::webhook::RotateSecret;
@@ -92,8 +93,6 @@ pub(crate) fn keys<'a>(app: &'a App, at: &str) -> Result<&'a SecretKeys> {
 /// [`ApiError::InvalidRequest`] when that is too long.
 pub(crate) fn old_until(app: &App, rotate: RotateSecret) -> Result<DateTime<Utc>> {
     let hours = rotate.old_secret_hours.unwrap_or(DEFAULT_HOURS);
-    if hours > MAX_HOURS {
-        return Err(ApiError::field("/old_secret_hours", format!("must be 0 to {MAX_HOURS}")));
-    }
+    ensure!(hours <= MAX_HOURS, ApiError::field("/old_secret_hours", format!("must be 0 to {MAX_HOURS}")));
     Ok(app.now() + TimeDelta::hours(i64::from(hours)))
 }

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use houston_domain::agent::AgentRun;
 use houston_domain::agent::Next;
+use houston_domain::ensure;
 use houston_domain::event::Event;
 use houston_domain::run::RunStatus;
 use houston_domain::step::Step;
@@ -187,9 +188,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Ok(outcome);
         }
         loop {
-            if self.journal.signals.is_lost() {
-                return Err(Interrupted::Lost);
-            }
+            ensure!(!self.journal.signals.is_lost(), Interrupted::Lost);
             let flow = match self.journal.signals.is_cancelled() {
                 true => Box::pin(self.cancelled()).await?,
                 false => self.step().await?,

@@ -11,6 +11,7 @@ use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::OptionFuture;
 use houston_domain::budget::{Budget, Spent};
+use houston_domain::ensure;
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Event, Live};
 use houston_domain::frame::FrameMark;
@@ -300,9 +301,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
 
     /// Waits before the next attempt at a request.
     async fn wait_for_postgres(&self, error: &houston_store::Error, pause: &mut Duration) -> Result<()> {
-        if self.signals.is_lost() {
-            return Err(Interrupted::Lost);
-        }
+        ensure!(!self.signals.is_lost(), Interrupted::Lost);
         tracing::debug!(%error, "postgres did not answer; trying again");
         tokio::select! {
             () = tokio::time::sleep(*pause) => {}
@@ -396,9 +395,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
                 Ok(Commit::AlreadyCommitted) => return Err(self.landed(&step)),
                 Err(error) => error,
             };
-            if !broken.is_transient() {
-                return Err(broken.into());
-            }
+            ensure!(broken.is_transient(), broken.into());
             self.wait_for_postgres(&broken, &mut pause).await?;
             let (fence, write) = (&self.fence, step.write);
             if self.retrying(|storage| storage.was_committed(fence, write)).await? {

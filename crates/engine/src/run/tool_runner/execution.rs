@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use houston_domain::ensure;
 use houston_domain::guard::Intent;
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
@@ -69,9 +70,7 @@ impl ToolRunner {
         Prepared { responses, external, held }: Prepared,
         history: &[Entry],
     ) -> Result<ToolsOutcome> {
-        if journal.signals.is_lost() {
-            return Err(Interrupted::Lost);
-        }
+        ensure!(!journal.signals.is_lost(), Interrupted::Lost);
         let (running, codes) = (FuturesUnordered::new(), Box::new(Codes::of(history, held)));
         let mut calls = Executing { running, open: Vec::new(), cells: Cells::new(), responses, codes };
         for call in external {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
+use houston_domain::ensure;
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
 use houston_domain::id::{AgentableId, TenantId, UserId};
@@ -393,9 +394,7 @@ async fn stretches_since(
         .await?;
     let first = rows.first().ok_or(Error::UnknownPosition)?;
     let target = Snapshot(first.target.clone());
-    if position.seen.end().max(target.end()) > first.end.unsigned_abs() {
-        return Err(Error::UnknownPosition);
-    }
+    ensure!(position.seen.end().max(target.end()) <= first.end.unsigned_abs(), Error::UnknownPosition);
     let stretches = rows.into_iter().filter_map(|row| {
         let (first, last) = row.first.zip(row.last)?;
         let (agentable, tenant) = row.agentable.zip(row.tenant)?;

@@ -6,6 +6,7 @@ mod change;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use houston_domain::ensure;
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId, TenantId, UserId};
 use houston_domain::plan::{
@@ -321,9 +322,7 @@ impl TenantStore<'_> {
             // By a batch whose outcome was unknown.
             return Ok(Created::New(response.clone()));
         }
-        if above.archived {
-            return Err(Error::Archived);
-        }
+        ensure!(!above.archived, Error::Archived);
         let row = lock(&mut tx, parent).await?.ok_or(Error::NotFound { what: "agentable" })?;
         // Under the lock, so that two requests do not both find room.
         let open = sqlx::query_scalar!(

@@ -19,6 +19,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use futures_util::future::{AbortHandle, Aborted, BoxFuture, Fuse, FutureExt as _, abortable};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use houston_domain::ensure;
 use houston_domain::event::Live;
 use houston_domain::id::AgentableId;
 use houston_domain::plan::{Advance, End, Failure};
@@ -75,9 +76,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         works: &mut Works,
         drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
     ) -> Flow {
-        if self.journal.signals.is_lost() {
-            return Err(Interrupted::Lost);
-        }
+        ensure!(!self.journal.signals.is_lost(), Interrupted::Lost);
         if self.journal.signals.is_cancelled() {
             return self.stop_plan(graph, works, RunStatus::Cancelled).await;
         }
@@ -198,9 +197,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Ok(Err(_elapsed)) => {
                 let agentable = self.journal.agentable();
                 let changes = self.journal.of_postgres(|store| store.plan_changes(agentable)).await?;
-                if changes != graph.stored.changes {
-                    return Err(Interrupted::PlanChanged);
-                }
+                ensure!(changes == graph.stored.changes, Interrupted::PlanChanged);
             }
             Err(Stop::Cancelled) => {}
             Err(Stop::Drained) => {
