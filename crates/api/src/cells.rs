@@ -38,10 +38,9 @@ use tower::ServiceExt as _;
 
 use crate::caller::{Authority, Caller};
 use crate::dialects::openai;
-use crate::dialects::openai::id::uuid_of as id;
 use crate::error::{ApiError, ResponseError, Result};
 use crate::mcp;
-use crate::request::auth::authenticate;
+use crate::request::auth::{authenticate, uuid_of as id};
 use crate::request::missing_cells::Missing;
 use crate::request::page::{List, NextPage, PageQuery};
 use crate::router::routes;

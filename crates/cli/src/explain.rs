@@ -24,6 +24,12 @@ pub(crate) struct Explainer {
     setups: OnceCell<(Setups, Routes)>,
 }
 
+impl std::fmt::Debug for Explainer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Explainer")
+    }
+}
+
 /// The engine's part of the settings.
 pub(crate) fn engine_config(settings: &Settings) -> EngineConfig {
     let orchestrator = &settings.orchestrator;

@@ -1,7 +1,6 @@
 //! The models of the settings for the API, which calls none. They are built when they are first needed.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -23,12 +22,6 @@ use crate::models::{Route, Routes};
 
 /// The use case of agents whose type names no other.
 const AGENT: &str = "agent";
-
-impl fmt::Debug for Explainer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Explainer")
-    }
-}
 
 impl ModelCatalogue for Explainer {
     fn models(&self) -> BoxFuture<'_, Result<ModelsResponse, ExplainError>> {

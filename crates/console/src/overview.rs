@@ -76,7 +76,7 @@ pub(crate) async fn show(viewer: Viewer, Query(Whose { of }): Query<Whose>) -> A
     tiles.extend(counts.as_ref().map(|counts| count_tiles(&viewer, counts)).unwrap_or_default());
     tiles.push(questions_tile(&viewer, &asked, now));
     let bad = |check: &Check| check.status.tone != "good";
-    // Of viewers who may see the numbers of both.
+    // A link to the other numbers, for viewers who may see those of all tenants and of their own.
     let sees_both = viewer.may(Scope::Operate) && viewer.may(Scope::Installation);
     let (other_href, other) = match (sees_both, of_tenant) {
         (false, _) => (String::new(), ""),

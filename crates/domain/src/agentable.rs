@@ -20,7 +20,7 @@ use crate::guard::GuardSettings;
 use crate::id::{AgentableId, PREFIXES};
 use crate::mode::Mode;
 use crate::model_policy::ModelPolicy;
-use crate::names::is_plain;
+use crate::names::is_plain_name;
 use crate::run::RunStatus;
 use crate::setting::is_default;
 use crate::shared_state::SharedState;
@@ -263,7 +263,7 @@ const PATHS: [&str; 7] = ["custom_instruction", "error", "kind", "memorie", "mes
 /// other ids nor a path of the API.
 pub fn check_kind(kind: &str) -> Result<(), String> {
     ensure!(
-        is_plain(kind, b"_", MAX_KIND_CHARS),
+        is_plain_name(kind, b"_", MAX_KIND_CHARS),
         "`{kind:.80}` cannot be a kind: the name of a kind begins with a letter from a to z, followed by letters, digits and \
          underscores, and has at most {MAX_KIND_CHARS} characters"
     );

@@ -93,7 +93,7 @@ impl Sampling {
         let is_wrong = |text: &String| text.is_empty() || text.len() > MAX_STOP_BYTES || text.contains('\0');
         let reason = format_args!("must have 1 to {MAX_STOP_BYTES} bytes, without U+0000");
         let wrong = self.stop.iter().position(is_wrong);
-        wrong.map_or(Ok(()), |nth| require(false, format!("/stop/{nth}"), reason))
+        wrong.map_or(Ok(()), |nth| Err(WrongSetting::new(format!("/stop/{nth}"), reason.to_string())))
     }
 }
 

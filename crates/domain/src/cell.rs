@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use uuid::Uuid;
 
 use crate::id::{Shard, shard};
-use crate::names::is_plain;
+use crate::names::is_plain_name;
 
 /// The shards of one cell. Its text form is `0000-7fff`: the first and the last, four hex digits each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -331,7 +331,7 @@ impl FromStr for CellName {
             return Ok(Self::Shards(shards));
         }
         ensure!(
-            is_plain(text, b"-", MAX_CHARS),
+            is_plain_name(text, b"-", MAX_CHARS),
             "`{text:.80}` is no name of a cell: it is a range of shards, like 8000-ffff, or up to 40 lower-case letters, digits \
              and dashes, of which the first is a letter"
         );

@@ -131,7 +131,7 @@ impl ServerSettings {
             "MCP cannot tell whether a call was carried out: allowed are read, idempotent and effect";
         let mut tools = self.tools.iter();
         let checkable = tools.find(|(_, said)| said.effect == Some(EffectClass::Checkable));
-        checkable.map_or(Ok(()), |(tool, _)| require(false, format!("/tools/{tool}/effect"), reason))
+        checkable.map_or(Ok(()), |(tool, _)| Err(WrongSetting::new(format!("/tools/{tool}/effect"), reason)))
     }
 
     /// Whether this tool may be offered, once it is approved.

@@ -63,7 +63,7 @@ macro_rules! names {
 }
 
 /// Whether a name begins with a letter from a to z, followed by such letters, digits and `more`, and has at most so many bytes.
-pub(crate) fn is_plain(name: &str, more: &[u8], most: usize) -> bool {
+pub(crate) fn is_plain_name(name: &str, more: &[u8], most: usize) -> bool {
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || more.contains(&byte);
     name.len() <= most
         && name.starts_with(|first: char| first.is_ascii_lowercase())

@@ -34,16 +34,16 @@ impl WrongSetting {
     }
 }
 
-/// Nothing if it `holds`, else the error at `pointer`.
+/// Nothing if it `holds`.
 ///
 /// # Errors
-/// The reason, at the pointer.
+/// [`WrongSetting`] at `pointer`, with the `reason`.
 pub fn require(holds: bool, pointer: impl Into<String>, reason: impl Display) -> Result<(), WrongSetting> {
     if holds { Ok(()) } else { Err(WrongSetting::new(pointer, reason.to_string())) }
 }
 
-/// Returns an error unless something holds: its second argument, or the text that a format string makes, as
-/// `anyhow::ensure!` does.
+/// Returns an error from the function unless the first argument holds: the second argument, or the text of a format string
+/// with its arguments, as `anyhow::ensure!` does.
 #[macro_export]
 macro_rules! ensure {
     ($holds:expr, $text:literal $($argument:tt)*) => {
@@ -56,7 +56,7 @@ macro_rules! ensure {
     };
 }
 
-/// Whether a value is left out of JSON, because it is what reading gives without it.
+/// Whether a value is the default of its type: such a field is left out of JSON, since reading gives it anyway.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

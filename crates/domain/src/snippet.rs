@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::names::is_plain;
+use crate::names::is_plain_name;
 use crate::time::Time;
 
 /// Maximum length of a name, in characters.
@@ -108,7 +108,7 @@ pub fn tool_name(snippet: &str) -> String {
 /// Checks a name. Models read the error, as those of the other checks.
 pub fn check_name(name: &str) -> Result<(), String> {
     ensure!(
-        is_plain(name, b"_", MAX_NAME_CHARS),
+        is_plain_name(name, b"_", MAX_NAME_CHARS),
         "`name` must be 1 to {MAX_NAME_CHARS} characters, small letters, digits and `_`, and begin with a letter: \
          `monthly_report`"
     );

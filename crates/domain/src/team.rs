@@ -166,9 +166,9 @@ impl Condition {
         require(*self != Self::default(), "", "give at least one of contains, prefix, regex, longer_than")?;
         for (field, text) in [("contains", &self.contains), ("prefix", &self.prefix), ("regex", &self.regex)]
         {
-            let chars = text.as_ref().map_or(1, |text| text.chars().count());
+            let fits = |text: &String| (1..=MAX_PATTERN_CHARS).contains(&text.chars().count());
             let reason = format_args!("`{field}` must have 1 to {MAX_PATTERN_CHARS} characters");
-            require((1..=MAX_PATTERN_CHARS).contains(&chars), format!("/{field}"), reason)?;
+            require(text.as_ref().is_none_or(fits), format!("/{field}"), reason)?;
         }
         let lower = |text: &Option<String>| text.as_ref().map(|text| text.to_lowercase());
         let regex = self.regex.as_deref().map(|pattern| compile(pattern, limits.regex_bytes)).transpose();

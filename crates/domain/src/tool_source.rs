@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::names::is_plain;
+use crate::names::is_plain_name;
 
 /// Maximum number of sources of a tenant.
 pub const MAX_SOURCES: i64 = 50;
@@ -50,7 +50,7 @@ pub fn purpose(source: SourceType, name: &str) -> String {
 
 /// What is wrong with the name of a source; `None`: nothing.
 pub fn name_problem(name: &str) -> Option<String> {
-    (!is_plain(name, b"_-", MAX_NAME_BYTES)).then(|| {
+    (!is_plain_name(name, b"_-", MAX_NAME_BYTES)).then(|| {
         format!(
             "a name has 1 to {MAX_NAME_BYTES} of the characters a-z, 0-9, _ and -, and begins with a letter"
         )

@@ -15,7 +15,8 @@ pub enum Interrupted {
     /// read again.
     #[error("the run has changed since it was read")]
     Landed,
-    /// The run must read its plan again, as when something else has changed it since: what was decided is void.
+    /// The plan must be read again, and what was decided is void: something else may have changed the plan, or a decision was
+    /// cut short.
     #[error("the plan has changed since it was read")]
     PlanChanged,
     /// Postgres refused a statement, and waiting does not help.

@@ -1,6 +1,5 @@
 //! [`Root`]: the operator's folder with the workspaces of all agentables. [`Folder`]: one of them.
 
-use houston_domain::ensure;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use std::sync::Arc;
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt as _, MetadataExt as _, OpenOptions};
+use houston_domain::ensure;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 

@@ -13,8 +13,6 @@ use serde::Deserialize;
 
 use crate::price::{self, Source};
 
-const TEXT: &str = include_str!("../data/models.json");
-
 /// Publisher names as OpenRouter and GitHub write them before a model's name, with the table's provider ids.
 const PUBLISHERS: [(&str, &str); 4] =
     [("mistralai", "mistral"), ("z-ai", "zai"), ("xai", "x-ai"), ("mistral-ai", "mistral")];
@@ -88,9 +86,8 @@ struct Table {
 
 static TABLE: LazyLock<Table> = LazyLock::new(read);
 
-#[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
 fn read() -> Table {
-    let file: File = serde_json::from_str(TEXT).expect("data/models.json has the shape of `File`");
+    let file: File = crate::of_data(include_str!("../data/models.json"));
     let of = |model: Model| (model.id.to_lowercase(), model.into());
     let models = file.providers.into_iter().map(|one| (one.id, one.models.into_iter().map(of).collect()));
     Table { source: file.source, models: models.collect() }

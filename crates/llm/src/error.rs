@@ -377,7 +377,7 @@ impl ProviderError {
         mark.phrases.iter().any(|phrase| self.words.contains(phrase.as_str()))
     }
 
-    /// Whether it has one of both.
+    /// Whether it has one of the codes or of the phrases of `mark`.
     fn has(&self, mark: &Mark) -> bool {
         self.tagged(mark) || self.mentions(mark)
     }
@@ -429,9 +429,7 @@ fn status(code: &Value) -> Option<u16> {
     u16::try_from(code).ok().filter(|code| (400..600).contains(code))
 }
 
-const TEXT: &str = include_str!("../data/errors.json");
-
-/// By which errors are classified, in lower case.
+/// `data/errors.json`: what errors are classified by, in lower case.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -440,7 +438,7 @@ struct File {
     marks: Marks,
 }
 
-/// By what kinds of errors are known.
+/// How each kind of error is recognised.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Marks {
@@ -472,14 +470,9 @@ pub(crate) struct Mark {
     why: String,
 }
 
-static FILE: LazyLock<File> = LazyLock::new(read);
+static FILE: LazyLock<File> = LazyLock::new(|| crate::of_data(include_str!("../data/errors.json")));
 
-#[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
-fn read() -> File {
-    serde_json::from_str(TEXT).expect("data/errors.json has the shape of `File`")
-}
-
-/// By what kinds of errors are known.
+/// The marks of all kinds of errors.
 pub(crate) fn marks() -> &'static Marks {
     &FILE.marks
 }

@@ -110,6 +110,12 @@ pub use scrub::redacted_address;
 pub use secret::{Fingerprint, Secret};
 pub use simulated::Simulated;
 
+/// What a file of `data/`, or a part of one, has.
+#[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
+fn of_data<T: serde::Deserialize<'static>>(text: &'static str) -> T {
+    serde_json::from_str(text).expect("a file of `data/` has the shape of its type")
+}
+
 #[cfg(test)]
 mod tests {
     mod exchanges;

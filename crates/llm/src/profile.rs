@@ -19,8 +19,6 @@ use crate::model::{Description, Request};
 use crate::protocol::Wire;
 use crate::provider::Provider;
 
-const TEXT: &str = include_str!("../data/profiles.json");
-
 /// The field that limits the length of an answer (Chat Completions).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -285,15 +283,11 @@ struct File {
     profiles: Vec<Row>,
 }
 
-static ROWS: LazyLock<Vec<Row>> = LazyLock::new(read);
+static ROWS: LazyLock<Vec<Row>> =
+    LazyLock::new(|| crate::of_data::<File>(include_str!("../data/profiles.json")).profiles);
 
 /// The operator's rows, in the order in which they apply.
 static OVERRIDES: RwLock<Vec<Row>> = RwLock::new(Vec::new());
-
-#[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
-fn read() -> Vec<Row> {
-    serde_json::from_str::<File>(TEXT).expect("data/profiles.json has the shape of `File`").profiles
-}
 
 /// Whether `text` is a pattern of models: `provider/model`, in which `*` stands for any characters, or `*` alone.
 pub fn is_pattern(text: &str) -> bool {

@@ -1,6 +1,5 @@
 //! [`Http`]: the messages of one server over HTTP, through the guarded client.
 
-use houston_domain::ensure;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +9,7 @@ use ::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName,
 use ::http::{Method, StatusCode};
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, unfold};
+use houston_domain::ensure;
 use houston_web::{Answer, Client, Limits, ListedHost, Request, Tls, WebError};
 use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{

@@ -121,8 +121,8 @@ impl ConnectionMonitor {
         self.state.send_replace(RedisState::Up { since: self.redis.clock().now() });
     }
 
-    /// Records a failure. Returns the pause before the next attempt.
-    fn failed(&mut self, failure: &Failure) -> Duration {
+    /// Records a failure, and waits before the next attempt or until `stop`.
+    pub(crate) async fn rest(&mut self, failure: &Failure, stop: &CancellationToken) {
         if !std::mem::replace(&mut self.outage_seen, true) {
             let (purpose, address) = (self.purpose, self.redis.address());
             if self.redis.record_outage(true) {
@@ -134,12 +134,7 @@ impl ConnectionMonitor {
         if matches!(*self.state.borrow(), RedisState::Up { .. }) {
             self.state.send_replace(RedisState::Down { since: self.redis.clock().now() });
         }
-        self.backoff.next().unwrap_or(MAX_PAUSE)
-    }
-
-    /// Records a failure, and waits before the next attempt or until `stop`.
-    pub(crate) async fn rest(&mut self, failure: &Failure, stop: &CancellationToken) {
-        let pause = self.failed(failure);
+        let pause = self.backoff.next().unwrap_or(MAX_PAUSE);
         stop.run_until_cancelled(tokio::time::sleep(pause)).await;
     }
 }

@@ -1,8 +1,8 @@
 //! What the parent and the child write to each other: one JSON value per line.
 //!
 //! The child begins with `ready` or `missing`. A script's child then reads one [`Script`](crate::Script), asks for
-//! [`Message::Calls`] as often as it likes and reads one line of answers for each, pairs of a value and an error of which
-//! one is null, and ends with [`Message::End`]. A converter reads its document to the end and answers with
+//! [`Message::Calls`] as often as it likes and reads one line of answers for each, pairs of a value and an error, which is
+//! null if the call succeeded, and ends with [`Message::End`]. A converter reads its document to the end and answers with
 //! [`Message::Text`] or [`Message::Unreadable`]. A child for evaluations reads one request a line and answers each with
 //! [`Message::Evaluated`].
 

@@ -1,8 +1,8 @@
 //! Migrations, what follows them, and the check that tables and functions match the binary.
 
-use houston_domain::ensure;
 use std::sync::LazyLock;
 
+use houston_domain::ensure;
 use sqlx::migrate::Migrator;
 use sqlx::{ConnectOptions as _, Connection as _};
 

@@ -30,7 +30,8 @@ pub fn read<T: DeserializeOwned>(tool: &str, input: &Value) -> Result<T, Invalid
 /// Why a call is not carried out.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The arguments are wrong; before there is a transaction, the name of the tool is put before the reason.
+    /// The arguments are wrong, and why. A plan puts the name of the tool before the reason; a call in a transaction does
+    /// not.
     Invalid(String),
     /// With this response.
     Answer(ToolResponse),

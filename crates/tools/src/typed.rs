@@ -171,13 +171,13 @@ impl<T: BuiltIn<Given>, Given: Clone + Send + Sync + 'static> Tool for Typed<T, 
     }
 }
 
-/// What the tools of this crate implement of a [`Record`]: mostly the arguments of a call, which get its context. What it
-/// writes is written with the step: exactly once.
+/// What the tools of this crate implement in place of [`Record`], mostly for the arguments of a call; [`Plan::record`] adds
+/// the context. What it writes is written with the step: exactly once.
 pub(crate) trait Access: Debug + Send + Sync {
     /// See [`Record::has_preview`].
     const HAS_PREVIEW: bool = false;
 
-    /// Refuses arguments of the model before there is a transaction, if they are the call.
+    /// Checks the arguments before there is a transaction. Called only for a type that is the arguments of its tool.
     fn check(&self, _context: &CallContext) -> Result<(), Refusal> {
         Ok(())
     }
@@ -205,7 +205,7 @@ pub(crate) trait Access: Debug + Send + Sync {
     }
 }
 
-/// A call in its context, which is the same when it is repeated.
+/// A call with the context in which it was planned: a repetition has the same context.
 struct Call<T> {
     access: T,
     context: CallContext,

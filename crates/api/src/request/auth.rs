@@ -238,7 +238,7 @@ impl Access {
 const NOT_FOUND: ApiError = ApiError::NotFound("resource");
 
 /// The UUID of a public id such as `run_0190…`.
-fn uuid_of(id: &str) -> Option<Uuid> {
+pub(crate) fn uuid_of(id: &str) -> Option<Uuid> {
     let (_, digits) = id.rsplit_once('_')?;
-    Uuid::try_parse(digits).ok()
+    Uuid::try_parse(digits).ok().filter(|_| digits.len() == 32)
 }

@@ -65,7 +65,7 @@ macro_rules! undocumented {
 /// `get "/v1/things" for TENANT => list,`: an endpoint whose requests the function `list` handles, for keys with this access, one of
 /// [`crate::request::access`]; `, without key`: for everybody. The rest describes it in the document: `"list_things" in "things": "List the
 /// things.",` is the operation with its tag and summary; `params(…)` has what utoipa takes for parameters, and those of [`documented`];
-/// `{kinds}` and `{id}` of a path are described of themselves; `body [Thing],` what is sent; each `200 "The things." [Page<Thing>]` an
+/// `{kinds}` and `{id}` of a path need no description ([`crate::openapi`] adds it); `body [Thing],` what is sent; each `200 "The things." [Page<Thing>]` an
 /// answer. An endpoint of the tenant and the same of a user are declared together: `and` comes before what the path of the user has of
 /// its own, as `and "/v1/users/{id}/things" for USER, "list_things_of_user": "List the things of a user.",`, and likewise for any
 /// others. All endpoints of a file are its `ENDPOINTS`.

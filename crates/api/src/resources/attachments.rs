@@ -159,6 +159,7 @@ async fn store(ctx: &Ctx, user: UserId, name: Option<String>, file: Received) ->
     Ok(response(ctx.store().put_attachment(&new, most).await?))
 }
 
+/// Headers for bytes that strangers may have made: a browser runs nothing of them.
 pub(crate) const SAFE: [(HeaderName, &str); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),

@@ -164,7 +164,7 @@ pub(crate) fn insert<K: Eq + Hash, V>(cache: &mut HashMap<K, V>, max: usize, key
     cache.insert(key, value);
 }
 
-/// Takes `amount` off what is counted of `whose`; nothing is kept of those of whom there is nothing.
+/// Takes `amount` off the count of `whose`. A count of 0 is removed.
 pub(crate) fn take_off<K: Eq + Hash>(counts: &mut HashMap<K, usize>, whose: K, amount: usize) {
     let left = counts.remove(&whose).unwrap_or(0).saturating_sub(amount);
     if left > 0 {

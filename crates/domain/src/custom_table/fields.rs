@@ -9,7 +9,7 @@ use super::{
     MAX_DESCRIPTION_BYTES, MAX_ITEM_BYTES, MAX_LIST_ITEMS, MAX_OPTIONS, MAX_TEXT_BYTES, TableLimits,
 };
 use crate::local_time::{instant, parse_local};
-use crate::names::is_plain;
+use crate::names::is_plain_name;
 
 /// The fields of a table, in the order in which they were given.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -347,7 +347,7 @@ pub const MAX_NAME_CHARS: usize = 40;
 /// # Errors
 /// What is allowed, and a name like the given one that is.
 pub fn check_name(name: &str) -> Result<(), String> {
-    if is_plain(name, b"_", MAX_NAME_CHARS) {
+    if is_plain_name(name, b"_", MAX_NAME_CHARS) {
         return Ok(());
     }
     let rule = format!(

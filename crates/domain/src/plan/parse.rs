@@ -13,7 +13,7 @@ use super::document::{
 };
 use super::expression::names;
 use super::machine::{by_id, places_after};
-use crate::names::is_plain;
+use crate::names::is_plain_name;
 use crate::question::schema::{MAX_WORK, below, check_within};
 
 /// Maximum nesting of containers.
@@ -50,7 +50,7 @@ const FIELDS: [&str; 8] = ["id", "type", "title", "after", "when", "retry", "tim
 /// What a step does, as it is written; other fields were refused before it is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Given {
+enum Written {
     Tool {
         tool: String,
         #[serde(default)]
@@ -259,16 +259,16 @@ impl<'o> Reader<'o> {
     fn action(&mut self, kind: &str, own: Map<String, Value>, pointer: &str, depth: usize) -> Option<Action> {
         let given = Map::from_iter([(kind.to_owned(), Value::Object(own))]);
         Some(match self.read_fields(given, pointer)? {
-            Given::Tool { tool, args } => {
+            Written::Tool { tool, args } => {
                 self.tool(&tool, format_args!("{pointer}/tool"));
                 Action::Tool { tool, args }
             }
-            Given::Llm { prompt, schema, max_output_tokens } => {
+            Written::Llm { prompt, schema, max_output_tokens } => {
                 let pointer = format_args!("{pointer}/max_output_tokens");
                 self.within(max_output_tokens, MAX_OUTPUT_TOKENS, pointer);
                 Action::Llm { prompt, schema, max_output_tokens }
             }
-            Given::Task { instructions, tools, context, schema } => {
+            Written::Task { instructions, tools, context, schema } => {
                 for (at, tool) in tools.iter().enumerate() {
                     self.tool(tool, format_args!("{pointer}/tools/{at}"));
                 }
@@ -276,7 +276,7 @@ impl<'o> Reader<'o> {
                 self.require(context.len() <= MAX_CONTEXT, format_args!("{pointer}/context"), reason);
                 Action::Task { instructions, tools, context, schema }
             }
-            Given::Input { question, schema, default, expires_s } => {
+            Written::Input { question, schema, default, expires_s } => {
                 self.within(expires_s, MAX_EXPIRES_S, format_args!("{pointer}/expires_s"));
                 if let (Some(schema), Some(default)) = (&schema, &default)
                     && let Err(mismatch) = check_within(schema, default, &mut self.schema_work)
@@ -286,7 +286,7 @@ impl<'o> Reader<'o> {
                 }
                 Action::Input { question, schema, default, expires_s: expires_s.unwrap_or(86_400) }
             }
-            Given::Condition { test, then, otherwise } => {
+            Written::Condition { test, then, otherwise } => {
                 let then = self.list(&then, &format!("{pointer}/then"), depth + 1);
                 let otherwise = match otherwise.is_empty() {
                     true => Vec::new(),
@@ -294,11 +294,11 @@ impl<'o> Reader<'o> {
                 };
                 Action::Condition { test, then, otherwise }
             }
-            Given::Parallel { steps, join, at_once } => {
+            Written::Parallel { steps, join, at_once } => {
                 let steps = self.list(&steps, &format!("{pointer}/steps"), depth + 1);
                 Action::Parallel { steps, join, at_once: self.at_once(at_once, 5, pointer) }
             }
-            Given::Loop { over, test, name, max, at_once, steps } => {
+            Written::Loop { over, test, name, max, at_once, steps } => {
                 self.require(
                     over.is_some() != test.is_some(),
                     pointer,
@@ -317,7 +317,7 @@ impl<'o> Reader<'o> {
 }
 
 fn is_name(name: &str) -> bool {
-    is_plain(name, b"_", 32) && !RESERVED.contains(&name)
+    is_plain_name(name, b"_", 32) && !RESERVED.contains(&name)
 }
 
 /// Names that no step and no variable of a loop may have.

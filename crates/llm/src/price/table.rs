@@ -15,8 +15,6 @@ use serde_json::value::RawValue;
 use crate::price::tests::extract::Extractor;
 use crate::price::{Amounts, Units};
 
-const TEXT: &str = include_str!("../../data/prices.json");
-
 /// Origin of vendored data.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Source {
@@ -87,11 +85,10 @@ pub(crate) fn table() -> &'static Table {
 }
 
 impl Table {
-    #[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
     fn read() -> Self {
-        let file: File = serde_json::from_str(TEXT).expect("data/prices.json has the shape of `File`");
+        let file: File = crate::of_data(include_str!("../../data/prices.json"));
         let provider = |text: &'static RawValue| {
-            let Head { id, matches } = serde_json::from_str(text.get()).expect("a provider has a name");
+            let Head { id, matches } = crate::of_data(text.get());
             Provider { id, matches, text: text.get(), models: OnceLock::new() }
         };
         Self {
@@ -135,10 +132,8 @@ impl Table {
 
 impl Provider {
     /// The provider's models.
-    #[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
     pub(crate) fn models(&self) -> &Models {
-        self.models
-            .get_or_init(|| serde_json::from_str(self.text).expect("a provider has the shape of `Models`"))
+        self.models.get_or_init(|| crate::of_data(self.text))
     }
 }
 

@@ -5,15 +5,9 @@ use std::sync::LazyLock;
 use super::{Address, AuthStyle, Provider};
 use crate::protocol::Wire;
 
-const TEXT: &str = include_str!("../../data/providers.json");
-
 /// All providers, in the order in which [`detect_all`](crate::detect::detect_all) looks for keys.
-pub static PROVIDERS: LazyLock<Vec<Provider>> = LazyLock::new(read);
-
-#[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
-fn read() -> Vec<Provider> {
-    serde_json::from_str(TEXT).expect("data/providers.json has rows of the shape of `Provider`")
-}
+pub static PROVIDERS: LazyLock<Vec<Provider>> =
+    LazyLock::new(|| crate::of_data(include_str!("../../data/providers.json")));
 
 impl Default for Provider {
     /// What a row leaves out: an OpenAI-compatible provider that requires a key.

@@ -34,9 +34,6 @@ houston_domain::settings! {
     /// timeouts = 2
     /// max_open_ms = 300000
     /// ```
-    ///
-    /// Without a file it opens at 50 % failures of at least 20 calls in 10 s, or at the second time-out in a row, stays open for
-    /// 30 s, then probes once a second.
     pub struct BreakerPolicy {
         /// Period over which calls are counted, in ms.
         pub window_ms: u64 = 10_000;

@@ -5,7 +5,7 @@ use houston_domain::model::{ModelError, StopReason};
 use super::AnswerEnd;
 use crate::error;
 
-/// Maps a `finish_reason` of OpenAI-compatible servers or of Ollama.
+/// Maps a `finish_reason` of OpenAI-compatible servers or of Ollama, and most reasons of Anthropic and Cohere.
 ///
 /// # Errors
 /// `NETWORK_ERROR` when the reason means that the answer is incomplete; `INVALID_RESPONSE` for an unknown reason,

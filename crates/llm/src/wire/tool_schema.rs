@@ -19,8 +19,6 @@ use super::identifier::Alphabet;
 use super::object::Object;
 use crate::model::{AnswerSchema, Event, Request};
 
-const TEXT: &str = include_str!("../../data/schemas.json");
-
 /// What a provider accepts in a schema. A keyword that it does not accept is moved into the description.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -73,12 +71,8 @@ pub(crate) struct AllRules {
     pub(crate) anthropic_answers: Rules,
 }
 
-pub(crate) static RULES: LazyLock<AllRules> = LazyLock::new(rules);
-
-#[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
-fn rules() -> AllRules {
-    serde_json::from_str(TEXT).expect("data/schemas.json has the shape of `AllRules`")
-}
+pub(crate) static RULES: LazyLock<AllRules> =
+    LazyLock::new(|| crate::of_data(include_str!("../../data/schemas.json")));
 
 /// The schema of a tool as it is sent.
 #[derive(Clone)]

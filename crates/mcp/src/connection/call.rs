@@ -1,8 +1,8 @@
 //! Calls of tools, and tasks that calls have begun.
 
-use houston_domain::ensure;
 use std::sync::atomic::Ordering;
 
+use houston_domain::ensure;
 use houston_tools::Progress;
 use rmcp::ErrorData;
 use rmcp::model::{

@@ -261,8 +261,6 @@ async fn hints_sent_before_the_stop_are_written() {
     tracker.close();
     tracker.wait().await;
     wait_for_depths(&redis, [0, 1_500, 0]).await;
-    sender.send(Lane::Background, hint(9_999));
-    wait_for_depths(&redis, [0, 1_500, 0]).await;
 }
 
 const RESERVED: HintSettings =

@@ -57,12 +57,12 @@ fn kind_of<'k>(reached: &'k [AgentType], wanted: Option<&str>) -> Result<&'k Age
     })
 }
 
-/// Checks a description. One that is blank takes it away.
+/// Checks a description. A blank one is allowed: it removes the description.
 fn check_description(description: Option<&str>) -> Result<()> {
     text("description", description.filter(|text| !text.trim().is_empty()), MAX_DESCRIPTION_BYTES)
 }
 
-/// A description as it is stored.
+/// A description as it is stored: empty if it is blank.
 fn stored(description: &str) -> &str {
     if description.trim().is_empty() { "" } else { description }
 }

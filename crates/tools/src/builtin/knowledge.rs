@@ -1,6 +1,6 @@
 //! Notes, feed items and learnings. Lists of them are read page by page, shortened; other tools read a complete item.
 
-use std::fmt::{Debug, Display};
+use std::fmt::Display;
 
 use houston_domain::field::Entity;
 use houston_domain::id::{FeedItemId, LearningId, NoteId};

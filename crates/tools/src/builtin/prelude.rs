@@ -14,4 +14,5 @@ pub(super) use crate::tool::{CallContext, Plan};
 pub(super) use crate::typed::{About, Access, BuiltIn, Needs};
 pub(super) use crate::untrusted;
 
+/// What a tool returns, or why it refuses.
 pub(super) type Result<T, E = Refusal> = std::result::Result<T, E>;

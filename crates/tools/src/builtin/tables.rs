@@ -196,7 +196,7 @@ pub(super) fn refused(tool: &str, table: &CustomTable, faults: &[Fault]) -> Refu
     invalid(format!("{tool}: {}. A record of {name}: {schema}", texts(faults)))
 }
 
-/// The refusal of what was not written; also because the table is gone by now.
+/// The refusal of a change that was not written. That the table was deleted meanwhile is told to the model, too.
 pub(super) fn gone(error: Error) -> Refusal {
     match error {
         Error::NotFound { .. } => invalid(error),

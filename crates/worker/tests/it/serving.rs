@@ -21,7 +21,7 @@ const OTHERS: [&str; 29] = [
     "store::sweep::",
     "store::lease::",
     "store::health::",
-    // A check of health, too: is the database that of this program?
+    // The monitor's check of the schema.
     "store::schema::",
     "store::functions::",
     "store::message::",

@@ -17,8 +17,9 @@ use houston_store::rate::Whose;
 use serde_json::{Value, json};
 
 use super::begin::{Named, check_metadata, thread, with_ignored};
-use super::id::{agentable_of, conversation_id, uuid_of};
+use super::id::{agentable_of, conversation_id};
 use crate::dialects::threads::{Asker, Thread, find};
+use crate::request::auth::uuid_of;
 use crate::request::idempotency::{respond, text_of};
 use crate::request::prelude::*;
 use crate::request::rates::ask;

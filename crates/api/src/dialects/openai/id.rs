@@ -10,7 +10,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use houston_domain::id::{QuestionId, RunId};
-use uuid::Uuid;
+
+use crate::request::auth::uuid_of;
 
 /// The id of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,25 +41,13 @@ impl FromStr for ResponseId {
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
         let rest = text.strip_prefix("resp_").ok_or(InvalidId)?;
-        let (after, digits) = match rest.split_once('_') {
-            None => (0, rest),
-            Some((after, digits)) => {
-                let after: u32 = after.parse().map_err(|_| InvalidId)?;
-                (i64::from(after), digits)
-            }
+        let after = match rest.split_once('_') {
+            None => 0,
+            Some((after, _)) => i64::from(after.parse::<u32>().map_err(|_| InvalidId)?),
         };
-        let id = Self { run: RunId(uuid(digits).ok_or(InvalidId)?), after };
+        let id = Self { run: RunId(uuid_of(text).ok_or(InvalidId)?), after };
         if id.to_string() == text { Ok(id) } else { Err(InvalidId) }
     }
-}
-
-fn uuid(digits: &str) -> Option<Uuid> {
-    (digits.len() == 32).then(|| Uuid::try_parse(digits).ok()).flatten()
-}
-
-/// The id of Houston behind one of another prefix.
-pub(crate) fn uuid_of(id: &str) -> Option<Uuid> {
-    uuid(id.rsplit_once('_')?.1)
 }
 
 const CONVERSATION: &str = "conv_";
@@ -86,6 +75,8 @@ pub(crate) fn question_of(id: &str) -> Option<QuestionId> {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     #[test]

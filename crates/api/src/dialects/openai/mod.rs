@@ -16,7 +16,7 @@ mod begin;
 mod chat;
 mod conversations;
 pub(crate) mod error;
-pub(crate) mod id;
+mod id;
 mod items;
 mod offer;
 mod replay;

@@ -65,7 +65,7 @@ pub(crate) struct Feeds {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those of streams that have ended are closed, and are left out later.
+    /// Where each stream gets its pages. The sender of a stream that has ended is closed, and removed at the next poll.
     listeners: HashMap<TenantId, Vec<mpsc::Sender<Feed>>>,
     /// How far the poll has read; `None`: no stream is open.
     position: Option<EventPosition>,

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use crate::live::LiveRun;
 use crate::setup::guards::Shown;
 
-/// The model that answers, and the fallbacks before it, where several models may answer; and how much is read of it. Boxed, because it is held while the run
-/// waits for its model.
+/// The model that answers, the fallbacks before it where several models may answer, and how much of an answer is read.
+/// Boxed, because it is held while the run waits for its model.
 #[derive(Default)]
 pub(super) struct Answerer {
     pub(super) answering: Option<Box<Description>>,
@@ -51,7 +51,7 @@ const HELD_CHARS: usize = 160;
 /// What has come instead of an answer, or the answer.
 pub(super) enum Read {
     Answer(Box<Answer>),
-    /// It comes later; `None`: it does not come.
+    /// The answer comes later; `None`: it does not come.
     Submitted(Option<Box<SubmittedCall>>),
 }
 

@@ -167,7 +167,7 @@ fn stop_reason(reason: &str, end: AnswerEnd) -> Result<StopReason, ModelError> {
     match reason {
         "" => Ok(StopReason::EndTurn),
         "pause_turn" => Ok(StopReason::Paused),
-        // Its others are among those of OpenAI's, which other servers with this protocol use.
+        // The table has Anthropic's other reasons, and OpenAI's, which other servers with this protocol use.
         other => finish_reason::stop_reason(other, end),
     }
 }

@@ -398,7 +398,9 @@ impl Works {
         self.settle();
         let finished = std::mem::take(&mut self.finished);
         for Finished { path, attempt, .. } in &finished {
-            self.handles.retain(|of, handle| of != path || handle.attempt != *attempt);
+            if self.handles.get(path).is_some_and(|handle| handle.attempt == *attempt) {
+                self.handles.remove(path);
+            }
         }
         finished
     }
