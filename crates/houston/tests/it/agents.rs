@@ -186,7 +186,8 @@ async fn skills_of_the_folder_with_settings_are_found() {
             read = text;
         }
     }
-    assert!(read.contains("Weekly review"), "{read}");
+    // The message has a keyword of the skill, so the model has got its text with it.
+    assert!(read.starts_with("You have read weekly-review"), "{read}");
     agent.shutdown().await.unwrap();
 }
 
