@@ -55,7 +55,7 @@
 //! other kinds do; a driver may let it go on ([`driver::Then::Agent`]).
 //!
 //! # Change what runs start with, or observe them
-//! Implement [`hook::RunHook`] or [`observer::Observer`], and add it to [`Parts::hooks`] or [`Parts::observers`].
+//! Implement [`hook::RunHook`] or [`observer::Observer`], and add it to [`Setups::hooks`] or [`Parts::observers`].
 //!
 //! # Add a step kind
 //! Add a variant to `AgentRun`'s `Next`, handle it in `run::driver`, and commit it through the `Journal`.
