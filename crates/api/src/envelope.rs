@@ -114,7 +114,8 @@ impl RequestLog {
     /// The time limit of the request.
     fn timeout(&self, app: &App) -> Duration {
         let route = self.route();
-        let is_document = ["/export", "/fork", "/import"].iter().any(|end| route.ends_with(end));
+        let is_document =
+            ["/export", "/fork", "/import", "/import/{kinds}"].iter().any(|end| route.ends_with(end));
         let config = &app.state.config;
         let of_documents = Duration::from_secs(config.conversation.timeout_s.max(1));
         if is_document { of_documents } else { config.request_timeout() }
