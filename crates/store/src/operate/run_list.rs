@@ -49,6 +49,47 @@ pub(super) fn id_at(time: DateTime<Utc>) -> Uuid {
     Uuid::from_u128(millis << 80)
 }
 
+/// Runs of a tenant that match, with how many were read for them: between the name of the query, conditions of the runs that are read
+/// at all, and further ones of those that match.
+macro_rules! query_found {
+    ($name:literal, $read:literal, $match:literal, ($tenant:expr, $filter:expr, $statuses:expr, $before:expr, $limit:expr) $(, $more:expr)*) => {
+        sqlx::query_as!(
+            Found,
+            $name + r#"
+            with scanned as materialized (
+                select r.id from houston.runs r where "# + $read + r#" r.id < $2 and r.id >= $3 order by r.id desc limit $4)
+            select f.id as "id?", f.title as "title?", f.user_id as "user_id?", f.agent_id as "agent_id?",
+                   (select count(*) from scanned) as "scanned!",
+                   (select s.id from scanned s order by s.id limit 1) as "last?"
+              from (select 1) as one
+              left join lateral (
+                   select s.id, a.title, a.user_id, a.agent_id
+                     -- Once more, and not from `scanned`: rows of a page are mostly found before all are read, in their order.
+                     from (select r.id, r.tenant_id, r.agentable_id, r.status, r.error_code, r.created_at, r.cancel_seq
+                             from houston.runs r where "# + $read + r#" r.id < $2 and r.id >= $3
+                            order by r.id desc limit $4) as s
+                    cross join lateral (
+                          -- One by one: a join might read all agentables.
+                          select g.title, g.user_id, g.agent_id, g.kind from houston.agentables g
+                           where g.id = s.agentable_id and g.tenant_id = $1 limit 1) as a
+                    where s.tenant_id = $1 and ($5::text[] is null or s.status = any ($5))
+                      and ($6::text is null or a.kind = $6) and ($7::uuid is null or a.agent_id = $7)
+                      and ($8::uuid is null or a.user_id = $8) and ($9::text is null or coalesce(s.error_code, upper(s.status)) = $9)
+                      and ($10::timestamptz is null or s.created_at >= $10)
+                      and ($11::timestamptz is null or s.created_at < $11)
+                      "# + $match + r#"
+                    order by s.id desc limit $12) as f on true"#,
+            $tenant,
+            upper($filter, $before), lower($filter), SCANNED,
+            $statuses.as_deref(), $filter.kind.as_deref(),
+            $filter.agent_id.map(|agent| agent.0), $filter.user_id.map(|user| user.0),
+            $filter.error_code.as_deref(), $filter.since.map(|since| since.0), $filter.until.map(|until| until.0),
+            $limit + 1
+            $(, $more)*
+        )
+    };
+}
+
 impl TenantStore<'_> {
     /// Runs of the tenant that match, older than `before`, newest first, at most `limit`.
     pub async fn find_runs(self, filter: &RunFilter, before: Option<RunId>, limit: i64) -> Result<RunPage> {
@@ -104,45 +145,11 @@ impl TenantStore<'_> {
         limit: i64,
     ) -> Result<(Vec<Found>, Option<RunId>)> {
         let statuses = statuses(filter);
-        let rows = sqlx::query_as!(
-            Found,
-            r#"-- store::run_list::failed
-            with scanned as materialized (
-                select r.id from houston.runs r
-                 where r.tenant_id = $1 and r.status in ('failed', 'dead_lettered') and r.id < $2 and r.id >= $3
-                 order by r.id desc limit $4)
-            select f.id as "id?", f.title as "title?", f.user_id as "user_id?", f.agent_id as "agent_id?",
-                   (select count(*) from scanned) as "scanned!",
-                   (select s.id from scanned s order by s.id limit 1) as "last?"
-              from (select 1) as one
-              left join lateral (
-                   select s.id, a.title, a.user_id, a.agent_id
-                     -- Once more, and not from `scanned`: rows of a page are mostly found before all are read, in their order.
-                     from (select r.id, r.agentable_id, r.status, r.error_code, r.created_at from houston.runs r
-                            where r.tenant_id = $1 and r.status in ('failed', 'dead_lettered') and r.id < $2 and r.id >= $3
-                            order by r.id desc limit $4) as s
-                    cross join lateral (
-                          -- One by one: a join might read all agentables.
-                          select g.title, g.user_id, g.agent_id, g.kind from houston.agentables g
-                           where g.id = s.agentable_id and g.tenant_id = $1 limit 1) as a
-                    where ($5::text[] is null or s.status = any ($5))
-                      and ($6::text is null or a.kind = $6) and ($7::uuid is null or a.agent_id = $7)
-                      and ($8::uuid is null or a.user_id = $8) and ($9::text is null or coalesce(s.error_code, upper(s.status)) = $9)
-                      and ($10::timestamptz is null or s.created_at >= $10)
-                      and ($11::timestamptz is null or s.created_at < $11)
-                    order by s.id desc limit $12) as f on true"#,
-            self.tenant.0,
-            upper(filter, before),
-            lower(filter),
-            SCANNED,
-            statuses.as_deref(),
-            filter.kind.as_deref(),
-            filter.agent_id.map(|agent| agent.0),
-            filter.user_id.map(|user| user.0),
-            filter.error_code.as_deref(),
-            filter.since.map(|since| since.0),
-            filter.until.map(|until| until.0),
-            limit + 1
+        let rows = query_found!(
+            "-- store::run_list::failed",
+            "r.tenant_id = $1 and r.status in ('failed', 'dead_lettered') and",
+            "",
+            (self.tenant.0, filter, statuses, before, limit)
         );
         Ok(page(rows.fetch_all(&self.pool).await?, limit))
     }
@@ -159,43 +166,11 @@ impl Shared {
         limit: i64,
     ) -> Result<(Vec<Found>, Option<RunId>)> {
         let statuses = statuses(filter);
-        let rows = sqlx::query_as!(
-            Found,
-            r#"-- store::run_list::scan
-            with scanned as materialized (
-                select r.id from houston.runs r where r.id < $2 and r.id >= $3 order by r.id desc limit $4)
-            select f.id as "id?", f.title as "title?", f.user_id as "user_id?", f.agent_id as "agent_id?",
-                   (select count(*) from scanned) as "scanned!",
-                   (select s.id from scanned s order by s.id limit 1) as "last?"
-              from (select 1) as one
-              left join lateral (
-                   select s.id, a.title, a.user_id, a.agent_id
-                     -- Once more, and not from `scanned`: rows of a page are mostly found before all are read, in their order.
-                     from (select r.id, r.tenant_id, r.agentable_id, r.status, r.error_code, r.created_at, r.cancel_seq
-                             from houston.runs r where r.id < $2 and r.id >= $3 order by r.id desc limit $4) as s
-                    cross join lateral (
-                          -- One by one: a join might read all agentables.
-                          select g.title, g.user_id, g.agent_id, g.kind from houston.agentables g
-                           where g.id = s.agentable_id and g.tenant_id = $1 limit 1) as a
-                    where s.tenant_id = $1 and ($5::text[] is null or s.status = any ($5))
-                      and ($6::text is null or a.kind = $6) and ($7::uuid is null or a.agent_id = $7)
-                      and ($8::uuid is null or a.user_id = $8) and ($9::text is null or coalesce(s.error_code, upper(s.status)) = $9)
-                      and ($10::timestamptz is null or s.created_at >= $10)
-                      and ($11::timestamptz is null or s.created_at < $11)
-                      and (s.cancel_seq is null or not $13)
-                    order by s.id desc limit $12) as f on true"#,
-            tenant,
-            upper(filter, before),
-            lower(filter),
-            SCANNED,
-            statuses.as_deref(),
-            filter.kind.as_deref(),
-            filter.agent_id.map(|agent| agent.0),
-            filter.user_id.map(|user| user.0),
-            filter.error_code.as_deref(),
-            filter.since.map(|since| since.0),
-            filter.until.map(|until| until.0),
-            limit + 1,
+        let rows = query_found!(
+            "-- store::run_list::scan",
+            "",
+            "and (s.cancel_seq is null or not $13)",
+            (tenant, filter, statuses, before, limit),
             filter.is_not_cancelled
         );
         Ok(page(rows.fetch_all(&self.pool).await?, limit))

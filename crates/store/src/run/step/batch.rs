@@ -56,108 +56,6 @@ impl RunStore {
     }
 }
 
-/// How steps are written: see the module.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Steps {
-    /// See [`Fairness::max_running`](crate::Fairness::max_running).
-    pub(crate) max_running: i32,
-}
-
-impl Batch for Steps {
-    type Item = StepRows;
-    type Done = Written;
-    type Key = Uuid;
-    /// One, because the larger a batch is, the less a step costs.
-    const CONNECTIONS: usize = 1;
-
-    fn keys(item: &StepRows) -> impl Iterator<Item = Uuid> {
-        std::iter::once(item.agentable_id).chain(item.plan.as_ref().and_then(|plan| plan.parent_id))
-    }
-
-    fn bytes(item: &StepRows) -> usize {
-        item.bytes()
-    }
-
-    async fn prepare(&self, connection: &mut PgConnection) -> Result<()> {
-        write(connection, &[], self.max_running).await?;
-        // The text for plans is left to the first plan: a start does not wait for it.
-        write_with_tools(connection, &[], self.max_running).await.map(drop)
-    }
-
-    async fn write(
-        &self,
-        connection: &mut PgConnection,
-        items: &mut [StepRows],
-    ) -> Result<Vec<Option<Written>>> {
-        items.iter_mut().enumerate().for_each(|(n, item)| item.n = n);
-        if let (true, Some(first)) = (mutation::is(Mutation::BatchFence), items.first_mut()) {
-            first.take_present_fence(&mut *connection).await?;
-        }
-        houston_faults::fault!("C25")?;
-        if items.iter().any(|item| item.plan.as_ref().is_some_and(|plan| plan.report.is_some())) {
-            houston_faults::fault!("C32")?;
-        }
-        let rows = if items.iter().any(|item| item.plan.is_some()) {
-            write_with_plans(connection, items, self.max_running).await?
-        } else if items.iter().any(StepRows::has_tools) {
-            write_with_tools(connection, items, self.max_running).await?
-        } else {
-            write(connection, items, self.max_running).await?
-        };
-        houston_faults::fault!("C26")?;
-        let mut written: Vec<Option<Written>> = items.iter().map(|_| None).collect();
-        // Each step of the batch that ended a run of the same user freed one slot more.
-        let mut freed: HashMap<UserId, i32> = HashMap::new();
-        for row in rows {
-            let Some(place) = usize::try_from(row.n).ok().and_then(|n| written.get_mut(n)) else { continue };
-            let earlier = freed.entry(UserId(row.user_id)).or_default();
-            let slots = row.slots.unwrap_or(0).saturating_add(*earlier);
-            *earlier += 1;
-            let mut waiting = Due::all(row.waiting, row.kinds);
-            waiting.truncate(usize::try_from(slots).unwrap_or(0));
-            *place = Some(Written { last_seq: row.last_seq, at: row.at, waiting });
-        }
-        Ok(written)
-    }
-}
-
-impl StepRows {
-    /// Makes a step that would be fenced expect the epoch and the token that the lock has now, and the lock have a holder.
-    async fn take_present_fence(&mut self, connection: &mut PgConnection) -> Result<()> {
-        let now = sqlx::query!(
-            "-- store::step::batch::present_fence
-            update houston.run_locks
-               set holder = coalesce(holder, $2), run_token = coalesce(run_token, $2)
-             where agentable_id = $1 and (epoch <> $3 or run_token is distinct from $2 or holder is null)
-            returning epoch, run_token",
-            self.agentable_id,
-            self.token,
-            self.fence
-        )
-        .fetch_optional(connection)
-        .await?;
-        if let Some(now) = now {
-            (self.fence, self.token) = (now.epoch, now.run_token.unwrap_or_default());
-        }
-        Ok(())
-    }
-}
-
-/// A step that was written.
-pub(super) struct Row {
-    /// Its index in the batch.
-    pub(super) n: i32,
-    pub(super) user_id: Uuid,
-    /// The position of the newest event before the step.
-    pub(super) last_seq: i64,
-    pub(super) at: DateTime<Utc>,
-    /// Agentables of the user that wait, and their kinds, if the step frees a slot.
-    pub(super) waiting: Option<Vec<Uuid>>,
-    pub(super) kinds: Option<Vec<String>>,
-    /// How many of them may run.
-    pub(super) slots: Option<i32>,
-}
-
 /// The statement's text: the end of its name, and what is added to it for plans and for tool calls, so that steps without them do not
 /// pay for them, and all texts are checked at compile time.
 macro_rules! write_steps {
@@ -329,31 +227,111 @@ macro_rules! write_steps {
     };
 }
 
-/// Writes steps without tool calls.
-pub(super) async fn write(
-    connection: &mut PgConnection,
-    items: &[StepRows],
-    max_running: i32,
-) -> Result<Vec<Row>> {
-    Ok(write_steps!(plain, connection, items, max_running)?)
+/// How steps are written: see the module.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Steps {
+    /// See [`Fairness::max_running`](crate::Fairness::max_running).
+    pub(crate) max_running: i32,
 }
 
-/// Writes steps some of which have tool calls.
-pub(super) async fn write_with_tools(
-    connection: &mut PgConnection,
-    items: &[StepRows],
-    max_running: i32,
-) -> Result<Vec<Row>> {
-    Ok(write_steps!(with_tools, connection, items, max_running)?)
+impl Batch for Steps {
+    type Item = StepRows;
+    type Done = Written;
+    type Key = Uuid;
+    /// One, because the larger a batch is, the less a step costs.
+    const CONNECTIONS: usize = 1;
+
+    fn keys(item: &StepRows) -> impl Iterator<Item = Uuid> {
+        std::iter::once(item.agentable_id).chain(item.plan.as_ref().and_then(|plan| plan.parent_id))
+    }
+
+    fn bytes(item: &StepRows) -> usize {
+        item.bytes()
+    }
+
+    async fn prepare(&self, connection: &mut PgConnection) -> Result<()> {
+        write(connection, &[], self.max_running).await?;
+        // The text for plans is left to the first plan: a start does not wait for it.
+        Ok(write_steps!(with_tools, connection, &[] as &[StepRows], self.max_running).map(drop)?)
+    }
+
+    async fn write(
+        &self,
+        connection: &mut PgConnection,
+        items: &mut [StepRows],
+    ) -> Result<Vec<Option<Written>>> {
+        items.iter_mut().enumerate().for_each(|(n, item)| item.n = n);
+        if let (true, Some(first)) = (mutation::is(Mutation::BatchFence), items.first_mut()) {
+            first.take_present_fence(&mut *connection).await?;
+        }
+        houston_faults::fault!("C25")?;
+        if items.iter().any(|item| item.plan.as_ref().is_some_and(|plan| plan.report.is_some())) {
+            houston_faults::fault!("C32")?;
+        }
+        let rows = write(connection, items, self.max_running).await?;
+        houston_faults::fault!("C26")?;
+        let mut written: Vec<Option<Written>> = items.iter().map(|_| None).collect();
+        // Each step of the batch that ended a run of the same user freed one slot more.
+        let mut freed: HashMap<UserId, i32> = HashMap::new();
+        for row in rows {
+            let Some(place) = usize::try_from(row.n).ok().and_then(|n| written.get_mut(n)) else { continue };
+            let earlier = freed.entry(UserId(row.user_id)).or_default();
+            let slots = row.slots.unwrap_or(0).saturating_add(*earlier);
+            *earlier += 1;
+            let mut waiting = Due::all(row.waiting, row.kinds);
+            waiting.truncate(usize::try_from(slots).unwrap_or(0));
+            *place = Some(Written { last_seq: row.last_seq, at: row.at, waiting });
+        }
+        Ok(written)
+    }
 }
 
-/// Writes steps some of which are of plans. A plan is left out whose agentable gets more than the statement can give: the whole list
-/// of steps, notes or files, or what is for an archived one.
-pub(super) async fn write_with_plans(
-    connection: &mut PgConnection,
-    items: &[StepRows],
-    max_running: i32,
-) -> Result<Vec<Row>> {
+impl StepRows {
+    /// Makes a step that would be fenced expect the epoch and the token that the lock has now, and the lock have a holder.
+    async fn take_present_fence(&mut self, connection: &mut PgConnection) -> Result<()> {
+        let now = sqlx::query!(
+            "-- store::step::batch::present_fence
+            update houston.run_locks
+               set holder = coalesce(holder, $2), run_token = coalesce(run_token, $2)
+             where agentable_id = $1 and (epoch <> $3 or run_token is distinct from $2 or holder is null)
+            returning epoch, run_token",
+            self.agentable_id,
+            self.token,
+            self.fence
+        )
+        .fetch_optional(connection)
+        .await?;
+        if let Some(now) = now {
+            (self.fence, self.token) = (now.epoch, now.run_token.unwrap_or_default());
+        }
+        Ok(())
+    }
+}
+
+/// A step that was written.
+pub(super) struct Row {
+    /// Its index in the batch.
+    pub(super) n: i32,
+    pub(super) user_id: Uuid,
+    /// The position of the newest event before the step.
+    pub(super) last_seq: i64,
+    pub(super) at: DateTime<Utc>,
+    /// Agentables of the user that wait, and their kinds, if the step frees a slot.
+    pub(super) waiting: Option<Vec<Uuid>>,
+    pub(super) kinds: Option<Vec<String>>,
+    /// How many of them may run.
+    pub(super) slots: Option<i32>,
+}
+
+/// Writes steps. A plan is left out whose agentable gets more than the statement can give: the whole list of steps, notes or files,
+/// or what is for an archived one.
+async fn write(connection: &mut PgConnection, items: &[StepRows], max_running: i32) -> Result<Vec<Row>> {
+    if !items.iter().any(|item| item.plan.is_some()) {
+        return Ok(match items.iter().any(StepRows::has_tools) {
+            true => write_steps!(with_tools, connection, items, max_running)?,
+            false => write_steps!(plain, connection, items, max_running)?,
+        });
+    }
     Ok(write_steps!(tools
         "_with_plans",
         ", plan jsonb",
