@@ -6,7 +6,6 @@
 
 use chrono::{Days, SecondsFormat};
 use http::header::HeaderName;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Found, Now, Query, SNIPPET_CHARACTERS, Search, exchange};
@@ -16,32 +15,12 @@ use crate::request::Request;
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
 const MOST: usize = 100;
 
-#[derive(Deserialize)]
-struct Answer {
-    results: Vec<Page>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Page {
-    title: Option<String>,
-    url: String,
-    highlights: Option<Vec<String>>,
-    published_date: Option<String>,
-    score: Option<f64>,
-}
-
 /// Asks Exa.
 pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, Failure> {
     let (count, skip) = query.window(search.provider.name(), MOST)?;
     let (body, ignored) = body(query, count, &search.now);
     let request = Request::post_json(format!("{}/search", search.base), &body);
-    let answer: Answer = exchange::json(search, request, KEY, "").await?;
-    let hits = answer.results.into_iter().map(|page| {
-        let snippet = page.highlights.map(|highlights| highlights.join(" … "));
-        exchange::hit(page.title, page.url, snippet, page.published_date, page.score)
-    });
-    Ok(exchange::found(query, hits, skip, ignored))
+    exchange::ask(search, request, (KEY, ""), (query, skip), ignored).await
 }
 
 fn body(query: &Query, count: usize, now: &Now) -> (Value, Vec<String>) {

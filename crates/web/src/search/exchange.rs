@@ -2,6 +2,7 @@
 
 use http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret as _;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::{Found, Hit, Key, Provider, Query, SNIPPET_CHARACTERS, Search, domains};
@@ -120,6 +121,39 @@ pub(super) fn found(
 ) -> Found {
     let fitting = hits.into_iter().skip(skip).filter(|hit| domains::fits(query, hit));
     Found { results: fitting.take(query.count).collect(), ignored }
+}
+
+/// What most providers answer.
+#[derive(Deserialize)]
+struct Answer {
+    results: Vec<Page>,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    title: Option<String>,
+    url: String,
+    content: Option<String>,
+    highlights: Option<Vec<String>>,
+    #[serde(alias = "publishedDate")]
+    published_date: Option<String>,
+    score: Option<f64>,
+}
+
+/// Asks a provider that answers as most do: the results without the first `skip`.
+pub(super) async fn ask(
+    search: &Search,
+    request: Request,
+    (header, scheme): (HeaderName, &str),
+    (query, skip): (&Query, usize),
+    ignored: Vec<String>,
+) -> Result<Found, Failure> {
+    let answer: Answer = json(search, request, header, scheme).await?;
+    let hits = answer.results.into_iter().map(|page| {
+        let snippet = page.content.or_else(|| page.highlights.map(|highlights| highlights.join(" … ")));
+        hit(page.title, page.url, snippet, page.published_date, page.score)
+    });
+    Ok(found(query, hits, skip, ignored))
 }
 
 /// A result from what a provider sent.

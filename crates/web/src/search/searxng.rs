@@ -5,36 +5,15 @@
 //! Domains become `site:` terms, which most engines behind it follow.
 
 use http::header::AUTHORIZATION;
-use serde::Deserialize;
 
 use super::{Found, Freshness, Query, Search, domains, exchange};
 use crate::error::Failure;
-
-#[derive(Deserialize)]
-struct Answer {
-    results: Vec<Page>,
-}
-
-#[derive(Deserialize)]
-struct Page {
-    title: Option<String>,
-    url: String,
-    content: Option<String>,
-    #[serde(rename = "publishedDate")]
-    published: Option<String>,
-    score: Option<f64>,
-}
 
 /// Asks a SearXNG server.
 pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, Failure> {
     let (parameters, ignored) = parameters(query);
     let request = exchange::get(search, "/search", &parameters);
-    let answer: Answer = exchange::json(search, request, AUTHORIZATION, "Bearer ").await?;
-    let hits = answer
-        .results
-        .into_iter()
-        .map(|page| exchange::hit(page.title, page.url, page.content, page.published, page.score));
-    Ok(exchange::found(query, hits, 0, ignored))
+    exchange::ask(search, request, (AUTHORIZATION, "Bearer "), (query, 0), ignored).await
 }
 
 fn parameters(query: &Query) -> (Vec<(&'static str, String)>, Vec<String>) {

@@ -5,7 +5,6 @@
 //! lists are filters. There are no pages and no language; `country` is an English name in small letters.
 
 use http::header::AUTHORIZATION;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Found, Query, Search, exchange};
@@ -54,31 +53,12 @@ const COUNTRIES: [(&str, &str); 36] = [
     ("ZA", "south africa"),
 ];
 
-#[derive(Deserialize)]
-struct Answer {
-    results: Vec<Page>,
-}
-
-#[derive(Deserialize)]
-struct Page {
-    title: Option<String>,
-    url: String,
-    content: Option<String>,
-    published_date: Option<String>,
-    score: Option<f64>,
-}
-
 /// Asks Tavily.
 pub(super) async fn ask(search: &Search, query: &Query) -> Result<Found, Failure> {
     let (count, skip) = query.window(search.provider.name(), MOST)?;
     let (body, ignored) = body(query, count);
     let request = Request::post_json(format!("{}/search", search.base), &body);
-    let answer: Answer = exchange::json(search, request, AUTHORIZATION, "Bearer ").await?;
-    let hits = answer
-        .results
-        .into_iter()
-        .map(|page| exchange::hit(page.title, page.url, page.content, page.published_date, page.score));
-    Ok(exchange::found(query, hits, skip, ignored))
+    exchange::ask(search, request, (AUTHORIZATION, "Bearer "), (query, skip), ignored).await
 }
 
 fn body(query: &Query, count: usize) -> (Value, Vec<String>) {
