@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, RunToken};
+use houston_queue::BegunRun;
 use houston_store::claim::{Claim, ClaimRequest, ClaimedRun, CrashPolicy, PutOff, Trial};
 use houston_store::run_context::ContextLimits;
 use tracing::Instrument;
@@ -144,9 +145,17 @@ impl Engine {
     ) -> impl Future<Output = Result<DriveOutcome, houston_store::Error>> + Send + 'd {
         let (agentable, token) = (claimed.fence.agentable, claimed.fence.token);
         let mut events = std::mem::take(&mut claimed.posted);
+        // Its first event is among those that were posted with the claim.
+        let begun = events.first().map(|first| BegunRun {
+            tenant: claimed.tenant,
+            kind: claimed.kind.clone(),
+            run: claimed.run,
+            first_seq: first.seq,
+        });
         events.push(claimed.event.clone());
-        self.services.bus.publish(agentable, Live::Committed(events));
-        let Services { metrics, spans, .. } = &self.services;
+        let Services { bus, metrics, spans, .. } = &self.services;
+        let kept = begun.map(|begun| bus.keep(agentable, begun));
+        bus.publish(agentable, Live::Committed(events));
         let meter = Meter::start(metrics, spans, &claimed, self.services.lane(&claimed.kind));
         let (agent, trace_id) = (meter.agent(&claimed), meter.trace_id());
         let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt, trace_id);
@@ -156,6 +165,7 @@ impl Engine {
             .catch_unwind();
         let driven = Box::pin(driven).instrument(span);
         async move {
+            let _kept = kept;
             if let Some(booking) = booking {
                 booking.await;
             }

@@ -1,5 +1,6 @@
 //! The delta bus: live items from the worker that drives a run to the processes that stream it.
 
+mod begun;
 mod link;
 mod payload;
 mod publisher;
@@ -7,12 +8,13 @@ mod subscription;
 
 use std::sync::{Arc, OnceLock};
 
-use houston_domain::event::{Live, LiveItem};
+use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::AgentableId;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+pub use self::begun::{BegunRun, KeptEvents};
 pub use self::subscription::{Received, Subscription};
 
 use self::link::PubSubLink;
@@ -80,6 +82,17 @@ impl DeltaBus {
     /// [`Live::CancelRequested`]. The worker that drives the run acts on it. Never waits and never fails.
     pub fn publish_control(&self, item: LiveItem) {
         self.send(Channel::Control, item);
+    }
+
+    /// Keeps the events of a run that are published from now on, beginning with its first, for streams that open meanwhile.
+    pub fn keep(&self, agentable: AgentableId, of: BegunRun) -> KeptEvents {
+        self.topics.begun.keep(agentable, of)
+    }
+
+    /// Of a run that has begun in this process, the events after a position, or all of them, as far as the process has committed them;
+    /// `None`: Postgres must be read. Whoever subscribes first misses none.
+    pub fn begun(&self, agentable: AgentableId, after: Option<i64>) -> Option<(BegunRun, Vec<Committed>)> {
+        self.topics.begun.events(agentable, after)
     }
 
     /// Subscribes to the items of `agentable`.

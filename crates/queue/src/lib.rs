@@ -28,7 +28,8 @@
 //! - **Add a kind of live item:** a variant in [`houston_domain::event::Live`] and its weight in `delta/payload.rs`.
 //!   Processes of an older release treat it as a nudge to read Postgres.
 //! - **Stream an agentable:** [`DeltaBus::subscribe`], [`Subscription::ready`], *then* read Postgres, then
-//!   [`Subscription::recv`]: in this order no committed event is missed.
+//!   [`Subscription::recv`]: in this order no committed event is missed. What Postgres has of a run that began in this process
+//!   [`DeltaBus::begun`] may have, too.
 
 mod backend;
 mod connection;
@@ -44,7 +45,7 @@ mod servers;
 
 pub use backend::{HintBackend, run_worker};
 pub use connection::{DEFAULT_PREFIX, Redis, RedisServer};
-pub use delta::{DeltaBus, Received, Subscription};
+pub use delta::{BegunRun, DeltaBus, KeptEvents, Received, Subscription};
 pub use error::{Error, Failure};
 pub use health::{HintHealth, RedisHealth, RedisState};
 pub use hint::{Hint, HintKind, Lane, depths};

@@ -2,9 +2,9 @@
 //!
 //! [`render`] converts durable events to AG-UI; [`cursor`] decides what one client must be sent next; a
 //! [`Dialect`](stream::Dialect) writes it in the protocol of the endpoint; [`stream`] is the body of the response and feeds the
-//! cursor from Postgres and the bus; [`open`] opens one; [`crate::state::streams`] is the registry of all open streams. The
-//! position of a client is the `id` of the last frame it has ([`position`]); the server stores nothing about a client between
-//! connections.
+//! cursor from Postgres and the bus; [`open`] opens one, without Postgres if the run began in this process;
+//! [`crate::state::streams`] is the registry of all open streams. The position of a client is the `id` of the last frame it has
+//! ([`position`]); the server stores nothing about a client between connections.
 
 pub(crate) mod all;
 pub(crate) mod cursor;
@@ -15,6 +15,7 @@ pub(crate) mod stream;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use houston_domain::event::Committed;
 use houston_store::event::StreamHead;
 
 use self::cursor::Cursor;
@@ -124,7 +125,10 @@ pub(crate) async fn open_as<D: Dialect>(
     // Before Postgres is read, so that no event is missed.
     let subscription = ctx.state.bus.subscribe(path.id);
     let after = given.map(|given| given.seq);
-    let (head, first) = ctx.store().open_stream(&path.kind, path.id, after, PAGE).await?;
+    let (head, first) = match begun(&ctx, &path, after) {
+        Some(begun) => begun,
+        None => ctx.store().open_stream(&path.kind, path.id, after, PAGE).await?,
+    };
     let at = start(given, &head);
     let between_runs = at.seq == 0 || head.run.is_some_and(|(_, first)| at.seq == first - 1);
     let interrupted = options.interrupts
@@ -146,6 +150,15 @@ pub(crate) async fn open_as<D: Dialect>(
     let written = (dialect, options.follow);
     let stream = EventStream::new(ctx, path.id, (subscription, permit), cursor, first, written);
     Ok(answer(Body::new(stream), &location(at)))
+}
+
+/// The same as [`open_stream`](houston_store::TenantStore::open_stream), of a run that has begun in this process.
+fn begun(ctx: &Ctx, path: &AgentablePath, after: Option<i64>) -> Option<(StreamHead, Vec<Committed>)> {
+    let (of, first) = ctx.state.bus.begun(path.id, after)?;
+    let last_seq = first.last().map(|last| last.seq).or(after)?;
+    let run = Some((of.run, of.first_seq));
+    let is_own = of.tenant == ctx.caller.tenant() && of.kind == path.kind;
+    is_own.then_some((StreamHead { last_seq, run_open: true, run, events_from: 1 }, first))
 }
 
 /// The response with a stream. `location`: from where it can be resumed.

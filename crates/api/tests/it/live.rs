@@ -1,8 +1,9 @@
 use houston_domain::event::{Live, Part};
 use houston_domain::run::RunStatus;
+use houston_queue::BegunRun;
 
 use crate::http::{End, Frame, kinds};
-use crate::test_api::TestApi;
+use crate::test_api::{TestApi, make_tenant};
 use crate::worker::Worker;
 
 fn deltas(frames: &[Frame], kind: &str) -> String {
@@ -55,6 +56,41 @@ async fn run_is_streamed_live_and_the_stream_ends_with_it() {
     assert_eq!(rest[3].data["result"]["status"], "message_sent");
     assert_eq!(rest[3].data["usage"][0]["totalTokens"], 15);
     assert_eq!(rest[3].data["result"]["cost"], "0.0015");
+}
+
+#[tokio::test]
+async fn stream_of_a_run_that_began_here_needs_no_postgres() {
+    let api = TestApi::start().await;
+    api.post_message("hello").await;
+    let store = api.store.tenant(api.tenant);
+    let (head, mut events) = store.open_stream("goal", api.agentable(), None, 10).await.unwrap();
+    let (run, first_seq) = head.run.unwrap();
+    // What Postgres does not say, to tell where it comes from.
+    events[1].body.as_mut().unwrap().content = "from memory".into();
+    let begin = |of: BegunRun| {
+        let kept = api.state.bus.keep(api.agentable(), of);
+        api.publish(Live::Committed(events.clone()));
+        kept
+    };
+    let of = BegunRun { tenant: api.tenant, kind: "goal".into(), run, first_seq };
+    let posted = async || {
+        let frames = api.stream("", None).await.until("houston.message.posted").await;
+        assert_eq!(kinds(&frames), ["RUN_STARTED", "houston.message.posted"]);
+        frames[1].data["value"]["message"]["content"].as_str().unwrap().to_owned()
+    };
+
+    let kept = begin(of.clone());
+    assert_eq!(posted().await, "from memory");
+    let resumed = api.stream("?after=1", None).await.until("houston.message.posted").await;
+    assert_eq!(resumed.last().unwrap().data["value"]["message"]["content"], "from memory");
+    drop(kept);
+    assert_eq!(posted().await, "hello");
+    // Of another tenant, or of another kind.
+    let stranger = make_tenant(&api.store, &api.state.ids, "other", "a-key-of-another-tenant").await;
+    for of in [BegunRun { tenant: stranger, ..of.clone() }, BegunRun { kind: "task".into(), ..of }] {
+        let _kept = begin(of);
+        assert_eq!(posted().await, "hello");
+    }
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use houston_domain::id::AgentableId;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::begun::BegunRuns;
 use crate::connection::Redis;
 
 /// Maximum number of items in an inbox.
@@ -244,6 +245,7 @@ pub(super) struct Topics {
     /// Whether the pub/sub connection is up; written under the lock.
     linked: AtomicBool,
     state: Mutex<Channels>,
+    pub(super) begun: Arc<BegunRuns>,
     /// Notified when channels must be subscribed or unsubscribed.
     pub(super) changed: Notify,
 }
@@ -330,6 +332,7 @@ impl Topics {
 
     /// Delivers `item` to all listeners of `channel`.
     pub(super) fn deliver(&self, channel: Channel, item: &Arc<LiveItem>, weight: usize) {
+        self.begun.take(item, weight);
         let inboxes = self.lock().topics.get(&channel).map(|topic| Arc::clone(&topic.inboxes));
         inboxes.iter().flat_map(|inboxes| inboxes.iter()).for_each(|inbox| inbox.push(item, weight));
     }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::event::{Committed, Delta, Event, Live, LiveItem, Part};
-use houston_domain::id::{AgentableId, MessageId, RunId};
-use houston_queue::{DeltaBus, Received, Subscription};
+use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
+use houston_domain::model::Usage;
+use houston_domain::run::RunStatus;
+use houston_queue::{BegunRun, DeltaBus, Received, Subscription};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -49,13 +51,17 @@ fn delta(offset: u32, text: &str) -> Live {
 }
 
 fn committed(seq: i64, text: &str) -> Live {
-    Live::Committed(vec![Committed {
+    Live::Committed(vec![thought(seq, text)])
+}
+
+fn thought(seq: i64, text: &str) -> Committed {
+    Committed {
         seq,
         run_id: RunId(Uuid::from_u128(3)),
         at: chrono::DateTime::UNIX_EPOCH,
         event: Event::Thought { text: text.into(), withdrawn_at: None },
         body: None,
-    }])
+    }
 }
 
 /// Waits until items of other processes arrive. On a busy machine that takes longer than the limit of a stream, which then
@@ -324,4 +330,77 @@ async fn items_published_before_the_stop_are_sent() {
         assert_eq!(live(&mut far).await, committed(seq, "a"));
     }
     there.end().await;
+}
+
+/// The run of `committed`, whose first event is at position 4.
+fn begun() -> BegunRun {
+    BegunRun {
+        tenant: TenantId(Uuid::from_u128(4)),
+        kind: "goal".into(),
+        run: RunId(Uuid::from_u128(3)),
+        first_seq: 4,
+    }
+}
+
+#[test]
+fn events_of_a_run_that_began_here_are_kept() {
+    let bus = DeltaBus::within_process();
+    let seqs =
+        |after| bus.begun(AGENTABLE, after).map(|(_, events)| events.iter().map(|event| event.seq).collect());
+    let kept = bus.keep(AGENTABLE, begun());
+    bus.publish(AGENTABLE, Live::Committed(vec![thought(4, ""), thought(5, "")]));
+    bus.publish(AGENTABLE, delta(0, "text"));
+    bus.publish(AGENTABLE, committed(6, ""));
+    bus.publish(AgentableId(Uuid::from_u128(9)), Live::Nudge);
+    assert_eq!(seqs(None), Some(vec![4, 5, 6]));
+    assert_eq!(seqs(Some(3)), Some(vec![4, 5, 6]));
+    assert_eq!(seqs(Some(5)), Some(vec![6]));
+    assert_eq!(seqs(Some(6)), Some(vec![]));
+    // Before the run, and after what is known.
+    assert_eq!((seqs(Some(2)), seqs(Some(7))), (None, None));
+    assert_eq!(bus.begun(AgentableId(Uuid::from_u128(9)), None), None);
+    // The next run has begun before the drive of this one has ended.
+    let next = bus.keep(AGENTABLE, BegunRun { run: RunId(Uuid::from_u128(7)), ..begun() });
+    drop(kept);
+    assert_eq!(seqs(None), None);
+    bus.publish(
+        AGENTABLE,
+        Live::Committed(vec![Committed { run_id: RunId(Uuid::from_u128(7)), ..thought(4, "") }]),
+    );
+    assert_eq!(seqs(None), Some(vec![4]));
+    drop(next);
+    assert_eq!(seqs(None), None);
+}
+
+#[test]
+fn nothing_is_kept_once_others_may_have_written() {
+    let run = RunId(Uuid::from_u128(3));
+    let usage = Usage::default();
+    let (iteration, message, code, result) = (None, None, None, None);
+    let end = Event::RunFinished { status: RunStatus::Completed, iteration, usage, message, code, result };
+    let of = |event: Committed| Live::Committed(vec![event]);
+    let items = [
+        committed(6, "a gap"),
+        committed(4, "a repetition"),
+        committed(5, &"long ".repeat(4_000)),
+        of(Committed { run_id: RunId(Uuid::from_u128(8)), ..thought(5, "of another run") }),
+        of(Committed { event: end, ..thought(5, "") }),
+        Live::Nudge,
+        Live::CancelRequested(run),
+    ];
+    for item in items {
+        let bus = DeltaBus::within_process();
+        let _kept = bus.keep(AGENTABLE, begun());
+        bus.publish(AGENTABLE, committed(4, ""));
+        assert!(bus.begun(AGENTABLE, None).is_some());
+        match item {
+            Live::CancelRequested(_) => {
+                bus.publish_control(LiveItem { agentable: AGENTABLE, live: item.clone() })
+            }
+            _ => bus.publish(AGENTABLE, item.clone()),
+        }
+        assert_eq!(bus.begun(AGENTABLE, None), None, "{item:?}");
+        bus.publish(AGENTABLE, committed(5, ""));
+        assert_eq!(bus.begun(AGENTABLE, None), None, "{item:?}");
+    }
 }
