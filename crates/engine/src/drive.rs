@@ -154,7 +154,7 @@ impl Engine {
         });
         events.push(claimed.event.clone());
         let Services { bus, metrics, spans, .. } = &self.services;
-        let kept = begun.map(|begun| bus.keep(agentable, begun));
+        begun.into_iter().for_each(|begun| bus.keep(agentable, begun));
         bus.publish(agentable, Live::Committed(events));
         let meter = Meter::start(metrics, spans, &claimed, self.services.lane(&claimed.kind));
         let (agent, trace_id) = (meter.agent(&claimed), meter.trace_id());
@@ -165,7 +165,6 @@ impl Engine {
             .catch_unwind();
         let driven = Box::pin(driven).instrument(span);
         async move {
-            let _kept = kept;
             if let Some(booking) = booking {
                 booking.await;
             }

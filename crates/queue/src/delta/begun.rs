@@ -1,17 +1,22 @@
 //! The first events of runs that began in this process, for streams that open soon after: they need not read Postgres.
 //!
-//! What is kept is a part of what Postgres has: all events of a run that this process has committed, from its first one on, without
-//! gaps. Nothing is kept any more when others have written between them, when the run ends, and when it is cancelled, as all runs
-//! are whose agentables are erased.
+//! What is kept is the beginning of what Postgres has: the events of a run that this process has committed, from the first one on. It
+//! says nothing any more once the process knows that others have written between them, when the run ends, and when it is cancelled,
+//! as all runs are whose agentables are erased. What others write without this process hearing of it is missing until the next event
+//! or the next poll of Postgres, as from any stream that is open then; so what is kept is believed for a short time only.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use houston_domain::event::{Committed, Event, Live, LiveItem};
 use houston_domain::id::{AgentableId, RunId, TenantId};
+use tokio::time::Instant;
 
-/// The most bytes that are kept of a run, about: a stream that opens later reads Postgres.
+/// The most bytes that are kept of a run, about.
 const MAX_BYTES: usize = 16 * 1024;
+/// How long after its beginning: whoever posts a message opens a stream at once. One that opens later reads Postgres.
+const MAX_AGE: Duration = Duration::from_secs(2);
 
 /// A run, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,42 +38,25 @@ pub(super) struct BegunRuns(Mutex<HashMap<AgentableId, Kept>>);
 #[derive(Debug)]
 struct Kept {
     of: BegunRun,
+    began: Instant,
     items: Vec<Arc<LiveItem>>,
     /// The position of the event that follows.
     next: i64,
     bytes: usize,
 }
 
-/// Keeps the events of a run until it is dropped.
-#[derive(Debug)]
-pub struct KeptEvents {
-    all: Arc<BegunRuns>,
-    agentable: AgentableId,
-    run: RunId,
-}
-
-impl Drop for KeptEvents {
-    fn drop(&mut self) {
-        let mut runs = self.all.lock();
-        if runs.get(&self.agentable).is_some_and(|kept| kept.of.run == self.run) {
-            runs.remove(&self.agentable);
-        }
-    }
-}
-
 impl BegunRuns {
     /// Keeps the events of a run from now on.
-    pub(super) fn keep(self: &Arc<Self>, agentable: AgentableId, of: BegunRun) -> KeptEvents {
-        let (run, next) = (of.run, of.first_seq);
-        self.lock().insert(agentable, Kept { of, items: Vec::new(), next, bytes: 0 });
-        KeptEvents { all: Arc::clone(self), agentable, run }
+    pub(super) fn keep(&self, agentable: AgentableId, of: BegunRun) {
+        let (began, next) = (Instant::now(), of.first_seq);
+        self.lock().insert(agentable, Kept { of, began, items: Vec::new(), next, bytes: 0 });
     }
 
     /// Keeps what follows the events of its run; called with each item before it is delivered.
     pub(super) fn take(&self, item: &Arc<LiveItem>, weight: usize) {
         let events = match &item.live {
             Live::Committed(events) => &**events,
-            Live::Nudge | Live::CancelRequested(_) => &[],
+            Live::Nudge | Live::CancelRequested(_) => return self.forget(item.agentable),
             Live::Delta(_) | Live::Progress(_) | Live::TranscriptWanted => return,
         };
         let mut runs = self.lock();
@@ -79,12 +67,17 @@ impl BegunRuns {
                 && event.run_id == kept.of.run
                 && !matches!(event.event, Event::RunFinished { .. })
         };
-        if events.is_empty() || kept.bytes > MAX_BYTES || !(kept.next..).zip(events).all(follows) {
+        if kept.bytes > MAX_BYTES || !(kept.next..).zip(events).all(follows) {
             runs.remove(&item.agentable);
             return;
         }
         kept.next += i64::try_from(events.len()).unwrap_or(0);
         kept.items.push(Arc::clone(item));
+    }
+
+    /// The run is over, or others may have written.
+    pub(super) fn forget(&self, agentable: AgentableId) {
+        self.lock().remove(&agentable);
     }
 
     /// The events after a position, or all of the run, if they are kept.
@@ -95,15 +88,18 @@ impl BegunRuns {
     ) -> Option<(BegunRun, Vec<Committed>)> {
         let runs = self.lock();
         let kept = runs.get(&agentable)?;
-        let after = after.unwrap_or(kept.of.first_seq - 1);
-        if !(kept.of.first_seq - 1..kept.next).contains(&after) || kept.items.is_empty() {
+        let first = kept.of.first_seq - 1;
+        let after = after.unwrap_or(first);
+        if !(first..kept.next).contains(&after) || kept.items.is_empty() || kept.began.elapsed() > MAX_AGE {
             return None;
         }
-        let committed = kept.items.iter().flat_map(|item| match &item.live {
+        let (of, items) = (kept.of.clone(), kept.items.clone());
+        drop(runs);
+        let committed = items.iter().flat_map(|item| match &item.live {
             Live::Committed(events) => &**events,
             _ => &[],
         });
-        Some((kept.of.clone(), committed.filter(|event| event.seq > after).cloned().collect()))
+        Some((of, committed.filter(|event| event.seq > after).cloned().collect()))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<AgentableId, Kept>> {

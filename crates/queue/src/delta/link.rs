@@ -87,10 +87,13 @@ impl PubSubLink {
         let agentable = head.agentable;
         let is_control = message.get_channel_name() == control;
         let channel = if is_control { Channel::Control } else { Channel::Live(agentable) };
-        // Items of this process were delivered locally when they were published, and a channel may have lost its
-        // listeners.
-        if head.process == self.process || !self.topics.has_listeners(channel) {
+        // Items of this process were delivered locally when they were published.
+        if head.process == self.process {
             return;
+        }
+        // A channel may have lost its listeners. The next one has missed nothing only if it reads Postgres.
+        if !self.topics.has_listeners(channel) {
+            return self.topics.begun.forget(agentable);
         }
         // A newer release sent an item this build cannot decode: let the stream read Postgres.
         let live = head.live().unwrap_or(Live::Nudge);

@@ -245,7 +245,7 @@ pub(super) struct Topics {
     /// Whether the pub/sub connection is up; written under the lock.
     linked: AtomicBool,
     state: Mutex<Channels>,
-    pub(super) begun: Arc<BegunRuns>,
+    pub(super) begun: BegunRuns,
     /// Notified when channels must be subscribed or unsubscribed.
     pub(super) changed: Notify,
 }

@@ -10,7 +10,7 @@ use houston_domain::agent::Reply;
 use houston_domain::agent::{AgentRun, RunPolicy};
 use houston_domain::budget::{BUDGET_EXCEEDED, OverBudget};
 use houston_domain::error_message::{CONTENT_FILTER, ErrorMessage, PendingRetry, user_text};
-use houston_domain::event::{Event, Live};
+use houston_domain::event::Event;
 use houston_domain::intervention::Intervention;
 use houston_domain::model::ModelError;
 use houston_domain::question::approval;
@@ -297,11 +297,9 @@ pub(super) async fn refuse_unknown_kind<S: RunStorage>(
     show_error(&mut step, &ErrorMessage::permanent(journal.run(), UNKNOWN_KIND, user_text(UNKNOWN_KIND)));
     step.transition = journal.terminated(status, Some((UNKNOWN_KIND, text)));
     match journal.commit(step).await {
-        // Only the response was lost. Streams read the events from Postgres.
-        Err(Interrupted::Landed) => journal.services.bus.publish(journal.agentable(), Live::Nudge),
-        done => drop(done?),
+        Err(Interrupted::Landed) | Ok(_) => Ok(DriveOutcome::Ended(status)),
+        Err(error) => Err(error),
     }
-    Ok(DriveOutcome::Ended(status))
 }
 
 /// The run with its history. The policy decides nothing here.

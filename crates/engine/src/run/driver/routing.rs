@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::budget::Raises;
-use houston_domain::event::{Event, Live};
+use houston_domain::event::Event;
 use houston_domain::frame::{attribute, escape};
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::{AgentId, TenantId};
@@ -238,12 +238,9 @@ async fn commit_pick<S: RunStorage>(
         reason: pick.reason.clone(),
     });
     match journal.commit(step).await {
-        // The pick is committed; only the response was lost. Streams read it from Postgres.
-        Err(Interrupted::Landed) => {
-            journal.services.bus.publish(journal.agentable(), Live::Nudge);
-            Ok(())
-        }
-        done => done.map(|_| ()),
+        // The pick is committed.
+        Err(Interrupted::Landed) | Ok(_) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

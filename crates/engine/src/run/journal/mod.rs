@@ -405,9 +405,11 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         }
     }
 
-    /// An earlier attempt has committed the step: its calls are recorded.
+    /// An earlier attempt has committed the step, and only the response was lost: its calls are recorded, and streams read its events
+    /// from Postgres.
     fn landed(&mut self, step: &Step) -> Interrupted {
         self.booked(step);
+        self.services.bus.publish(self.agentable(), Live::Nudge);
         self.tell_parent(step);
         Interrupted::Landed
     }
