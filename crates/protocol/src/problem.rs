@@ -66,10 +66,11 @@ impl fmt::Display for Problem<'_> {
     /// What is wrong, and where.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.detail)?;
-        self.errors.iter().try_for_each(|error| {
+        for error in self.errors.iter() {
             let at = error.pointer.as_deref().or(error.parameter.as_deref()).unwrap_or_default();
-            write!(f, "; {at}: {}", error.detail)
-        })
+            write!(f, "; {at}: {}", error.detail)?;
+        }
+        Ok(())
     }
 }
 

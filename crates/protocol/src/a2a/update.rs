@@ -51,16 +51,15 @@ pub fn update(ids: &TaskIds, committed: &Committed) -> Option<StreamResponse> {
 }
 
 fn ended(ids: &TaskIds, status: RunStatus, code: Option<&str>, at: Option<DateTime<Utc>>) -> StreamResponse {
-    let metadata = houston(json!({"status": status, "stop_reason": status.stop_reason(code)}));
-    match state(status, false) {
-        TaskState::Failed => {
-            let code = code.unwrap_or(status.as_str());
-            let text = status.notice().unwrap_or_else(|| user_text(code));
-            let metadata = houston(json!({"status": status, "error_code": code}));
-            status_update(ids, failed(ids, text, at), Some(metadata))
-        }
-        state => status_update(ids, plain(state, at), Some(metadata)),
+    let state = state(status, false);
+    if state == TaskState::Failed {
+        let code = code.unwrap_or(status.as_str());
+        let text = status.notice().unwrap_or_else(|| user_text(code));
+        let metadata = houston(json!({"status": status, "error_code": code}));
+        return status_update(ids, failed(ids, text, at), Some(metadata));
     }
+    let metadata = houston(json!({"status": status, "stop_reason": status.stop_reason(code)}));
+    status_update(ids, plain(state, at), Some(metadata))
 }
 
 fn plain(state: TaskState, timestamp: Option<DateTime<Utc>>) -> TaskStatus {

@@ -87,12 +87,9 @@ impl Input {
     /// # Errors
     /// [`WrongSetting`] at the first message that Houston cannot read.
     pub fn of_chat(messages: &[Value]) -> Result<Self, WrongSetting> {
-        Self::of(messages, |read, pointer, message| {
-            match message["role"].as_str() {
-                Some("tool" | "function") => read.answer(pointer, message, "tool_call_id", "content")?,
-                _ => read.message(pointer, message)?,
-            }
-            Ok(())
+        Self::of(messages, |read, pointer, message| match message["role"].as_str() {
+            Some("tool" | "function") => read.answer(pointer, message, "tool_call_id", "content"),
+            _ => read.message(pointer, message),
         })
     }
 
@@ -110,18 +107,16 @@ impl Input {
         };
         let room = MAX_MESSAGE_BYTES.saturating_sub(self.text.len() + INTRODUCTION.len() + END.len());
         let mut bytes = 0;
-        let earlier: Vec<String> = self
-            .earlier
-            .iter()
-            .rev()
-            .map(said)
-            .take_while(|earlier| {
-                bytes += earlier.len();
-                bytes <= room
-            })
-            .collect();
-        if !earlier.is_empty() {
-            let earlier: String = earlier.into_iter().rev().collect();
+        let mut newest_first = Vec::new();
+        for earlier in self.earlier.iter().rev().map(said) {
+            bytes += earlier.len();
+            if bytes > room {
+                break;
+            }
+            newest_first.push(earlier);
+        }
+        if !newest_first.is_empty() {
+            let earlier: String = newest_first.into_iter().rev().collect();
             self.text = format!("{INTRODUCTION}{earlier}{END}{}", self.text);
         }
     }
@@ -182,9 +177,8 @@ impl Input {
             }
             "assistant" => {
                 // A message that only calls tools has none.
-                let text =
-                    if content.is_null() { String::new() } else { content_of(&content_at, content)?.0 };
-                self.spoken(Some(text));
+                let text = if content.is_null() { None } else { Some(content_of(&content_at, content)?.0) };
+                self.spoken(text);
             }
             "system" | "developer" => self.instructions.push(text_only(content_at, content)?),
             other => return unsupported(format!("{pointer}/role"), other, ALLOWED_ROLES),
@@ -274,12 +268,12 @@ fn image(pointer: &str, url: &Value) -> Result<MessageImage, WrongSetting> {
     let Some(url) = url.as_str() else {
         return wrong(pointer, "must be a URL: `https://…`, or `data:image/png;base64,…`");
     };
-    match url.strip_prefix("data:") {
-        None => Ok(MessageImage { data: None, url: Some(url.to_owned()) }),
-        Some(rest) => match rest.split_once(";base64,") {
-            Some((_, data)) => Ok(MessageImage { data: Some(data.to_owned()), url: None }),
-            None => wrong(pointer, "a `data:` URL must be Base64: `data:image/png;base64,…`"),
-        },
+    let Some(rest) = url.strip_prefix("data:") else {
+        return Ok(MessageImage { data: None, url: Some(url.to_owned()) });
+    };
+    match rest.split_once(";base64,") {
+        Some((_, data)) => Ok(MessageImage { data: Some(data.to_owned()), url: None }),
+        None => wrong(pointer, "a `data:` URL must be Base64: `data:image/png;base64,…`"),
     }
 }
 
