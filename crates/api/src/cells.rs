@@ -249,7 +249,7 @@ impl Dispatcher {
         answers.swap_remove(ready.unwrap_or(0)).1
     }
 
-    /// A request about agents or teams.
+    /// A request that may change what all cells have a copy of.
     async fn copied(&self, request: Request) -> Response {
         let (mut parts, body) = request.into_parts();
         // An invalid key is refused by the endpoint.
@@ -472,8 +472,8 @@ fn failed(error: ApiError, path: &str, answer: &Response) -> Response {
 
 /// A parameter of the query. Ids and numbers need no decoding.
 fn parameter(uri: &Uri, name: &str) -> Option<String> {
-    let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.into_iter().find(|(of, _)| *of == name).map(|(_, value)| value.to_owned())
+    let mut pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
 }
 
 #[cfg(test)]

@@ -140,10 +140,7 @@ impl FromRequestParts<Arc<App>> for Asker {
         // Checks the access of the route, and that the header names no other user than the caller's.
         let caller = Caller::from_request_parts(parts, app).await?;
         let agentables = authenticate(parts, app).await?.agentables;
-        let named = match caller.user() {
-            Some(_) => None,
-            None => named_user::in_header(&parts.headers)?,
-        };
+        let named = if caller.user().is_some() { None } else { named_user::in_header(&parts.headers)? };
         Ok(Self { ctx: Ctx { app: Arc::clone(app), caller }, agentables, named })
     }
 }
@@ -212,21 +209,21 @@ impl Thread {
         let all = &self.ctx.state.agents.tools;
         let is_taken = |name: &str| own.iter().chain(all).any(|tool| tool == name);
         offer.check(is_taken)?;
-        let storable = |text: &str| check_text("/tools", text);
-        offer.tools.iter().try_for_each(|tool| {
-            storable(&tool.description)?;
-            check_storable_value("/tools", &tool.parameters)
-        })?;
+        for tool in &offer.tools {
+            check_text("/tools", &tool.description)?;
+            check_storable_value("/tools", &tool.parameters)?;
+        }
         if let Some(output) = &offer.output {
             check_storable_value("/output", &output.schema)?;
         }
         if let Some(data) = offer.focus.as_ref().and_then(|focus| focus.data.as_ref()) {
             check_storable_value("/context", data)?;
         }
-        offer.context.iter().try_for_each(|item| {
+        for item in &offer.context {
             check_text("/context", &item.description)?;
-            check_text("/context", &item.value)
-        })
+            check_text("/context", &item.value)?;
+        }
+        Ok(())
     }
 
     /// Answers questions of the thread, all of them or none; the same answer again is accepted. The answers were checked
@@ -445,7 +442,9 @@ async fn create(looked: &Looked<'_>) -> Result<Option<Thread>> {
         Some(user) => (user, None),
         None => new_owner(looked).map(|new| (new.id, Some(new)))?,
     };
-    let (ctx, store, target) = (&looked.ctx, looked.ctx.store(), target(looked));
+    let ctx = &looked.ctx;
+    let store = ctx.store();
+    let target = target(looked);
     let own = new.as_ref().map_or_else(Vec::new, |user| own_agentables(ctx, user));
     let id = if kind.made_with_user {
         if let Some(user) = &new {

@@ -148,23 +148,22 @@ impl Cursor {
         if let Some(state) = &self.state {
             add_states(&mut frames, state);
         }
-        let open = self.open_after(effect, &event.event);
-        let (sent, mut here) = (self.at.frames, self.at);
+        let before = self.at;
+        let after = Position { seq: event.seq, open: self.open_after(effect, &event.event), frames: 0 };
         let count = frames.len();
         for (frame, number) in frames.iter().zip(1u32..) {
-            here.frames = number;
-            if number > sent {
-                let last = usize::try_from(number).is_ok_and(|number| number == count);
-                emit(if last { Position { seq: event.seq, open, frames: 0 } } else { here }, frame);
+            if number > before.frames {
+                let is_last = usize::try_from(number).is_ok_and(|number| number == count);
+                emit(if is_last { after } else { Position { frames: number, ..before } }, frame);
             }
         }
-        let was = std::mem::replace(&mut self.at, Position { seq: event.seq, open, frames: 0 }).open;
-        self.dropped = 0;
         drop(frames);
+        self.at = after;
+        self.dropped = 0;
         if let (Some(state), Durable::StateChanged { delta, .. }) = (&mut self.state, &event.event) {
             shared_state::apply(state, delta);
         }
-        self.update_state(&event.event, was);
+        self.update_state(&event.event, before.open);
     }
 
     /// Sends the part of `delta` that the client does not have, if the client has everything before it.
@@ -385,15 +384,12 @@ fn snapshot_of(timestamp: Timestamp, messages: &[SnapshotMessage]) -> Event<'_> 
 
 /// Puts the state behind each start of a run.
 fn add_states<'a>(frames: &mut Vec<Event<'a>>, state: &'a Value) {
-    let start = |frame: &Event<'_>| match frame {
-        Event::RunStarted { timestamp, .. } => Some(*timestamp),
-        _ => None,
-    };
-    let starts: Vec<_> =
-        frames.iter().enumerate().filter_map(|(nth, frame)| Some((nth, start(frame)?))).collect();
-    for (nth, timestamp) in starts.into_iter().rev() {
-        let snapshot = Cow::Borrowed(state);
-        frames.insert(nth + 1, Event::StateSnapshot { timestamp, snapshot });
+    // From the end, so that the places of those before stay the same.
+    for nth in (0..frames.len()).rev() {
+        if let Event::RunStarted { timestamp, .. } = frames[nth] {
+            let snapshot = Cow::Borrowed(state);
+            frames.insert(nth + 1, Event::StateSnapshot { timestamp, snapshot });
+        }
     }
 }
 

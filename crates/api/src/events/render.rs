@@ -54,8 +54,7 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         }
         Durable::AttemptStarted { attempt, iteration, resumed, .. } => {
             let begun = Fact::AttemptStarted { attempt: *attempt, iteration: *iteration, resumed: *resumed };
-            let begun = custom(timestamp, begun);
-            let started = [begun, step_start(timestamp, *iteration)];
+            let started = [custom(timestamp, begun), step_start(timestamp, *iteration)];
             step_end(timestamp, context).into_iter().chain(started).collect()
         }
         Durable::StepFinished { iteration, .. } => {
@@ -276,12 +275,12 @@ fn task<'a>(
         None => finished(SubagentOutcome::Suspended),
         Some(status) if status.stop_reason(code).is_none() => finished(SubagentOutcome::Success),
         Some(status) => {
-            let event = match status {
+            let usual = match status {
                 RunStatus::Cancelled => "The task was cancelled.",
                 status if status.answers() => "The task was cut off.",
                 _ => "The task failed.",
             };
-            let message = message.or(status.notice()).unwrap_or(event);
+            let message = message.or(status.notice()).unwrap_or(usual);
             Event::SubagentError {
                 timestamp,
                 subagent_run_id: run,

@@ -134,7 +134,8 @@ impl<D: Dialect> EventStream<D> {
             match fetched? {
                 Fetched::Needed(needed) => self.needed = Some(needed),
                 Fetched::Events { events, has_more } => {
-                    (self.page, self.has_more) = (events.into(), has_more);
+                    self.page = events.into();
+                    self.has_more = has_more;
                     if self.page.is_empty() {
                         self.caught_up();
                     }
@@ -244,7 +245,6 @@ impl<D: Dialect> EventStream<D> {
                         self.read();
                         break;
                     }
-                    let (frames, dialect) = (&mut self.frames, &mut self.dialect);
                     dialect.committed(event);
                     self.cursor.durable(event, &Needed::default(), &mut |at, event| {
                         dialect.push(at, event, frames);

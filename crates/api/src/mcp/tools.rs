@@ -279,9 +279,10 @@ impl Call<'_> {
     /// The kind that the call names, or the first that users may create.
     fn kind(self, given: Option<String>) -> Result<String, Refused> {
         let kinds = &self.app.state.agent_types;
-        let named = |kind: &String| kinds.contains_key(kind);
-        let first = || kinds.values().find(|kind| kind.user_creatable()).map(|kind| kind.kind.clone());
-        let kind = if given.is_some() { given.filter(named) } else { first() };
+        let kind = match given {
+            Some(kind) => kinds.contains_key(&kind).then_some(kind),
+            None => kinds.values().find(|kind| kind.user_creatable()).map(|kind| kind.kind.clone()),
+        };
         kind.ok_or_else(|| {
             let names: Vec<&str> = kinds.keys().map(String::as_str).collect();
             Refused::argument("kind", format!("must be one of: {}", names.join(", ")))
@@ -342,12 +343,12 @@ fn status(run: &Value) -> Option<RunStatus> {
 /// The id of the thread in an answer, which has it in a field that is named after its kind.
 fn thread_of(row: &Value) -> String {
     let fields = row.as_object().into_iter().flatten();
-    let named = fields.filter(|(name, _)| !["user_id", "run_id", "id"].contains(&name.as_str()));
-    let id = named.filter_map(|(name, value)| {
+    let mut named = fields.filter(|(name, _)| !["user_id", "run_id", "id"].contains(&name.as_str()));
+    let id = named.find_map(|(name, value)| {
         let (kind, id) = (name.strip_suffix("_id")?, value.as_str()?);
         id.strip_prefix(kind)?.starts_with('_').then_some(id)
     });
-    id.into_iter().next().unwrap_or_default().to_owned()
+    id.unwrap_or_default().to_owned()
 }
 
 /// The most characters of one message; a client with a use for all of them reads the API.

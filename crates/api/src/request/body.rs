@@ -160,8 +160,8 @@ impl<T: Changes + DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for C
 /// An error that says what may be changed, if an unknown field was to be.
 fn refusal(entity: Entity, mut error: ApiError) -> ApiError {
     if let ApiError::InvalidRequest(errors) = &mut error {
-        for error in errors.iter_mut().filter(|error| error.detail.starts_with("unknown field")) {
-            error.detail += &format!("; {}; see GET /v1/fields/{}", entity.updatable(), entity.as_str());
+        for field in errors.iter_mut().filter(|field| field.detail.starts_with("unknown field")) {
+            field.detail += &format!("; {}; see GET /v1/fields/{}", entity.updatable(), entity.as_str());
         }
     }
     error

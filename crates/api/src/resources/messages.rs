@@ -371,18 +371,15 @@ async fn with_attachments(
     let used = ctx.store().use_attachments(path.id, ids).await?;
     let used: HashMap<AttachmentId, String> =
         used.into_iter().map(|file| (file.id, reference(file.id, &file.name, file.kind))).collect();
-    let lines: Result<Vec<String>> = ids
-        .iter()
-        .enumerate()
-        .map(|(nth, id)| {
-            let missing = || {
-                let why = "the user has no such file; post it to /v1/users/{id}/attachments first";
-                ApiError::field(&format!("/attachments/{nth}"), why)
-            };
-            used.get(id).cloned().ok_or_else(missing)
-        })
-        .collect();
-    let content = attachment::with_references(&content, lines?);
+    let mut lines = Vec::with_capacity(ids.len());
+    for (nth, id) in ids.iter().enumerate() {
+        let Some(line) = used.get(id) else {
+            let why = "the user has no such file; post it to /v1/users/{id}/attachments first";
+            return Err(ApiError::field(&format!("/attachments/{nth}"), why));
+        };
+        lines.push(line.clone());
+    }
+    let content = attachment::with_references(&content, lines);
     check_content("/content", &content, false)?;
     Ok(content)
 }

@@ -194,10 +194,9 @@ impl KeyCache {
     /// Stores that the key of an issuer was used: once a minute.
     pub(crate) async fn note_use_of_issuer(&self, store: &ApiStore, key: ApiKeyId) {
         let now = Instant::now();
-        let is_due = |noted: &Instant| now >= *noted + USE_NOTED_EVERY;
         {
             let mut noted = self.issuers_noted.lock();
-            if !noted.get(&key).is_none_or(is_due) {
+            if noted.get(&key).is_some_and(|at| now < *at + USE_NOTED_EVERY) {
                 return;
             }
             insert(&mut noted, MAX_CACHED_KEYS, key, now);

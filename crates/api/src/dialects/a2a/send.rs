@@ -118,7 +118,8 @@ impl Ask {
     async fn to_task(&self, sent: &SentMessage, content: Content, task: &str) -> Result<Sent, Refusal> {
         let found = self.find(task).await?;
         if let Some(context) = named(&sent.context_id)
-            && ![&found.ids.context, &found.thread.path.public_id()].contains(&&context.to_owned())
+            && context != found.ids.context
+            && context != found.thread.path.public_id()
         {
             let reason = format!("{task} is in the context `{}`", found.ids.context);
             return Err(ApiError::field("/message/contextId", reason).into());
