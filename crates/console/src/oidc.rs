@@ -77,9 +77,9 @@ impl Site {
     async fn returned(&self, headers: &HeaderMap, returned: &Returned) -> Result<(Person, Flow), Problem> {
         let (provider, now) = (self.provider()?, self.console.now());
         let refused = |reason: &str| Problem::Refused(reason.to_owned());
-        let begun = self.console.flow_of(headers);
-        let flow = begun
-            .ok_or_else(|| refused("it was not begun in this browser within ten minutes; begin again"))?;
+        let Some(flow) = self.console.flow_of(headers) else {
+            return Err(refused("it was not begun in this browser within ten minutes; begin again"));
+        };
         if returned.state != flow.state {
             return Err(refused("it is not the one that this browser began; begin again"));
         }

@@ -71,9 +71,9 @@ pub(crate) async fn show(viewer: Viewer, Query(Whose { of }): Query<Whose>) -> A
         newest(&viewer),
     )
     .await?;
-    let mut tiles: Vec<Tile> =
-        health.as_ref().map(|health| health_tile(&viewer, health, now)).into_iter().collect();
-    tiles.extend(counts.as_ref().map(|counts| count_tiles(&viewer, counts)).unwrap_or_default());
+    let mut tiles: Vec<Tile> = Vec::new();
+    tiles.extend(health.as_ref().map(|health| health_tile(&viewer, health, now)));
+    tiles.extend(counts.iter().flat_map(|counts| count_tiles(&viewer, counts)));
     tiles.push(questions_tile(&viewer, &asked, now));
     let bad = |check: &Check| check.status.tone != "good";
     // A link to the other numbers, for viewers who may see those of all tenants and of their own.

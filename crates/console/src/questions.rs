@@ -160,10 +160,10 @@ struct Field {
 
 /// The fields that a form of the question has: those of an object with plain values.
 fn fields(question: &QuestionResponse) -> Vec<Field> {
-    let Some(schema) = question.schema.as_ref().filter(|_| NewQuestion::from(question.clone()).is_input())
-    else {
+    let Some(schema) = &question.schema else { return Vec::new() };
+    if !NewQuestion::from(question.clone()).is_input() {
         return Vec::new();
-    };
+    }
     let content = content_of(schema);
     let field = |(name, required): (&str, bool)| {
         let kind = content[name]["type"].as_str().unwrap_or("text");

@@ -64,14 +64,14 @@ pub(crate) async fn show(
     Query(Options { contents, from, left }): Query<Options>,
 ) -> Answer {
     let path = format!("/v1/runs/{}", segment(&id));
-    let (calls, outline) = (format!("{path}/model_calls"), format!("{path}/trace?contents=false"));
     let (run, calls, outline) = join3(
         viewer.api.get::<RunResponse>(&path),
-        viewer.api.get::<ModelCallsResponse>(&calls),
-        viewer.api.bytes(&outline),
+        viewer.api.get::<ModelCallsResponse>(&format!("{path}/model_calls")),
+        viewer.api.bytes(&format!("{path}/trace?contents=false")),
     )
     .await;
-    let (run, ModelCallsResponse { data: calls }) = (run?, calls?);
+    let run = run?;
+    let calls = calls?.data;
     let now = viewer.console.now();
     let is_open = !run.status.is_terminal();
     // Only the texts of the steps on the page are read.

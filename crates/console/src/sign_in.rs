@@ -124,18 +124,16 @@ pub(crate) async fn show(State(site): State<Site>, Query(wanted): Query<Wanted>)
 /// Begins a session with the key of the form.
 pub(crate) async fn submit(State(site): State<Site>, parts: Parts, Form(given): Form<Given>) -> Response {
     let (key, next) = (given.key.trim(), given.next.as_str());
-    match Viewer::of_key(&site, key, &parts).await {
-        Ok(_) => match site.console.session(key, is_secure(&parts.headers)) {
-            Some(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to(site.onward(next))).into_response(),
-            None => site.page(next, ""),
-        },
-        Err(refused) => {
-            let problem = match refused.status {
-                StatusCode::UNAUTHORIZED => "This key is not valid.".to_owned(),
-                _ => refused.detail,
-            };
-            (refused.status, site.page(next, &problem)).into_response()
-        }
+    if let Err(refused) = Viewer::of_key(&site, key, &parts).await {
+        let problem = match refused.status {
+            StatusCode::UNAUTHORIZED => "This key is not valid.".to_owned(),
+            _ => refused.detail,
+        };
+        return (refused.status, site.page(next, &problem)).into_response();
+    }
+    match site.console.session(key, is_secure(&parts.headers)) {
+        Some(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to(site.onward(next))).into_response(),
+        None => site.page(next, ""),
     }
 }
 

@@ -179,8 +179,8 @@ impl Provider {
             return Ok(reply.body);
         }
         // RFC 6749, 5.2: a name such as `invalid_grant`.
-        let name = serde_json::from_slice::<Value>(&reply.body).ok();
-        let name = name.as_ref().and_then(|body| body.get("error")?.as_str()).unwrap_or_default();
+        let body = serde_json::from_slice::<Value>(&reply.body).ok();
+        let name = body.as_ref().and_then(|body| body.get("error")?.as_str()).unwrap_or_default();
         let name: String = name.chars().filter(char::is_ascii_graphic).take(60).collect();
         Err(Problem::Provider(format!("it answers {} {name}", reply.status).trim_end().to_owned()))
     }

@@ -44,7 +44,9 @@ pub(super) fn of(lines: &[Line], is_open: bool) -> Vec<Span> {
         reading.expect_answer();
     } else {
         let last = lines.iter().filter_map(Line::at).max();
-        reading.spans.iter_mut().filter(|span| span.end.is_none()).for_each(|span| span.end = last);
+        for span in &mut reading.spans {
+            span.end = span.end.or(last);
+        }
     }
     reading.spans
 }
