@@ -191,10 +191,11 @@ impl Settings {
             let checked = ModelSelection::One(model.clone()).check();
             checked.map_err(|reason| WrongSetting::new("/model", reason))?;
         }
-        self.providers.keys().try_for_each(|name| match Provider::named(name) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(WrongSetting::new(format!("/providers/{name}"), error.message)),
-        })
+        for name in self.providers.keys() {
+            let known = Provider::named(name);
+            known.map_err(|error| WrongSetting::new(format!("/providers/{name}"), error.message))?;
+        }
+        Ok(())
     }
 }
 
@@ -271,7 +272,6 @@ pub(crate) fn load<'f>(folders: impl IntoIterator<Item = &'f Path>, tools: &[Str
     mcp.servers.check_kinds(&kinds, &layers)?;
     let skills = settings.skills.load(&folders, &layers)?;
     let templates = Arc::new(templates::load(&folders, &tools)?);
-    let (drivers, callbacks) = (Drivers::default(), Callbacks::default());
     let secret_keys = secrets::from_environment()?;
     Ok(Loaded {
         settings,
@@ -281,9 +281,9 @@ pub(crate) fn load<'f>(folders: impl IntoIterator<Item = &'f Path>, tools: &[Str
         mcp,
         templates,
         skills,
-        drivers,
+        drivers: Drivers::default(),
         pdf: PdfReader::default(),
-        callbacks,
+        callbacks: Callbacks::default(),
         instruments: Instruments::default(),
         secret_keys,
         guards,

@@ -13,7 +13,7 @@ use houston_embedded::{Config as EmbeddedConfig, Installer, Servers};
 use houston_store::moves::Moves;
 use houston_store::{Config as StoreConfig, Store};
 
-use crate::config::{CellConfig, Settings};
+use crate::config::{CellConfig, Settings, Startup};
 use crate::failure::{Failure, Result};
 use crate::output::print_stderr;
 
@@ -199,7 +199,7 @@ pub(crate) fn open_all(settings: &Settings, addresses: &Addresses) -> Result<Cel
 
 async fn wait_for(settings: &Settings, database_url: &str) -> Result<()> {
     let target = houston_store::pool::display_target(database_url);
-    let (wait_s, retry_s) = (settings.orchestrator.startup.wait_s, settings.orchestrator.startup.retry_s);
+    let Startup { wait_s, retry_s } = settings.orchestrator.startup;
     let started = tokio::time::Instant::now();
     loop {
         let Err(error) = probe(database_url).await else { return Ok(()) };

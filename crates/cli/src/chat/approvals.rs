@@ -103,9 +103,9 @@ impl Asks {
                 Some(message) => value(ApprovalAnswer::Respond { message }),
                 None => Err("r: the text is missing".to_owned()),
             },
-            (Self::Input(fields), "y" | "yes") if rest.is_empty() => match fields.is_empty() {
-                true => value(InputAnswer::Accept { content: None }),
-                false => Err(format!("y: the answer is missing; as in y {}", form(fields))),
+            (Self::Input(fields), "y" | "yes") if rest.is_empty() => match fields.as_slice() {
+                [] => value(InputAnswer::Accept { content: None }),
+                fields => Err(format!("y: the answer is missing; as in y {}", form(fields))),
             },
             (Self::Input(fields), "y" | "yes") if !fields.is_empty() && rest.starts_with('{') => {
                 match serde_json::from_str::<Value>(rest) {

@@ -9,8 +9,7 @@ mod tests;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use chrono::{DateTime, Utc};
-use houston_domain::message::Message;
-use houston_domain::message::{MessageType, Source};
+use houston_domain::message::{Message, MessageType, Source};
 use houston_domain::plan::{Checklist, LineStatus};
 use houston_domain::shared_state::apply;
 use houston_protocol::agui::{EntityId, Event, Fact, Outcome, PLAN_ACTIVITY, PostedMessage, SnapshotMessage};
@@ -345,14 +344,13 @@ impl Screen {
 
     /// The stream repeats a message: one that was posted from here is on the screen already.
     fn message_posted(&mut self, message: &PostedMessage<'_>) {
-        let is_notice = message.source == Source::System;
-        match self.typed.iter().position(|typed| *typed == message.content) {
-            Some(at) if !is_notice => drop(self.typed.remove(at)),
-            _ if is_notice => {
-                let metadata = message.metadata.as_deref().unwrap_or(&Value::Null);
-                self.write_line(Paint::Dim, &notice(metadata, &message.content));
-            }
-            _ => self.write_line(Paint::Dim, &format!("> {}", message.content)),
+        if message.source == Source::System {
+            let metadata = message.metadata.as_deref().unwrap_or(&Value::Null);
+            self.write_line(Paint::Dim, &notice(metadata, &message.content));
+        } else if let Some(at) = self.typed.iter().position(|typed| *typed == message.content) {
+            self.typed.remove(at);
+        } else {
+            self.write_line(Paint::Dim, &format!("> {}", message.content));
         }
         if self.running && self.transient.is_none() {
             self.set_status(THINKING);
@@ -488,7 +486,9 @@ impl Screen {
             (true, false) => Vec::new(),
             (false, _) => changes(before.as_ref(), &list),
         };
-        lines.iter().for_each(|text| self.write_line(Paint::Dim, text));
+        for text in lines {
+            self.write_line(Paint::Dim, &text);
+        }
         if !is_over(&list) {
             self.plans.open.push((id, content));
         }

@@ -240,8 +240,8 @@ impl Add {
 /// Of whom else the database is that the cell with this name was given. `None`: it has nothing of others; an earlier attempt to add
 /// the cell may have filled it. `ours`: the tenants of the installation.
 fn owner(name: &CellName, there: &Contents, ours: &[TenantId]) -> Option<String> {
-    let (all, strange) =
-        (there.tenants.len(), there.tenants.iter().filter(|tenant| !ours.contains(tenant)).count());
+    let all = there.tenants.len();
+    let strange = there.tenants.iter().filter(|tenant| !ours.contains(tenant)).count();
     if strange > 0 {
         return Some(format!(
             "belongs to another installation: {strange} of its {all} tenants are unknown to this one"

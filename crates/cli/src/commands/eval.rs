@@ -177,19 +177,18 @@ async fn outcome(
     let trace = replay::read_trace(&folder.join(&case.trace))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().replace(".case.toml", "");
     let mut unmet = Vec::new();
-    let way = match with.is_recorded() {
-        true => {
-            unmet.extend(of_engine(&trace));
-            Way::of(&trace)
-        }
-        false => match live::way(context, &trace, with).await {
+    let way = if with.is_recorded() {
+        unmet.extend(of_engine(&trace));
+        Way::of(&trace)
+    } else {
+        match live::way(context, &trace, with).await {
             Ok((_, way)) => way,
             Err(Failure::Usage(error)) => return Err(Failure::Usage(error)),
             Err(Failure::Other(error)) => {
                 unmet.push(format!("{error:#}"));
                 Way::default()
             }
-        },
+        }
     };
     unmet.extend(case.expect.unmet(&way));
     if let Some(question) = &case.expect.judge {

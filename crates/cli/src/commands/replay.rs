@@ -131,10 +131,7 @@ impl Replay {
         if let Some(position) = self.from {
             trace.checkpoint(Some(position)).map_err(Failure::usage)?;
         }
-        match with.is_recorded() {
-            true => self.recorded(trace),
-            false => self.asked(context, trace, &with).await,
-        }
+        if with.is_recorded() { self.recorded(trace) } else { self.asked(context, trace, &with).await }
     }
 
     /// Replays with a model, and compares.
@@ -167,7 +164,7 @@ impl Replay {
     /// Replays with the recorded answers.
     fn recorded(&self, trace: &Trace) -> Result<ExitCode> {
         let mut times = Vec::new();
-        let mut result = Ok(houston_domain::trace::replay::Replayed::default());
+        let mut result = Ok(Replayed::default());
         for _ in 0..self.repeat {
             let started = Instant::now();
             result = replay_from(trace, self.from);
@@ -261,15 +258,13 @@ impl PromptFiles {
 
     /// The system prompt of an agent with these texts.
     fn system(files: Option<&Self>, agent: &AgentType) -> String {
-        let (mut role, mut guidelines) = (&agent.prompt.role, &agent.prompt.guidelines);
-        match files {
+        let (role, guidelines) = match files {
             Some(Self::Whole(text)) => return text.clone(),
-            Some(Self::Parts { role: other_role, guidelines: others }) => {
-                role = other_role.as_ref().unwrap_or(role);
-                guidelines = others.as_ref().unwrap_or(guidelines);
-            }
-            None => {}
-        }
+            Some(Self::Parts { role, guidelines }) => (role.as_ref(), guidelines.as_ref()),
+            None => (None, None),
+        };
+        let role = role.unwrap_or(&agent.prompt.role);
+        let guidelines = guidelines.unwrap_or(&agent.prompt.guidelines);
         format!("{role}\n\n{guidelines}")
     }
 }

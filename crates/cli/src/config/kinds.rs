@@ -96,7 +96,9 @@ pub(super) fn load(
         let stem = file.stem.clone();
         files.insert(stem, File::read(file, tools, packs)?);
     }
-    files.values_mut().for_each(|file| packs.add_to(&mut file.agent_type));
+    for file in files.values_mut() {
+        packs.add_to(&mut file.agent_type);
+    }
     check_created(&files)?;
     let kind = |(name, File { path, mut agent_type, .. }): (String, File)| {
         servers.add_to(&mut agent_type);
@@ -115,10 +117,11 @@ fn check_created(files: &BTreeMap<String, File>) -> Result<()> {
     let reachable = names(|kind| kind.conversational);
     let begun_by_agents = names(|kind| !kind.conversational && !kind.made_with_user);
     let plans = names(AgentType::is_plan);
-    files.values().try_for_each(|file| {
+    for file in files.values() {
         file.check_created(&begun_by_agents, &plans)?;
-        file.check_reached(&reachable)
-    })
+        file.check_reached(&reachable)?;
+    }
+    Ok(())
 }
 
 /// The positions of names that are checked after parsing.
