@@ -234,7 +234,7 @@ impl AgentBuilder {
     /// [`Error::Tool`], [`Error::Guards`] and [`Error::Topic`] when those are wrong; [`Error::Process`] when other settings are
     /// wrong, or a server or the worker cannot be started.
     pub async fn build(mut self) -> Result<Agent, Error> {
-        let decide = self.decide.clone();
+        let decide = self.decide.take();
         let followers = Followers::new(std::mem::take(&mut self.wanted))?;
         let (plan, agent) = self.parts()?;
         let process = Box::pin(Process::start(plan, agent)).await?;

@@ -87,12 +87,10 @@ impl Answer {
 
     /// The answer, unless the run failed.
     pub(crate) fn or_failure(self) -> Result<Self, Error> {
-        match self.failure {
-            None => Ok(self),
-            Some(Failure { code, message }) => {
-                Err(Error::Run { run: self.run, status: self.status, code, message })
-            }
+        if let Some(Failure { code, message }) = self.failure {
+            return Err(Error::Run { run: self.run, status: self.status, code, message });
         }
+        Ok(self)
     }
 }
 

@@ -67,6 +67,8 @@ impl Followers {
             at: event.at,
             data: serde_json::to_value(&event.event).unwrap_or_default(),
         };
-        wanted.for_each(|(_, hear)| hear(&happened));
+        for (_, hear) in wanted {
+            hear(&happened);
+        }
     }
 }

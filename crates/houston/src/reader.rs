@@ -57,12 +57,10 @@ impl Reader {
             return;
         }
         let has = self.streamed.chars().count();
-        let Some(overlap) = usize::try_from(delta.offset).ok().and_then(|offset| has.checked_sub(offset))
-        else {
-            return;
-        };
-        let rest: String = delta.text.chars().skip(overlap).collect();
-        self.add(rest);
+        let overlap = usize::try_from(delta.offset).ok().and_then(|offset| has.checked_sub(offset));
+        if let Some(overlap) = overlap {
+            self.add(delta.text.chars().skip(overlap).collect());
+        }
     }
 
     fn add(&mut self, piece: String) {
@@ -115,8 +113,10 @@ impl Reader {
             Durable::HandedOver { .. } => self.ends_attempt(None),
             Durable::RunFinished { status, usage, message, code, result, .. } => {
                 self.ends_attempt(None);
-                let (text, run) = (std::mem::take(&mut self.text), self.run);
-                let (failure, result) = (failure(status, code, message), result.map(|result| *result));
+                let run = self.run;
+                let text = std::mem::take(&mut self.text);
+                let failure = failure(status, code, message);
+                let result = result.map(|result| *result);
                 self.events.push_back(Event::Finished(Answer { text, run, status, usage, failure, result }));
                 self.is_over = true;
             }

@@ -114,9 +114,9 @@ impl Run {
             }
             if self.is_behind {
                 self.read().await?;
-                continue;
+            } else {
+                self.listen().await?;
             }
-            self.listen().await?;
         }
     }
 
@@ -125,7 +125,9 @@ impl Run {
         let store = self.running.store(self.conversation);
         let events = store.events_after(self.conversation, self.reader.seq, PAGE).await?;
         self.is_behind = i64::try_from(events.len()).is_ok_and(|count| count == PAGE);
-        events.into_iter().for_each(|event| self.reader.durable(event));
+        for event in events {
+            self.reader.durable(event);
+        }
         Ok(())
     }
 
@@ -136,16 +138,13 @@ impl Run {
             received = tokio::time::timeout(SILENCE, self.subscription.recv()) => received,
             () = self.running.process.ended.cancelled() => return Err(Error::Stopped),
         };
-        let Ok(received) = received else {
-            self.is_behind = true;
-            return Ok(());
-        };
         match received {
-            Received::Lagged => {
+            Err(_) => self.is_behind = true,
+            Ok(Received::Lagged) => {
                 self.subscription = self.running.subscribe(self.conversation);
                 self.is_behind = true;
             }
-            Received::Item(item) => match &item.live {
+            Ok(Received::Item(item)) => match &item.live {
                 Live::Delta(delta) => self.reader.delta(delta),
                 Live::Committed(events) => {
                     for event in events {
