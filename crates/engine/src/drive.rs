@@ -145,16 +145,14 @@ impl Engine {
     ) -> impl Future<Output = Result<DriveOutcome, houston_store::Error>> + Send + 'd {
         let (agentable, token) = (claimed.fence.agentable, claimed.fence.token);
         let mut events = std::mem::take(&mut claimed.posted);
-        // Its first event is among those that were posted with the claim.
-        let begun = events.first().map(|first| BegunRun {
-            tenant: claimed.tenant,
-            kind: claimed.kind.clone(),
-            run: claimed.run,
-            first_seq: first.seq,
-        });
-        events.push(claimed.event.clone());
         let Services { bus, metrics, spans, .. } = &self.services;
-        begun.into_iter().for_each(|begun| bus.keep(agentable, begun));
+        // Its first event is among those that were posted with the claim.
+        if let Some(first) = events.first() {
+            let kind = claimed.kind.clone();
+            let begun = BegunRun { tenant: claimed.tenant, kind, run: claimed.run, first_seq: first.seq };
+            bus.keep(agentable, begun);
+        }
+        events.push(claimed.event.clone());
         bus.publish(agentable, Live::Committed(events));
         let meter = Meter::start(metrics, spans, &claimed, self.services.lane(&claimed.kind));
         let (agent, trace_id) = (meter.agent(&claimed), meter.trace_id());

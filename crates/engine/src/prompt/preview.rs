@@ -123,10 +123,9 @@ impl<'a> NextRun<'a> {
         context.mark = FrameMark::hidden();
         // Cannot happen: callers have looked up the kind.
         let unknown = houston_store::Error::NotFound { what: "agent type" };
-        let setup = setups.serving(&agentable.kind, &context.serving).await.ok_or(unknown)?;
+        let agent = setups.serving(&agentable.kind, &context.serving).await.ok_or(unknown)?;
         let read = |tenant, summary| store.tool_source(tenant, summary);
-        let sources = setups.own_tools_for(&setup, &context, read).await?;
-        let agent = setup;
+        let sources = setups.own_tools_for(&agent, &context, read).await?;
         let setup = setups.for_run(&agent, &context, &sources).await;
         let kind = setups.kinds().get(&agentable.kind).unwrap_or(&agent);
         let settings = settings(kind, &agent, &setup, &context);

@@ -12,9 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
-use houston_domain::agent::Reply;
 use houston_domain::agent::token_budget::TokenBudget;
-use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
+use houston_domain::agent::{Reply, RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::AgentType;
 use houston_domain::analysis::Vocabulary;
 use houston_domain::answering::Output;
@@ -192,8 +191,8 @@ impl Setups {
         let offer = self.tools.offer(names).map_err(wrong)?;
         let offer_with_results = self.with_results(names).unwrap_or_else(|| offer.clone());
         let in_mode = |offer: Offer| if agent_type.code_mode { offer.in_code_mode() } else { offer };
-        let (offer, offer_with_results) = (in_mode(offer), in_mode(offer_with_results));
-        let offer_with_results = self.searched(offer_with_results, &agent_type);
+        let offer = in_mode(offer);
+        let offer_with_results = self.searched(in_mode(offer_with_results), &agent_type);
         // If tools are searched, `read_result` is sent from the start, so that what is sent stays the same within a session.
         let offer = if offer_with_results.is_searched() { offer_with_results.clone() } else { offer };
         let window = model.description().profile().capabilities.context_window;
@@ -263,15 +262,15 @@ impl Setups {
 /// Checks what the file of a kind wants of answers, and that its model accepts it.
 fn check_answering(agent_type: &AgentType, model: &dyn Model) -> Result<(), SetupError> {
     let AgentType { sampling, output, .. } = agent_type;
-    let wrong = |setting, reason| Err(SetupError::new(agent_type, format!("{setting}: {reason}")));
+    let refuse = |setting, reason| Err(SetupError::new(agent_type, format!("{setting}: {reason}")));
     let checked = sampling.check().map_err(|wrong| wrong.below("/sampling"));
     let checked = checked
         .and_then(|()| output.as_ref().map_or(Ok(()), Output::check).map_err(|wrong| wrong.below("/output")));
     if let Err(refused) = checked {
-        return wrong(refused.key(), refused.reason);
+        return refuse(refused.key(), refused.reason);
     }
     match model.description().refusal(sampling) {
-        Some(refused) => wrong(
+        Some(refused) => refuse(
             format!("sampling.{}", refused.setting),
             format!("{}: {}", model.description(), refused.why),
         ),

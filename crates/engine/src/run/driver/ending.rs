@@ -5,9 +5,7 @@
 use std::ops::ControlFlow;
 
 use chrono::{DateTime, Utc};
-use houston_domain::agent::Next;
-use houston_domain::agent::Reply;
-use houston_domain::agent::{AgentRun, RunPolicy};
+use houston_domain::agent::{AgentRun, Next, Reply, RunPolicy};
 use houston_domain::budget::{BUDGET_EXCEEDED, OverBudget};
 use houston_domain::error_message::{CONTENT_FILTER, ErrorMessage, PendingRetry, user_text};
 use houston_domain::event::Event;

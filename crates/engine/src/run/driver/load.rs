@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryFutureExt as _;
-use houston_domain::agent::AgentRun;
-use houston_domain::agent::Next;
+use houston_domain::agent::{AgentRun, Next};
 use houston_domain::agentable::cache_key;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::compression;
@@ -171,7 +170,7 @@ async fn load<S: RunStorage>(
         tools.taint.untrusted = true;
     }
     if let Some(offer) = context.client.as_ref().filter(|offer| offer.focus.is_some()) {
-        setup = Box::pin(focused(journal, &mut tools, &setup, (&context, offer))).await;
+        setup = Box::pin(focused(journal, &mut tools, &setup, &context, offer)).await;
     }
     if let Some((section, event)) = analysis(&setup, &context) {
         journal.analysed = Some(Box::new(event));
@@ -195,7 +194,8 @@ async fn focused<S: RunStorage>(
     journal: &mut Journal<'_, S>,
     tools: &mut ToolRunner,
     setup: &Arc<Setup>,
-    (context, offer): (&RunContext, &ClientOffer),
+    context: &RunContext,
+    offer: &ClientOffer,
 ) -> Arc<Setup> {
     let sections = tools.focus_sections(journal, offer).await;
     let own = context.history.len().saturating_sub(context.run_entries);
@@ -221,14 +221,13 @@ fn loaded<S: RunStorage>(
 ) -> Loaded {
     let (now, agentable) = (journal.now(), journal.agentable());
     let offers = offers(&setup, &context);
-    let most_chars = journal.services.config.context.prompt_chars;
-    let prompt = compose(&setup, &offers[0], title, description, &context, now, most_chars);
+    let config = &journal.services.config.context;
+    let prompt = compose(&setup, &offers[0], title, description, &context, now, config.prompt_chars);
     if !prompt.left_out.is_empty() {
         tracing::debug!(%agentable, left_out = ?prompt.left_out, "the prompt was cut to prompt_chars");
     }
     let (system, system_context) = (prompt.parts(), prompt.system_context());
-    let context_of_files = &journal.services.config.context;
-    let files = (context_of_files.images, context_of_files.attachments);
+    let files = (config.images, config.attachments);
     let same = (cache_key(agentable), pauses);
     let model = ModelTurn::new(Arc::clone(&setup), live, same, system, system_context, files);
     journal.mark = context.mark;

@@ -18,8 +18,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_domain::agent::AgentRun;
-use houston_domain::agent::Next;
+use houston_domain::agent::{AgentRun, Next};
 use houston_domain::ensure;
 use houston_domain::event::Event;
 use houston_domain::run::RunStatus;
@@ -189,9 +188,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         loop {
             ensure!(!self.journal.signals.is_lost(), Interrupted::Lost);
-            let flow = match self.journal.signals.is_cancelled() {
-                true => Box::pin(self.cancelled()).await?,
-                false => self.step().await?,
+            let flow = if self.journal.signals.is_cancelled() {
+                Box::pin(self.cancelled()).await?
+            } else {
+                self.step().await?
             };
             if let ControlFlow::Break(outcome) = flow {
                 return Ok(outcome);
@@ -290,17 +290,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// them, and how much it wrote is not known. The next commit counts what they have sent. Those that asked for an answer which
     /// comes later have sent nothing.
     fn book_lost_calls(&mut self) {
-        let is_calling = matches!(self.setup.drive, Drive::ModelLoop);
-        let has_asked = self.model.frame.submission.is_none();
-        if self.lost_attempts() == 0
-            || !is_calling
-            || !has_asked
-            || self.run.next(self.journal.now()) != Next::CallModel
-        {
+        let lost = self.lost_attempts();
+        let calls_model = matches!(self.setup.drive, Drive::ModelLoop)
+            && self.run.next(self.journal.now()) == Next::CallModel;
+        if lost == 0 || !calls_model || self.model.frame.submission.is_some() {
             return;
         }
         let tokens = self.model.estimate(self.run.history(), self.tools.offer());
-        for _ in 0..self.lost_attempts() {
+        for _ in 0..lost {
             self.journal.ledger.enter_lost(self.setup.model.description(), tokens);
         }
     }
@@ -315,12 +312,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Calls the observers for the end of the run.
     fn observe_end(&self, status: RunStatus) {
         let journal = &self.journal;
-        let (span, usage) = (tracing::Span::current(), journal.total_usage());
-        journal.services.observers.notify(
-            &journal.owner,
-            &span,
-            Observed::RunEnded { status, usage: &usage },
-        );
+        let usage = journal.total_usage();
+        let ended = Observed::RunEnded { status, usage: &usage };
+        journal.services.observers.notify(&journal.owner, &tracing::Span::current(), ended);
     }
 
     fn read(&mut self, done: &CommittedStep) {

@@ -112,7 +112,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if self.model.must_read_files(self.run.history()) {
             Box::pin(self.model.read_files(&self.journal)).await?;
         }
-        if let Some((code, text)) = self.has_too_many_calls() {
+        if let Some((code, text)) = self.too_many_calls() {
             return Box::pin(self.stop_with(code, text)).await.map(Err);
         }
         // What the model has read now, it may repeat in the report of its task.
@@ -123,7 +123,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         {
             return Ok(Err(ControlFlow::Continue(())));
         }
-        if let Some((code, text)) = self.is_too_large(tokens) {
+        if let Some((code, text)) = self.too_large(tokens) {
             return Box::pin(self.stop_with(code, text)).await.map(Err);
         }
         if self.journal.services.config.budget.is_set()
@@ -229,10 +229,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if let Some(reply) = turn.reply {
             // The user has read the streamed text, so exactly that text is stored, with a note if it is not what was written.
             let shown = self.model.shown(&reply);
-            let content = match streamed.trim().is_empty() || self.setup.wanted.output.is_some() {
-                true => shown,
-                false => noted(streamed.clone(), shown != reply),
-            };
+            let was_read = !streamed.trim().is_empty() && self.setup.wanted.output.is_none();
+            let content = if was_read { noted(streamed.clone(), shown != reply) } else { shown };
             let mut metadata = self.label();
             if self.journal.result.is_some() {
                 metadata[RESULT] = json!(true);
@@ -266,10 +264,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Ok(Turn::Executing(prepared));
         }
         let Prepared { responses, held, .. } = prepared;
-        match held.is_open() {
-            true => Box::pin(self.await_answers(step, held, records)).await.map(Turn::Closed),
-            false => self.close_turn(step, responses, records).await.map(Turn::Closed),
+        if held.is_open() {
+            return Box::pin(self.await_answers(step, held, records)).await.map(Turn::Closed);
         }
+        self.close_turn(step, responses, records).await.map(Turn::Closed)
     }
 
     /// Metadata of the agent's messages: whether the model is simulated, and which agent of a team wrote them.
@@ -409,7 +407,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Why the run ends before its next model call: a code, and the reason for operators.
-    fn has_too_many_calls(&self) -> Option<(&'static str, String)> {
+    fn too_many_calls(&self) -> Option<(&'static str, String)> {
         let (most, made) = (self.most_calls()?, self.run.tool_calls());
         let kind = &self.setup.agent_type.kind;
         (made > most).then(|| {
@@ -420,7 +418,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Why a request of `tokens` is not sent: a code, and the reason for operators.
-    pub(super) fn is_too_large(&self, tokens: u64) -> Option<(&'static str, String)> {
+    pub(super) fn too_large(&self, tokens: u64) -> Option<(&'static str, String)> {
         let most = self.setup.agent_type.max_request_tokens?;
         let kind = &self.setup.agent_type.kind;
         (tokens > most).then(|| {

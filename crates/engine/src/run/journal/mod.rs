@@ -313,11 +313,11 @@ impl<'e, S: RunStorage> Journal<'e, S> {
 
     /// What the run and others of its agentable have spent, if `budget` limits it.
     pub(crate) async fn spent(&self, budget: &Budget) -> Result<Spent> {
-        let (agentable, run) = (self.agentable(), self.run());
-        match budget.is_set() {
-            true => self.retrying(|storage| storage.spent(agentable, run)).await,
-            false => Ok(Spent::default()),
+        if !budget.is_set() {
+            return Ok(Spent::default());
         }
+        let (agentable, run) = (self.agentable(), self.run());
+        self.retrying(|storage| storage.spent(agentable, run)).await
     }
 
     /// What the run starts from; `known`: it was read with the claim.

@@ -13,8 +13,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use houston_domain::attachment::ContextAttachments;
-use houston_domain::budget::Raises;
-use houston_domain::budget::{BudgetScope, OverBudget};
+use houston_domain::budget::{BudgetScope, OverBudget, Raises};
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::history::{Block, Entry};
 use houston_domain::image::ContextImages;
@@ -309,11 +308,11 @@ impl ModelTurn {
         (self.frame.more, self.frame.answered) = (None, Some(Instant::now()));
         journal.has_waited(Duration::from_millis(waited_ms.into_inner()));
         let streamed = self.live.end();
-        let timed_out = answerer.switches.iter().filter(|switch| switch.code == ModelErrorCode::Timeout);
-        timed_out.for_each(|switch| journal.has_hung(&switch.from));
+        for switch in answerer.switches.iter().filter(|switch| switch.code == ModelErrorCode::Timeout) {
+            journal.has_hung(&switch.from);
+        }
         journal.switches.extend(answerer.switches);
-        self.answering =
-            answerer.answering.map_or_else(|| self.setup.model.description().clone(), |answering| *answering);
+        self.answering = answerer.answering.map_or_else(|| asked.clone(), |answering| *answering);
         Ok(match outcome {
             Ok(Ok(Read::Submitted(call))) => {
                 observe(journal, &span, Observed::ModelCallStopped { model: &self.answering });
@@ -335,16 +334,11 @@ impl ModelTurn {
                 if error.code == ModelErrorCode::Timeout && !error.breaker_open && is_one_of_several {
                     journal.has_hung(&self.answering);
                 }
-                observe(
-                    journal,
-                    &span,
-                    Observed::ModelCallFailed { model: self.setup.model.description(), error: &error },
-                );
+                observe(journal, &span, Observed::ModelCallFailed { model: asked, error: &error });
                 ModelOutcome::Failed { error, streamed: streamed != Streamed::default() }
             }
             Err(stop) => {
-                let model = self.setup.model.description();
-                observe(journal, &span, Observed::ModelCallStopped { model });
+                observe(journal, &span, Observed::ModelCallStopped { model: asked });
                 ModelOutcome::Stopped(stop)
             }
         })

@@ -109,26 +109,25 @@ impl ToolRunner {
         mut plans: Plans,
         codes: &mut Codes<'_>,
     ) -> Result<Vec<ExternalCall>> {
-        let prepared = match plans.has_new() {
-            false => plans.known(),
-            true => {
-                let mut step = journal.next_step();
-                if let Some(falling) = codes.script(of).and_then(|script| script.falling.as_ref())
-                    && self.recorded.failed(of).is_none()
-                {
-                    falling.record(&mut step);
-                }
-                for content in std::mem::take(&mut plans.messages) {
-                    let label = if self.taint.untrusted { json!({"untrusted": true}) } else { json!({}) };
-                    let inert = self.taint.must_be_inert();
-                    let content = if inert { shown(&content, &self.setup.guards) } else { content };
-                    add_message(&mut step, journal.new_id(), content, label);
-                }
-                let (prepared, records) = self.prepare(journal, &mut step, plans).await?;
-                Box::pin(commit_with(journal, step, records)).await?;
-                houston_faults::fault!("C9")?;
-                prepared
+        let prepared = if plans.has_new() {
+            let mut step = journal.next_step();
+            if let Some(falling) = codes.script(of).and_then(|script| script.falling.as_ref())
+                && self.recorded.failed(of).is_none()
+            {
+                falling.record(&mut step);
             }
+            for content in std::mem::take(&mut plans.messages) {
+                let label = if self.taint.untrusted { json!({"untrusted": true}) } else { json!({}) };
+                let inert = self.taint.must_be_inert();
+                let content = if inert { shown(&content, &self.setup.guards) } else { content };
+                add_message(&mut step, journal.new_id(), content, label);
+            }
+            let (prepared, records) = self.prepare(journal, &mut step, plans).await?;
+            Box::pin(commit_with(journal, step, records)).await?;
+            houston_faults::fault!("C9")?;
+            prepared
+        } else {
+            plans.known()
         };
         for (call, response) in prepared.responses {
             codes.answer(&call, &response);

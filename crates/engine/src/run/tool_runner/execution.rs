@@ -463,13 +463,12 @@ impl ExternalCall {
 }
 
 fn timed_out(call: &ToolCall, timeout: Duration) -> ToolResponse {
-    let (tool, seconds) = (&call.name, timeout.as_secs());
-    ToolResponse::failure(
-        ToolErrorCode::Timeout,
-        format!(
-            "{tool} did not answer within {seconds} s. It may have happened: verify before you try again."
-        ),
-    )
+    let tool = &call.name;
+    let seconds = timeout.as_secs();
+    let text = format!(
+        "{tool} did not answer within {seconds} s. It may have happened: verify before you try again."
+    );
+    ToolResponse::failure(ToolErrorCode::Timeout, text)
 }
 
 fn panicked(call: &ToolCall) -> ToolResponse {

@@ -287,10 +287,10 @@ impl ToolRunner {
                 (Some(cell), decided)
             }
             Made::Asked(question) if question.state == QuestionState::Open => {
-                let cell = cell_asked(&question);
-                return cell
-                    .into_iter()
-                    .for_each(|of| plans.waiting.add(call.id.clone(), question.asked.id, of));
+                if let Some(cell) = cell_asked(&question) {
+                    plans.waiting.add(call.id, question.asked.id, cell);
+                }
+                return;
             }
             Made::Asked(question) => (cell_asked(&question), Decided::by(&question, &call)),
         };
@@ -497,10 +497,10 @@ impl ToolRunner {
         call: &str,
         response: ToolResponse,
     ) -> ToolResponse {
-        match of_code {
-            true => cut(journal, response),
-            false => self.store_large_result(journal, step, name_of(calls, call), call, response),
+        if of_code {
+            return cut(journal, response);
         }
+        self.store_large_result(journal, step, name_of(calls, call), call, response)
     }
 
     /// Adds an intent for every new call of a turn that stays open.

@@ -213,9 +213,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
             self.tools.taint.untrusted = true;
         }
         if let Some((code, message)) = outcome.error {
-            let failure = match is_overdue && code == "CANCELLED" {
-                true => Failure::new("TIMEOUT", "took longer than it may"),
-                false => Failure { code, message },
+            let failure = if is_overdue && code == "CANCELLED" {
+                Failure::new("TIMEOUT", "took longer than it may")
+            } else {
+                Failure { code, message }
             };
             return self.record_failure(graph, path, failure);
         }
@@ -232,8 +233,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return false;
         }
         let is_call = graph.step(path).is_some_and(|step| matches!(step.action, Action::Tool { .. }));
-        let outcome = question.outcome().cloned();
-        match outcome {
+        match question.outcome().cloned() {
             Some(_) if is_call => return true,
             Some(value) => {
                 answer(&mut graph.states, path, value);

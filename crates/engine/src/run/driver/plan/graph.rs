@@ -335,7 +335,7 @@ impl Graph {
             changed: replaced.clone().map(|reason| (version, reason)),
         });
         let document = replaced.map(|reason| (self.stored.document.clone(), reason));
-        let (seen, calls, holds) = (self.stored.changes, self.calls, self.deadline());
+        let holds = self.deadline();
         let deadline = (self.was_put_off || holds != self.stored.deadline).then_some(holds);
         let mut events = self.events.clone();
         for event in &mut events {
@@ -343,14 +343,13 @@ impl Graph {
                 *task_id = executors.get(path).map(|executor| executor.id.public_id(&executor.kind));
             }
         }
-        let (plan_id, parent) = (self.plan_id.clone(), self.stored.parent);
         let changes = PlanChanges {
-            plan_id,
-            parent,
-            seen,
+            plan_id: self.plan_id.clone(),
+            parent: self.stored.parent,
+            seen: self.stored.changes,
             steps,
             removed,
-            calls,
+            calls: self.calls,
             deadline,
             document,
             listed,
@@ -361,8 +360,9 @@ impl Graph {
 
     /// Replaces the document, because steps have failed.
     pub(super) fn replace(&mut self, json: Value, document: Document, states: States, reason: String) {
-        (self.is_plain, self.is_flat, self.is_small) =
-            (all_plain(&json), is_flat(&document), is_small(&document));
+        self.is_plain = all_plain(&json);
+        self.is_flat = is_flat(&document);
+        self.is_small = is_small(&document);
         (self.stored.document, self.document, self.states) = (json, Arc::new(document), states);
         let gone = self.states.changed().filter(|(path, _)| !self.states.contains_key(*path));
         self.noted.extend(gone.map(|(path, _)| (path.clone(), (Status::Pending, 0))));

@@ -243,16 +243,15 @@ impl<S: RunStorage> RunDriver<'_, S> {
         waits: Option<Option<DateTime<Utc>>>,
     ) -> Result<Option<CommittedStep>> {
         let records = std::mem::take(&mut graph.begun.records);
-        let written = match records.is_empty() {
-            true => None,
-            false => {
-                let (paths, records): (Vec<_>, Vec<_>) = records.into_iter().unzip();
-                let (written, responses) = self.tools.write_records(&self.journal, records).await?;
-                for (path, (_, response)) in paths.into_iter().zip(responses) {
-                    self.record_response(graph, &path, response);
-                }
-                Some(written)
+        let written = if records.is_empty() {
+            None
+        } else {
+            let (paths, records): (Vec<_>, Vec<_>) = records.into_iter().unzip();
+            let (written, responses) = self.tools.write_records(&self.journal, records).await?;
+            for (path, (_, response)) in paths.into_iter().zip(responses) {
+                self.record_response(graph, &path, response);
             }
+            Some(written)
         };
         if waits.is_none() && !graph.has_changed() && self.journal.owed() == 0 {
             return Ok(None);

@@ -172,7 +172,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             }
             Ok(Action::Llm { prompt, schema, max_output_tokens }) => {
                 let entries = [Entry::user(vec![Block::text(prompt.clone())])];
-                if let Some((code, message)) = self.is_too_large(tokens::of_entries(&entries)) {
+                if let Some((code, message)) = self.too_large(tokens::of_entries(&entries)) {
                     self.record_failure(graph, path, Failure::new(code, message));
                     return Ok(());
                 }
