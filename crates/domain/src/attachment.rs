@@ -248,26 +248,18 @@ pub enum Share {
 
 /// For each file of a history, the oldest first, what a model gets of it: the newest are sent.
 pub fn shares(files: &[(AttachmentType, usize)], limits: ContextAttachments) -> Vec<Share> {
-    let (mut left, mut bytes_left) = (limits.max_files, limits.max_bytes);
-    let mut shares: Vec<Share> = files
-        .iter()
-        .rev()
-        .map(|(kind, bytes)| {
-            if left == 0 {
-                return Share::Line;
+    let mut bytes_left = limits.max_bytes;
+    let mut shares = vec![Share::Line; files.len()];
+    for ((kind, bytes), share) in files.iter().zip(&mut shares).rev().take(limits.max_files) {
+        *share = match kind {
+            AttachmentType::Pdf if *bytes > bytes_left => Share::AsText,
+            AttachmentType::Pdf => {
+                bytes_left -= bytes;
+                Share::Whole
             }
-            left -= 1;
-            match kind {
-                AttachmentType::Pdf if *bytes > bytes_left => Share::AsText,
-                AttachmentType::Pdf => {
-                    bytes_left -= bytes;
-                    Share::Whole
-                }
-                AttachmentType::Text | AttachmentType::Image(_) => Share::Whole,
-            }
-        })
-        .collect();
-    shares.reverse();
+            AttachmentType::Text | AttachmentType::Image(_) => Share::Whole,
+        };
+    }
     shares
 }
 

@@ -92,7 +92,8 @@ fn layout(cells: &[&CellName], moved: &HashSet<MovedShards>) -> Layout {
     let mut moved: Vec<&MovedShards> = moved.iter().collect();
     moved.sort_by_key(|moved| moved.version);
     for MovedShards { shards, cell, .. } in moved {
-        cells.iter().position(|other| *other == cell).into_iter().for_each(|nth| put(shards, nth));
+        let Some(nth) = cells.iter().position(|other| *other == cell) else { continue };
+        put(shards, nth);
     }
     let mut layout: Vec<(ShardRange, usize)> = Vec::new();
     for (shard, cell) in (0..=u16::MAX).zip(of_shard) {

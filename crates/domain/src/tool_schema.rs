@@ -112,9 +112,10 @@ impl<'a> Reader<'a> {
     fn new(root: &'a Value, limits: Limits) -> Self {
         let mut named = HashMap::new();
         for value in definitions(root).flat_map(Map::values) {
-            let names =
-                ["$anchor", "$dynamicAnchor", "$id", "id"].iter().filter_map(|key| value.get(*key)?.as_str());
-            names.for_each(|name| _ = named.entry(name).or_insert(value));
+            let names = ["$anchor", "$dynamicAnchor", "$id", "id"].map(|key| value.get(key)?.as_str());
+            for name in names.into_iter().flatten() {
+                named.entry(name).or_insert(value);
+            }
         }
         Self { root, limits, open: Vec::new(), left: MAX_SCHEMAS, left_bytes: MAX_READ_BYTES, named }
     }

@@ -365,10 +365,9 @@ impl Trace {
         }
         let lines = lines.map(|(at, text)| {
             let line: Line = serde_json::from_str(text).map_err(|error| of_json(at + 1, "", &error))?;
-            match line.at().is_none_or(is_usual) {
-                true => Ok(line),
-                false => Err(wrong(at + 1, "`at` is not between the years 1970 and 9999")),
-            }
+            let is_in_range = line.at().is_none_or(is_usual);
+            ensure!(is_in_range, wrong(at + 1, "`at` is not between the years 1970 and 9999"));
+            Ok(line)
         });
         Ok(Self { header, lines: lines.collect::<Result<_, _>>()? })
     }

@@ -164,8 +164,8 @@ impl Facts {
                 let todo = "`houston monitor --now` does it at once.";
                 return vec![Reason::new(Cause::HolderDead, text, todo)];
             };
-            let (text, todo) =
-                ("The worker that holds it is dead.", "Another takes it over once one claims runs.");
+            let text = "The worker that holds it is dead.";
+            let todo = "Another takes it over once one claims runs.";
             return vec![Reason::new(Cause::HolderDead, text, todo), unclaimed];
         }
         if let Some(holder) = &self.state.holder

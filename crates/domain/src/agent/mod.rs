@@ -350,8 +350,7 @@ impl AgentRun {
 
     /// Gives every tool call an id that is unique within the run: some providers send no ids, or repeat them in every
     /// turn.
-    fn name_calls(&mut self, content: &mut [Block], malformed: Vec<(String, String)>) -> Vec<ToolCall> {
-        let mut malformed = malformed;
+    fn name_calls(&mut self, content: &mut [Block], mut malformed: Vec<(String, String)>) -> Vec<ToolCall> {
         let mut calls = Vec::new();
         let iteration = self.iterations + 1;
         for block in content {

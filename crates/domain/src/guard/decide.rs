@@ -248,8 +248,8 @@ fn judge(layers: &[Arc<Layer>], call: &Call<'_>, situation: &Situation<'_>, trac
         trace.note(Step::Reply, None, Outcome::Allow, || "it is the agent's reply to its user".to_owned());
         return allowed(None, "reply".to_owned());
     }
-    let risks =
-        risks(layers, call, top.tool(call.tool).and_then(|top| top.risk).unwrap_or(own.risk), situation);
+    let first = top.tool(call.tool).and_then(|top| top.risk).unwrap_or(own.risk);
+    let risks = risks(layers, call, first, situation);
     let risk = risks.iter().copied().max().unwrap_or(facts.risk);
     let mut judge = Judge {
         layers,

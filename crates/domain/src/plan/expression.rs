@@ -115,10 +115,9 @@ fn wrong(error: impl std::fmt::Display) -> ExpressionError {
 fn limited(source: &str, most: usize) -> Result<(), ExpressionError> {
     // Operators before a value recurse without a limit of the parser's own, so a template may have only a few.
     let prefixes = source.matches("not").count() + source.matches('-').count();
-    match source.len() <= most && prefixes <= EXPRESSION {
-        true => Ok(()),
-        false => Err(wrong(format!("an expression has at most {EXPRESSION} bytes, a template {TEMPLATE}"))),
-    }
+    let is_short = source.len() <= most && prefixes <= EXPRESSION;
+    ensure!(is_short, wrong(format!("an expression has at most {EXPRESSION} bytes, a template {TEMPLATE}")));
+    Ok(())
 }
 
 /// The expression of a text that is exactly one `{{ … }}`.
@@ -242,10 +241,10 @@ pub(super) fn nested_names(source: &str, is_template: bool) -> BTreeSet<String> 
 }
 
 fn variables(source: &str, is_template: bool, nested: bool) -> Result<HashSet<String>, minijinja::Error> {
-    Ok(match is_template {
-        true => ENVIRONMENT.template_from_named_str("text", source)?.undeclared_variables(nested),
-        false => ENVIRONMENT.compile_expression(source)?.undeclared_variables(nested),
-    })
+    if is_template {
+        return Ok(ENVIRONMENT.template_from_named_str("text", source)?.undeclared_variables(nested));
+    }
+    Ok(ENVIRONMENT.compile_expression(source)?.undeclared_variables(nested))
 }
 
 /// Refuses to grow beyond so many bytes.

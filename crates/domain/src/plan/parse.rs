@@ -288,9 +288,10 @@ impl<'o> Reader<'o> {
             }
             Written::Condition { test, then, otherwise } => {
                 let then = self.list(&then, &format!("{pointer}/then"), depth + 1);
-                let otherwise = match otherwise.is_empty() {
-                    true => Vec::new(),
-                    false => self.list(&otherwise, &format!("{pointer}/else"), depth + 1),
+                let otherwise = if otherwise.is_empty() {
+                    Vec::new()
+                } else {
+                    self.list(&otherwise, &format!("{pointer}/else"), depth + 1)
                 };
                 Action::Condition { test, then, otherwise }
             }
@@ -299,11 +300,8 @@ impl<'o> Reader<'o> {
                 Action::Parallel { steps, join, at_once: self.at_once(at_once, 5, pointer) }
             }
             Written::Loop { over, test, name, max, at_once, steps } => {
-                self.require(
-                    over.is_some() != test.is_some(),
-                    pointer,
-                    "a loop has either `over` or `while`",
-                );
+                let has_exactly_one = over.is_some() != test.is_some();
+                self.require(has_exactly_one, pointer, "a loop has either `over` or `while`");
                 let name = name.unwrap_or_else(|| "item".to_owned());
                 self.require(is_name(&name), format_args!("{pointer}/as"), "must be a name like an id");
                 self.within(Some(max), MAX_TURNS, format_args!("{pointer}/max"));

@@ -198,10 +198,10 @@ pub(super) fn visible<'s>(
 
 /// A value of at most `most` bytes as JSON: texts and lists keep their beginning, and the last of them says where the rest is.
 fn cut(value: &Value, path: &str, most: usize) -> Value {
-    match size(value) <= most {
-        true => value.clone(),
-        false => shortened(value, &mut most.saturating_sub(SENTENCE), path),
+    if size(value) <= most {
+        return value.clone();
     }
+    shortened(value, &mut most.saturating_sub(SENTENCE), path)
 }
 
 fn shortened(value: &Value, left: &mut usize, path: &str) -> Value {

@@ -282,10 +282,10 @@ fn blocked(steps: &[Step], prefix: &str, states: &States, out: &mut Vec<String>)
                 }
                 _ => vec![format!("{path}.")],
             };
-            for (prefix, list) in
-                turns.iter().flat_map(|turn| step.lists().into_iter().map(move |list| (turn, list)))
-            {
-                blocked(list, prefix, states, out);
+            for turn in &turns {
+                for list in step.lists() {
+                    blocked(list, turn, states, out);
+                }
             }
         } else if !state.status.is_settled() {
             let open = |id: &&String| !status(states, &format!("{prefix}{id}")).is_settled();

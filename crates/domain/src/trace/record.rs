@@ -171,10 +171,8 @@ impl Answers {
             let ms = result.and_then(|answer| answer.ms);
             lines.push(Line::Tool { at, call_id: id, name, input, response, ms });
         }
-        match lines.is_empty() {
-            true => lines.push(Line::Message { at, content }),
-            false => lines.push(Line::Results { at, content }),
-        }
+        let has_results = !lines.is_empty();
+        lines.push(if has_results { Line::Results { at, content } } else { Line::Message { at, content } });
         lines
     }
 
