@@ -270,16 +270,12 @@ impl Offer {
     /// tells the model how to correct it.
     pub fn plan(&self, call: &ToolCall, context: &CallContext) -> Plan {
         let Some(tool) = self.get(&call.name) else {
-            return Plan::Answer(ToolResponse::failure(
-                ToolErrorCode::NotFound,
-                self.no_such_tool(&call.name, context),
-            ));
+            let why = self.no_such_tool(&call.name, context);
+            return Plan::Answer(ToolResponse::failure(ToolErrorCode::NotFound, why));
         };
         if let Some(sent) = &call.malformed {
-            return Plan::Answer(ToolResponse::failure(
-                ToolErrorCode::ValidationError,
-                format!("{}: the arguments are not a JSON object: {sent}", call.name),
-            ));
+            let why = format!("{}: the arguments are not a JSON object: {sent}", call.name);
+            return Plan::Answer(ToolResponse::failure(ToolErrorCode::ValidationError, why));
         }
         if !self.is_deferred(&call.name) {
             return tool.plan(&call.input, context).unwrap_or_else(|invalid| Plan::Answer(invalid.into()));

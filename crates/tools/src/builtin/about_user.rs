@@ -95,8 +95,8 @@ impl Access for MemoryCall {
                 answer(id, changed.map(|_| format!("Corrected {id}.")))
             }
             Self::Recall { query, limit } => {
-                let (chars, reads) =
-                    (tx.settings.knowledge_limits.excerpt_chars, format!("{name} with `read`"));
+                let chars = tx.settings.knowledge_limits.excerpt_chars;
+                let reads = format!("{name} with `read`");
                 let found = tx.knowledge().best_matches(kind, query, *limit, chars).await?;
                 let lines = found.into_iter().map(|found| excerpt::<MemoryId>(found, &reads, chars));
                 let lines: Vec<String> = lines.collect();

@@ -125,10 +125,9 @@ pub(super) struct DeleteNote {
 impl Access for DeleteNote {
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let id = self.note_id;
-        match tx.knowledge().delete_item(KnowledgeKind::Note, id).await? {
-            true => Ok(format!("Deleted {id}.")),
-            false => Err(not_found(id, ListNotes::NAME)),
-        }
+        let was_there = tx.knowledge().delete_item(KnowledgeKind::Note, id).await?;
+        ensure!(was_there, not_found(id, ListNotes::NAME));
+        Ok(format!("Deleted {id}."))
     }
 }
 

@@ -50,10 +50,8 @@ fn problem_lines(problems: &[Problem]) -> String {
 
 /// Why a person has to allow the plan first, if it is so.
 fn asks(document: &Document, kind: &TaskKind) -> Option<String> {
-    let effect = |tool: &str| match kind.acting.iter().any(|acting| acting == tool) {
-        true => EffectClass::Effect,
-        false => EffectClass::Idempotent,
-    };
+    let acts = |tool: &str| kind.acting.iter().any(|acting| acting == tool);
+    let effect = |tool: &str| if acts(tool) { EffectClass::Effect } else { EffectClass::Idempotent };
     Some(match approval(document, kind.autonomy, effect)? {
         Approval::Level => {
             format!("an agent with autonomy `{}` asks before each of its plans", kind.autonomy.as_str())
@@ -299,8 +297,7 @@ fn list(plans: &[StoredPlan]) -> Result<String> {
     for plan in plans {
         lines.push(format!("{}: {}", id(plan), plan.read()?.goal));
     }
-    let none = || "You have made no plans.".to_owned();
-    Ok(if lines.is_empty() { none() } else { lines.join("\n") })
+    Ok(if lines.is_empty() { "You have made no plans.".to_owned() } else { lines.join("\n") })
 }
 
 /// Id, status and version of a plan.

@@ -187,8 +187,8 @@ impl Access for AggregateRecords {
         let what = format!("{}{of}", self.function.as_str());
         if self.group_by.is_none() {
             let none = if self.function == Function::Count { "0" } else { "none" };
-            let (result, marked) =
-                groups.first().map_or((none.to_owned(), false), |one| (self.result(one), one.untrusted));
+            let result = groups.first().map_or_else(|| none.to_owned(), |one| self.result(one));
+            let marked = groups.first().is_some_and(|one| one.untrusted);
             let text = untrusted::stored(marked, &table.id.to_string(), result);
             return Ok(format!("{what}: {text}"));
         }
@@ -252,9 +252,7 @@ impl Access for DeleteRecord {
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (name, id) = (&self.table, self.record_id);
         let table = tx.knowledge().table_named(name).await?.ok_or_else(|| missing(name))?;
-        match tx.knowledge().delete_record(&table, id).await? {
-            true => Ok(format!("Deleted {id}.")),
-            false => Err(not_found(id, SearchRecords::NAME)),
-        }
+        ensure!(tx.knowledge().delete_record(&table, id).await?, not_found(id, SearchRecords::NAME));
+        Ok(format!("Deleted {id}."))
     }
 }

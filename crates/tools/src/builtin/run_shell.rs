@@ -118,8 +118,8 @@ async fn run_on_files(
 /// Ends when there is far more than a workspace may hold.
 async fn overflow(files: &CommandFiles) {
     let limits = files.limits();
-    let (most_files, most_bytes) =
-        (u64::from(limits.max_files).saturating_mul(MOST_TIMES), limits.max_bytes.saturating_mul(MOST_TIMES));
+    let most_files = u64::from(limits.max_files).saturating_mul(MOST_TIMES);
+    let most_bytes = limits.max_bytes.saturating_mul(MOST_TIMES);
     loop {
         tokio::time::sleep(COUNT_EVERY).await;
         match files.usage().await {

@@ -88,8 +88,8 @@ fn found(sessions: Vec<FoundSession>) -> String {
     }
     let sessions = sessions.into_iter().map(|session| {
         let messages = session.message_count.map(|count| format!(", {count} messages")).unwrap_or_default();
-        let (began, ended) =
-            (session.started_at.format("%Y-%m-%d %H:%M"), session.completed_at.format("%Y-%m-%d %H:%M"));
+        let began = session.started_at.format("%Y-%m-%d %H:%M");
+        let ended = session.completed_at.format("%Y-%m-%d %H:%M");
         let id = session.id.to_string();
         let summary = untrusted::stored(session.untrusted, &id, session.summary);
         format!("{id}: {began} to {ended} UTC{messages}\n{summary}")

@@ -125,9 +125,8 @@ fn search_all(
         if !matches.lines.is_empty() {
             found.files.insert(path.clone());
         }
-        found
-            .lines
-            .extend(matches.lines.into_iter().map(|line| format!("{path}:{}: {}", line.line, line.text)));
+        let lines = matches.lines.into_iter().map(|line| format!("{path}:{}: {}", line.line, line.text));
+        found.lines.extend(lines);
         found.has_long_lines |= matches.has_long_lines;
         if let Some(line) = matches.stopped_after {
             found.stopped_at = Some((path.clone(), line));

@@ -230,10 +230,9 @@ impl Access for DeleteSnippet {
 
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let name = &self.name;
-        match tx.knowledge().delete_snippet(name).await? {
-            true => Ok(format!("Deleted {name}.")),
-            false => Err(not_found(format!("snippet {name}"), ListSnippets::NAME)),
-        }
+        let was_there = tx.knowledge().delete_snippet(name).await?;
+        ensure!(was_there, not_found(format!("snippet {name}"), ListSnippets::NAME));
+        Ok(format!("Deleted {name}."))
     }
 }
 

@@ -137,14 +137,11 @@ impl Catalogue {
                 nearest.push(found);
             }
         }
-        let search = SEARCH_TOOLS;
-        match nearest.is_empty() {
-            true => format!("there is no tool `{name}`: {search} finds the tools there are"),
-            false => format!(
-                "there is no tool `{name}`; the nearest are {}. {search} finds others",
-                nearest.join(", ")
-            ),
+        if nearest.is_empty() {
+            return format!("there is no tool `{name}`: {SEARCH_TOOLS} finds the tools there are");
         }
+        let nearest = nearest.join(", ");
+        format!("there is no tool `{name}`; the nearest are {nearest}. {SEARCH_TOOLS} finds others")
     }
 }
 
