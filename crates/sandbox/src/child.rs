@@ -64,7 +64,7 @@ fn stack_of(task: Task) -> u64 {
 /// before anything is read. `evaluate` answers a request of [`crate::Evaluators`]: a JSON value for a line.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, evaluate: fn(&str) -> String) -> ExitCode {
     let Some(job) = Job::parse(arguments) else {
-        let _ = std::io::stderr()
+        let _ = io::stderr()
             .write_all(b"Houston starts its sandbox itself; there is nothing to do with it by hand\n");
         return ExitCode::from(USAGE);
     };
@@ -73,14 +73,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, evaluate: fn(&str) ->
     cpu_ms();
     let limits =
         WallLimits { cpu_seconds: job.cpu_seconds, address_space: ADDRESS_SPACE, stack: stack_of(job.task) };
-    match walls::build(limits) {
-        // What evaluates is code of this program that has no `unsafe`: it needs the limits alone, and goes on without those
-        // that this machine does not have.
-        Err(missing) if job.task != Task::Evaluation => {
-            let _ = pipes.send(&Message::Missing(missing));
-            return ExitCode::from(INCOMPLETE);
-        }
-        _ => {}
+    // What evaluates is code of this program that has no `unsafe`: it needs the limits alone, and goes on without those that
+    // this machine does not have.
+    if let Err(missing) = walls::build(limits)
+        && job.task != Task::Evaluation
+    {
+        let _ = pipes.send(&Message::Missing(missing));
+        return ExitCode::from(INCOMPLETE);
     }
     match run(&job, &mut pipes, evaluate) {
         Ok(()) => ExitCode::SUCCESS,
@@ -88,7 +87,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, evaluate: fn(&str) ->
     }
 }
 
-fn run(job: &Job, pipes: &mut Pipes, evaluate: fn(&str) -> String) -> std::io::Result<()> {
+fn run(job: &Job, pipes: &mut Pipes, evaluate: fn(&str) -> String) -> io::Result<()> {
     pipes.send(&Message::Ready)?;
     match job.task {
         Task::Check => Ok(()),

@@ -151,11 +151,8 @@ impl Child {
         let began = Instant::now();
         let line = timeout(self.left, self.line()).await;
         self.left = self.left.saturating_sub(began.elapsed());
-        let line = match line {
-            Err(_) => return Ok(Read::TimedOut),
-            Ok(line) => line?,
-        };
-        let Some(line) = line else { return Ok(Read::End(self.wait().await)) };
+        let Ok(line) = line else { return Ok(Read::TimedOut) };
+        let Some(line) = line? else { return Ok(Read::End(self.wait().await)) };
         match serde_json::from_slice(&line) {
             Ok(message) => Ok(Read::Message(message)),
             Err(error) => Err(Error::Protocol(format!("a line is no message: {error}"))),

@@ -88,7 +88,10 @@ impl Sandbox {
     /// Nothing was run, or `host` stopped it, or the child did what no script can make it do: see [`Error`]. What the script did
     /// wrong is in the outcome.
     pub async fn run(&self, script: &Script, host: &mut impl Host) -> Result<Run, Error> {
-        if let Some(outcome) = too_long(script) {
+        let characters = script.code.chars().count();
+        if characters > MAX_CODE {
+            let reason = format!("The code has {characters} characters, and {MAX_CODE} are allowed.");
+            let outcome = Outcome::Invalid(Fault::new(reason));
             return Ok(Run { outcome, console: String::new(), calls: 0 });
         }
         let _permit = self.children.acquire().await;
@@ -169,15 +172,6 @@ pub(crate) async fn ready(mut child: Child) -> Result<Child, Error> {
     }
 }
 
-fn too_long(script: &Script) -> Option<Outcome> {
-    let characters = script.code.chars().count();
-    (characters > MAX_CODE).then(|| {
-        Outcome::Invalid(Fault::new(format!(
-            "The code has {characters} characters, and {MAX_CODE} are allowed."
-        )))
-    })
-}
-
 /// The conversation about one script.
 struct Session<'a> {
     script: &'a Script,
@@ -221,18 +215,17 @@ impl Session<'_> {
         if asked.is_empty() || self.calls + asked.len() > self.limits.calls {
             return Err(Error::Protocol("a number of calls that it may not make".to_owned()));
         }
-        asked
-            .into_iter()
-            .map(|asked| {
-                self.calls += 1;
-                if !self.script.tools.contains(&asked.tool) || asked.input.get().len() > self.limits.output {
-                    return Err(Error::Protocol("a call that was not offered".to_owned()));
-                }
-                let input = serde_json::from_str(asked.input.get())
-                    .map_err(|error| Error::Protocol(format!("an input is no JSON: {error}")))?;
-                Ok(Call { number: self.calls, tool: asked.tool, input })
-            })
-            .collect()
+        let mut calls = Vec::with_capacity(asked.len());
+        for Asked { tool, input } in asked {
+            self.calls += 1;
+            if !self.script.tools.contains(&tool) || input.get().len() > self.limits.output {
+                return Err(Error::Protocol("a call that was not offered".to_owned()));
+            }
+            let input = serde_json::from_str(input.get())
+                .map_err(|error| Error::Protocol(format!("an input is no JSON: {error}")))?;
+            calls.push(Call { number: self.calls, tool, input });
+        }
+        Ok(calls)
     }
 
     fn outcome(&self, end: End) -> Result<(Outcome, String), Error> {

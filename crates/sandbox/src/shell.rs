@@ -6,9 +6,9 @@ mod kill;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -187,7 +187,7 @@ impl Drop for Dropped {
 /// the first of their own table of processes.
 fn supervise(mut child: Child, input: Vec<u8>, time: Duration, stop: &AtomicBool) -> ShellRun {
     let began = Instant::now();
-    let flooded = Arc::new(AtomicUsize::new(0));
+    let flooded = Arc::new(AtomicBool::new(false));
     if let Some(mut pipe) = child.stdin.take() {
         // A command that reads nothing closes the pipe when it ends.
         thread::spawn(move || pipe.write_all(&input));
@@ -202,7 +202,7 @@ fn supervise(mut child: Child, input: Vec<u8>, time: Duration, stop: &AtomicBool
             Err(_) => break None,
         }
         if killed.is_none() {
-            let is_flooded = flooded.load(Ordering::Relaxed) > 0;
+            let is_flooded = flooded.load(Ordering::Relaxed);
             if is_flooded || began.elapsed() >= time || stop.load(Ordering::Relaxed) {
                 killed = Some(if is_flooded { ShellEnd::Flooded } else { ShellEnd::TimedOut });
                 kill(&mut child);
@@ -216,24 +216,24 @@ fn supervise(mut child: Child, input: Vec<u8>, time: Duration, stop: &AtomicBool
     };
     let (output, errors) = (text(output), text(errors));
     // A command may have ended by itself after it wrote too much.
-    let is_flooded = flooded.load(Ordering::Relaxed) > 0;
+    let is_flooded = flooded.load(Ordering::Relaxed);
     let end = match killed {
         Some(end) => end,
         None if is_flooded => ShellEnd::Flooded,
-        None => status.and_then(|status: ExitStatus| status.code()).map_or(ShellEnd::Killed, ShellEnd::Code),
+        None => status.and_then(|status| status.code()).map_or(ShellEnd::Killed, ShellEnd::Code),
     };
     ShellRun { end, output, errors }
 }
 
-/// Reads a pipe to its end; keeps [`MAX_SHELL_OUTPUT`] bytes, and counts in `flooded` if there are more.
-fn reader(mut pipe: impl Read + Send + 'static, flooded: Arc<AtomicUsize>) -> JoinHandle<Vec<u8>> {
+/// Reads a pipe to its end; keeps [`MAX_SHELL_OUTPUT`] bytes, and sets `flooded` if there are more.
+fn reader(mut pipe: impl Read + Send + 'static, flooded: Arc<AtomicBool>) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let (mut kept, mut part) = (Vec::new(), [0; 8192]);
         while let Ok(count @ 1..) = pipe.read(&mut part) {
             let room = MAX_SHELL_OUTPUT - kept.len();
             kept.extend_from_slice(&part[..count.min(room)]);
             if count > room {
-                flooded.fetch_add(1, Ordering::Relaxed);
+                flooded.store(true, Ordering::Relaxed);
             }
         }
         kept

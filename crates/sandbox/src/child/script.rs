@@ -94,16 +94,11 @@ fn interpret(script: &Script, source: String, shared: &Shared, pipes: &mut Pipes
     runtime.set_host_promise_rejection_tracker(Some(Box::new(move |_, _, _, is_handled| {
         rejections.borrow_mut().rejected(is_handled);
     })));
-    let result = context.with(|ctx| {
-        let stop = match drive(&ctx, script, source, shared, &deadline, pipes) {
-            Ok(result) => return Ok(result),
-            Err(stop) => stop,
-        };
-        match stop {
-            Stop::Abandoned(error) => Err(error),
-            Stop::Failed(_) if deadline.passed.get() => Ok(EndResult::TimedOut),
-            Stop::Failed(error) => Ok(failure(&ctx, error, shared.borrow().lines)),
-        }
+    let result = context.with(|ctx| match drive(&ctx, script, source, shared, &deadline, pipes) {
+        Ok(result) => Ok(result),
+        Err(Stop::Abandoned(error)) => Err(error),
+        Err(Stop::Failed(_)) if deadline.passed.get() => Ok(EndResult::TimedOut),
+        Err(Stop::Failed(error)) => Ok(failure(&ctx, error, shared.borrow().lines)),
     });
     // The heap goes with the process.
     std::mem::forget(context);
@@ -226,8 +221,8 @@ fn failure(ctx: &Ctx<'_>, error: rquickjs::Error, lines: u32) -> EndResult {
     match Err::<(), _>(error).catch(ctx) {
         Err(CaughtError::Exception(exception)) => {
             let name = exception.as_object().get::<_, String>("name").unwrap_or_default();
-            let (message, stack) =
-                (exception.message().unwrap_or_default(), exception.stack().unwrap_or_default());
+            let message = exception.message().unwrap_or_default();
+            let stack = exception.stack().unwrap_or_default();
             host::fault(&name, &message, &stack, lines)
         }
         // `null` when not even an error fits into the memory.
