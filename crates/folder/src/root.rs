@@ -102,11 +102,8 @@ impl Root {
     pub fn agentables(&self) -> Result<Vec<(Uuid, Uuid)>> {
         let mut found = Vec::new();
         for tenant in ids(&self.dir)? {
-            let of_tenant = match self.dir.open_dir_nofollow(tenant.to_string()) {
-                Ok(of_tenant) => of_tenant,
-                // Removed meanwhile, or no folder.
-                Err(_) => continue,
-            };
+            // Removed meanwhile, or no folder.
+            let Ok(of_tenant) = self.dir.open_dir_nofollow(tenant.to_string()) else { continue };
             found.extend(ids(&of_tenant)?.into_iter().map(|agentable| (tenant, agentable)));
         }
         Ok(found)

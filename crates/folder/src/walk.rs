@@ -61,9 +61,8 @@ impl Folder {
         let mut walk = self.walk()?;
         let mut left = MAX_HASHED;
         for (path, found) in &mut walk.files {
-            let (Some(rest), Ok(path)) = (left.checked_sub(found.bytes), WorkspacePath::file(path)) else {
-                continue;
-            };
+            let Some(rest) = left.checked_sub(found.bytes) else { continue };
+            let Ok(path) = WorkspacePath::file(path) else { continue };
             left = rest;
             // What cannot be read has no version.
             found.version = self.version(&path).ok().flatten().map(|(version, _)| version);

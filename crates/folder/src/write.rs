@@ -49,9 +49,7 @@ impl Folder {
             }
         }
     }
-}
 
-impl Folder {
     /// Refuses a path at which no file can be written, because of what is there.
     ///
     /// # Errors
@@ -80,7 +78,7 @@ impl Locked<'_> {
         for folder in path.folders() {
             dir = make(&dir, folder)?;
         }
-        let (home, name) = (&self.folder.home, name(path.as_str()));
+        let home = &self.folder.home;
         clear(&dir, path.as_str())?;
         match home.remove_file(NEW) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
@@ -92,7 +90,7 @@ impl Locked<'_> {
         file.write_all(content.as_bytes())?;
         file.sync_all()?;
         // A link that is there now is replaced, and not what it leads to.
-        home.rename(NEW, &dir, name)?;
+        home.rename(NEW, &dir, name(path.as_str()))?;
         sync(&dir)
     }
 
