@@ -312,9 +312,9 @@ impl HttpModel {
 
     /// Reads the error body and classifies it. A body that cannot be read in time leaves the status to decide alone.
     async fn refusal(&self, response: Response) -> Refused {
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let read = read(response, error::LONGEST_REFUSAL, self.http.timeouts.idle);
-        let body = read.await.unwrap_or_default();
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
+        let body = read(response, error::LONGEST_REFUSAL, self.http.timeouts.idle).await.unwrap_or_default();
         Refused { error: error::refused(status, &headers, &body), status, body }
     }
 }
@@ -456,7 +456,8 @@ impl<'m> Attempt<'m> {
         };
         self.first.get_or_insert(error);
         self.refused.push(std::mem::replace(&mut self.profile, profile));
-        (self.changes, self.url) = (changes, url);
+        self.changes = changes;
+        self.url = url;
         self.corrections.push(what);
         None
     }

@@ -70,6 +70,7 @@ impl Report {
 
 /// The most requests that [`examine`] sends.
 pub const MOST_REQUESTS: u64 = 40;
+
 /// The most tokens that it sends and receives in all.
 pub fn most_usage() -> Usage {
     let output_tokens = u64::from(ROOM) * (MOST_REQUESTS - 6) + u64::from(ROOM_TO_THINK) * 6;
@@ -139,7 +140,8 @@ pub async fn examine(
                 }
                 Err(Refusal::Failed(error)) if fields.is_empty() => return Err(error),
                 Err(Refusal::Failed(error)) => {
-                    (finding.why, failed) = (Some(error.to_string()), true);
+                    finding.why = Some(error.to_string());
+                    failed = true;
                     break;
                 }
             }
@@ -174,7 +176,8 @@ fn fields_of(table: &Profile, model: &Description) -> Vec<Trial> {
         let others = of(others).into_iter().filter(|other| *other != said);
         std::iter::once(said.clone()).chain(others).collect::<Vec<_>>()
     };
-    let (has_tools, is_chat) = (model.supports_tools, table.wire == crate::Wire::OpenAiChat);
+    let has_tools = model.supports_tools;
+    let is_chat = table.wire == crate::Wire::OpenAiChat;
     let wires = std::iter::once(table.wire).chain(table.wire.alternative()).map(|wire| json!(wire)).collect();
     let schemas = ["json_schema", "json_object", "prompt_only"];
     let schemas = schemas.into_iter().filter(|schema| is_chat || *schema != "json_object");
@@ -262,7 +265,9 @@ impl Patient<'_> {
         let sample = Sample::new(asks);
         let answer = collected(&*model, &Request { ledger: Some(&ledger), ..sample.request(asks) }).await;
         let now = chrono::DateTime::<chrono::Utc>::MAX_UTC;
-        ledger.take().into_iter().for_each(|used| self.usage += used.call(0, now).usage);
+        for used in ledger.take() {
+            self.usage += used.call(0, now).usage;
+        }
         match answer {
             Ok((answer, _)) => has_done(&answer, asks).map_err(Refusal::Refused),
             Err(error) if error.refuses_the_request() => Err(Refusal::Refused(reason(error))),

@@ -170,13 +170,14 @@ pub(crate) fn cut_off() -> ModelError {
 /// Classifies a failure of the connection.
 pub(crate) fn transport(error: reqwest::Error) -> ModelError {
     let error = error.without_url();
-    let (code, what) = match (error.is_timeout(), error.is_connect()) {
-        (true, _) => (Code::Timeout, "timed out"),
-        (false, true) => (Code::NetworkError, "could not connect"),
-        (false, false) if error.is_builder() => {
-            (Code::ProviderNotConfigured, "the request could not be built")
-        }
-        (false, false) => (Code::NetworkError, "the connection broke"),
+    let (code, what) = if error.is_timeout() {
+        (Code::Timeout, "timed out")
+    } else if error.is_connect() {
+        (Code::NetworkError, "could not connect")
+    } else if error.is_builder() {
+        (Code::ProviderNotConfigured, "the request could not be built")
+    } else {
+        (Code::NetworkError, "the connection broke")
     };
     // The innermost cause is the most helpful one, e.g. "connection refused".
     let mut innermost: &dyn std::error::Error = &error;

@@ -223,20 +223,19 @@ impl Framing {
             self.bare.clear();
         }
         match name {
-            b"data" => match std::mem::take(&mut self.data) {
-                Data::None => self.data = Data::Line(value),
-                Data::Line(first) => {
-                    let mut joined = self.buffer[first].to_vec();
-                    joined.push(b'\n');
-                    joined.extend_from_slice(&self.buffer[value]);
-                    self.data = Data::Joined(joined);
-                }
-                Data::Joined(mut joined) => {
-                    joined.push(b'\n');
-                    joined.extend_from_slice(&self.buffer[value]);
-                    self.data = Data::Joined(joined);
-                }
-            },
+            b"data" => {
+                self.data = match std::mem::take(&mut self.data) {
+                    Data::None => Data::Line(value),
+                    Data::Line(first) => {
+                        Data::Joined([&self.buffer[first], b"\n".as_slice(), &self.buffer[value]].concat())
+                    }
+                    Data::Joined(mut joined) => {
+                        joined.push(b'\n');
+                        joined.extend_from_slice(&self.buffer[value]);
+                        Data::Joined(joined)
+                    }
+                };
+            }
             // An empty name must not point into the buffer, which is compacted before the event is complete.
             b"event" => self.name = if value.is_empty() { 0..0 } else { value },
             // Comments may be sent for hours without a blank line between them.

@@ -172,7 +172,8 @@ impl Breaker {
 
     /// Records that an answer came to its end: the model does not hang.
     pub fn record_end(&mut self) {
-        (self.timeouts, self.openings) = (0, 0);
+        self.timeouts = 0;
+        self.openings = 0;
     }
 
     /// Records that the provider began to answer.

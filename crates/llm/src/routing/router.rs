@@ -187,9 +187,8 @@ pub fn order(
     let is_any_able = candidates
         .iter()
         .any(|candidate| missing(&candidate.capabilities, needs, |need, able| !able.meets(need)).is_none());
-    let is_missing = |need: Need, able: &Capabilities| match is_any_able {
-        true => !able.meets(need),
-        false => able.says(need) == Some(false),
+    let is_missing = |need: Need, able: &Capabilities| {
+        if is_any_able { !able.meets(need) } else { able.says(need) == Some(false) }
     };
     for (index, candidate) in candidates.iter().enumerate() {
         if let Some(need) = missing(&candidate.capabilities, needs, is_missing) {

@@ -29,10 +29,9 @@
 //!
 //! Of images that were posted with the text, it says type and size.
 //!
-//! If the answer must fit a schema, it is the simplest value that does, with the text in its strings; if a tool must be called, so are
-//! its arguments. Tools that are not offered
-//! are not called; without `send_message` it answers in plain text. After a message was
-//! sent, it ends with "Done.".
+//! If the answer must fit a schema, it is the simplest value that does, with the text in its strings; if a tool must be
+//! called, so are its arguments. Tools that are not offered are not called; without `send_message` it answers in plain
+//! text. After a message was sent, it ends with "Done.".
 //!
 //! Calls with the latency `batch` are submitted, and answered when they are asked for again.
 //!
@@ -182,13 +181,15 @@ fn events(request: &Request<'_>, think: usize, reply: &Reply) -> VecDeque<Event>
                 let id = format!("sim_{:08x}_{index}", fingerprint(request.entries));
                 written += name.len() + json.len();
                 let mut call = Call::begin(index, id, name.clone(), &mut events);
-                pieces(json).for_each(|piece| call.push(piece.to_owned(), &mut events));
+                for piece in pieces(json) {
+                    call.push(piece.to_owned(), &mut events);
+                }
                 content.push(call.block(None, &mut malformed));
             }
         }
     }
-    let (stop, usage) = (StopReason::EndTurn, usage(request, written));
-    done(ModelAnswer { content, malformed, stop, usage }, &mut events);
+    let usage = usage(request, written);
+    done(ModelAnswer { content, malformed, stop: StopReason::EndTurn, usage }, &mut events);
     events
 }
 

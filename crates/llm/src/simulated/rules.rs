@@ -134,11 +134,10 @@ impl<'a> Situation<'a> {
         }
         let asks_for_notes = has(&["notes"]) && has(&["list", "show", "my notes", "what", "which", "read"]);
         let of_file = self.file_request().and_then(|(name, input)| call(name, input));
-        let chosen = if of_file.is_some() {
-            of_file
-        } else if let Some(goal) = new_goal(&self.user_text).and_then(|goal| call("create_goal", goal)) {
-            Some(goal)
-        } else if goal_message(&self.user_text).is_some()
+        if let Some(call) = of_file.or_else(|| call("create_goal", new_goal(&self.user_text)?)) {
+            return call;
+        }
+        let chosen = if goal_message(&self.user_text).is_some()
             || goal_change(&self.user_text).is_some()
             || has(&["goals"]) && has(&["list", "show", "my goals"])
         {
@@ -353,8 +352,8 @@ fn note_in(text: &str) -> (String, String) {
         "note",
     ];
     let content = after_phrase(text, &PHRASES);
-    let title =
-        content.lines().next().unwrap_or_default().split_whitespace().take(TITLE_WORDS).collect::<Vec<_>>();
+    let first_line = content.lines().next().unwrap_or_default();
+    let title: Vec<&str> = first_line.split_whitespace().take(TITLE_WORDS).collect();
     (title.join(" "), content.to_owned())
 }
 

@@ -316,7 +316,9 @@ fn collect<'s>(schema: &'s Value, names: &mut Vec<&'s str>) {
     if let Some(named) = fields.get("properties").and_then(Value::as_object) {
         names.extend(named.keys().map(String::as_str));
     }
-    inner(fields).for_each(|inner| collect(inner, names));
+    for schema in inner(fields) {
+        collect(schema, names);
+    }
 }
 
 /// The schemas directly in a schema of the one form.
@@ -456,10 +458,8 @@ pub(crate) fn instruction(form: AnswerSchema<'_>) -> String {
 
 /// Whether a schema has properties, or the type `object`.
 fn describes_object(fields: &Map<String, Value>) -> bool {
-    fields.get("properties").is_some()
-        || fields
-            .get("type")
-            .is_some_and(|kind| kind == "object" || names(Some(kind)).any(|kind| kind == "object"))
+    let is_object = |kind: &Value| kind == "object" || names(Some(kind)).any(|kind| kind == "object");
+    fields.contains_key("properties") || fields.get("type").is_some_and(is_object)
 }
 
 /// The direct subschemas of a schema.

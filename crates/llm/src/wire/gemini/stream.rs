@@ -317,13 +317,13 @@ impl GeminiDecoder {
             return;
         }
         self.close_thought();
-        let text = self.text.get_or_insert_default();
-        let start = text.text.len();
-        text.text.push_str(&more);
-        text.signed.extend(signed.map(|raw| (start, text.text.len(), raw.to_owned())));
-        if !text.text.trim().is_empty() && text.reported < text.text.len() {
-            out.push_back(Event::Text(text.text[text.reported..].to_owned()));
-            text.reported = text.text.len();
+        let Received { text, reported, signed: parts } = self.text.get_or_insert_default();
+        let start = text.len();
+        text.push_str(&more);
+        parts.extend(signed.map(|raw| (start, text.len(), raw.to_owned())));
+        if !text.trim().is_empty() && *reported < text.len() {
+            out.push_back(Event::Text(text[*reported..].to_owned()));
+            *reported = text.len();
         }
     }
 
@@ -338,11 +338,11 @@ impl GeminiDecoder {
             return Err(error::invalid("the provider sent a tool call in pieces, which was not requested"));
         }
         self.close();
-        let (index, id) = (self.calls, call.id.0.clone().unwrap_or_default());
+        let id = call.id.0.clone().unwrap_or_default();
         let name = of_letter_name(call.name.0.as_deref().unwrap_or_default()).to_owned();
         self.calls += 1;
         let raw = (signed || !id.is_empty()).then(|| self.raw_block(raw));
-        let mut received = Call::begin(index, id, name, out);
+        let mut received = Call::begin(self.calls - 1, id, name, out);
         received.push(call.args.map_or("", RawValue::get).to_owned(), out);
         self.content.push(received.block(raw, &mut self.malformed));
         Ok(())
@@ -383,7 +383,8 @@ impl GeminiDecoder {
         let stop = stop.ok_or_else(error::cut_off)?;
         self.close();
         let content = std::mem::take(&mut self.content);
-        let (malformed, usage) = (std::mem::take(&mut self.malformed), self.usage.normalised());
+        let malformed = std::mem::take(&mut self.malformed);
+        let usage = self.usage.normalised();
         done(ModelAnswer { content, malformed, stop, usage }, out);
         Ok(())
     }

@@ -117,10 +117,8 @@ impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let whole = <&RawValue>::deserialize(deserializer)?;
         let is_list = whole.get().starts_with('[');
-        let pieces: Vec<&RawValue> = match is_list {
-            true => serde_json::from_str(whole.get()).map_err(Error::custom)?,
-            false => vec![whole],
-        };
+        let pieces: Vec<&RawValue> =
+            if is_list { serde_json::from_str(whole.get()).map_err(Error::custom)? } else { vec![whole] };
         let mut content = Self::default();
         for piece in pieces.into_iter().map(RawValue::get) {
             match piece.as_bytes().first() {
@@ -205,8 +203,7 @@ impl ChatDecoder {
     }
 
     fn delta(&mut self, delta: Delta, out: &mut VecDeque<Event>) {
-        let (content, parts) =
-            delta.content.map_or_else(Default::default, |content| (content.text, content.thinking));
+        let Content { text: content, thinking: parts } = delta.content.unwrap_or_default();
         let named = [(delta.reasoning_content, "reasoning_content"), (delta.reasoning, "reasoning")];
         let named = named
             .into_iter()
@@ -256,10 +253,7 @@ impl ChatDecoder {
             call.start(out);
             news.insert_str(0, &std::mem::take(&mut call.json));
         }
-        match started {
-            true => call.push(news, out),
-            false => call.json.push_str(&news),
-        }
+        if *started { call.push(news, out) } else { call.json.push_str(&news) }
     }
 
     /// The position of the call that a piece belongs to. The index decides, unless a new id and a name show that the

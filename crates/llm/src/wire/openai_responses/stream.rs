@@ -172,9 +172,9 @@ impl ResponsesDecoder {
         }
     }
 
-    fn open(&mut self, number: Option<u64>, part: OpenItem) -> &mut OpenItem {
+    fn open(&mut self, number: Option<u64>, item: OpenItem) -> &mut OpenItem {
         let number = number.unwrap_or(self.items.len() as u64);
-        &mut self.items.push_mut((number, part)).1
+        &mut self.items.push_mut((number, item)).1
     }
 
     fn begin(
@@ -183,7 +183,7 @@ impl ResponsesDecoder {
         item: &RawValue,
         out: &mut VecDeque<Event>,
     ) -> Result<usize, ModelError> {
-        let part = match &*read::<ItemKind<'_>>(item.get())?.kind {
+        let opened = match &*read::<ItemKind<'_>>(item.get())?.kind {
             "message" => OpenItem::Message { text: String::new(), raw: None },
             "reasoning" => OpenItem::Reasoning { text: String::new(), section: 0, raw: None },
             "function_call" => {
@@ -194,7 +194,7 @@ impl ResponsesDecoder {
             }
             kind => OpenItem::Opaque { raw: None, is_search: kind == WEB_SEARCH },
         };
-        self.open(number, part);
+        self.open(number, opened);
         Ok(self.items.len() - 1)
     }
 
@@ -265,11 +265,11 @@ impl ResponsesDecoder {
 
     /// The next piece of a message.
     fn push_text(&mut self, number: Option<u64>, more: String, out: &mut VecDeque<Event>) {
-        let part = match self.position_of(number) {
+        let item = match self.position_of(number) {
             Some(position) => &mut self.items[position].1,
             None => self.open(number, OpenItem::Message { text: String::new(), raw: None }),
         };
-        if let OpenItem::Message { text, .. } = part {
+        if let OpenItem::Message { text, .. } = item {
             pass_on(more, text, Event::Text, out);
         }
     }
@@ -277,11 +277,11 @@ impl ResponsesDecoder {
     /// The next piece of reasoning. Sections of a summary are separated by a blank line.
     fn push_reasoning(&mut self, event: &StreamEvent<'_>, mut more: String, out: &mut VecDeque<Event>) {
         let number = event.output_index.0;
-        let part = match self.position_of(number) {
+        let item = match self.position_of(number) {
             Some(position) => &mut self.items[position].1,
             None => self.open(number, OpenItem::Reasoning { text: String::new(), section: 0, raw: None }),
         };
-        let OpenItem::Reasoning { text, section, .. } = part else { return };
+        let OpenItem::Reasoning { text, section, .. } = item else { return };
         if more.is_empty() {
             return;
         }
@@ -311,10 +311,10 @@ impl ResponsesDecoder {
     ) -> Result<(), ModelError> {
         self.complete_all(answer.output.as_deref().unwrap_or_default(), out)?;
         let (mut content, mut malformed) = (Vec::new(), Vec::new());
-        let is_search = |part: &OpenItem| matches!(part, OpenItem::Opaque { is_search: true, .. });
-        let searches = self.items.iter().filter(|(_, part)| is_search(part)).count();
-        for (_, part) in std::mem::take(&mut self.items) {
-            content.extend(block_of(part, &mut malformed));
+        let is_search = |item: &OpenItem| matches!(item, OpenItem::Opaque { is_search: true, .. });
+        let searches = self.items.iter().filter(|(_, item)| is_search(item)).count();
+        for (_, item) in std::mem::take(&mut self.items) {
+            content.extend(block_of(item, &mut malformed));
         }
         let mut usage = answer.usage().unwrap_or_default();
         usage.apart.web_searches = usage.apart.web_searches.max(small(searches as u64));
@@ -383,8 +383,8 @@ fn emit_arguments(call: &mut Call, whole: Arguments, out: &mut VecDeque<Event>) 
 }
 
 /// The completed block; `None` when it is empty.
-fn block_of(part: OpenItem, malformed: &mut Vec<(String, String)>) -> Option<Block> {
-    match part {
+fn block_of(item: OpenItem, malformed: &mut Vec<(String, String)>) -> Option<Block> {
+    match item {
         OpenItem::Message { text, raw } => (!text.is_empty()).then_some(Block::Text { text, raw }),
         OpenItem::Reasoning { text, raw, .. } => {
             (raw.is_some() || !text.is_empty()).then_some(Block::Thinking { text, raw })
