@@ -14,17 +14,12 @@ pub(crate) fn response(effect: EffectClass, answer: Result<CallToolResult, CallE
     match answer {
         Ok(result) => {
             let text = text(&result);
-            if result.is_error == Some(true) {
-                let text = if text.is_empty() {
-                    "the server says that it failed, but not why".to_owned()
-                } else {
-                    text
-                };
-                ToolResponse::failure(ToolErrorCode::Unknown, text)
-            } else if text.is_empty() {
-                ToolResponse::success("Done; the server answered with nothing.")
-            } else {
-                ToolResponse::success(text)
+            let failed = |text: String| ToolResponse::failure(ToolErrorCode::Unknown, text);
+            match (result.is_error == Some(true), text.is_empty()) {
+                (true, true) => failed("the server says that it failed, but not why".to_owned()),
+                (true, false) => failed(text),
+                (false, true) => ToolResponse::success("Done; the server answered with nothing."),
+                (false, false) => ToolResponse::success(text),
             }
         }
         Err(error) => {
@@ -96,27 +91,16 @@ fn text(result: &CallToolResult) -> String {
 
 fn block(block: &ContentBlock) -> String {
     let word = |text: &str| cleaned(text, MAX_WORD);
+    let not_shown = |what: &str, name: &str, base64: &str| {
+        format!("[{what}{}, {} characters of base64: not shown]", word(name), base64.len())
+    };
     match block {
         ContentBlock::Text(text) => text.text.clone(),
-        ContentBlock::Image(image) => {
-            format!(
-                "[an image, {}, {} characters of base64: not shown]",
-                word(&image.mime_type),
-                image.data.len()
-            )
-        }
-        ContentBlock::Audio(audio) => {
-            format!(
-                "[audio, {}, {} characters of base64: not shown]",
-                word(&audio.mime_type),
-                audio.data.len()
-            )
-        }
+        ContentBlock::Image(image) => not_shown("an image, ", &image.mime_type, &image.data),
+        ContentBlock::Audio(audio) => not_shown("audio, ", &audio.mime_type, &audio.data),
         ContentBlock::Resource(embedded) => match &embedded.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => format!("{}:\n{text}", word(uri)),
-            ResourceContents::BlobResourceContents { uri, blob, .. } => {
-                format!("[{}, {} characters of base64: not shown]", word(uri), blob.len())
-            }
+            ResourceContents::BlobResourceContents { uri, blob, .. } => not_shown("", uri, blob),
             _ => "[something else: not shown]".to_owned(),
         },
         ContentBlock::ResourceLink(link) => format!("[link: {} {}]", word(&link.name), word(&link.uri)),

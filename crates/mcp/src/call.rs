@@ -178,12 +178,10 @@ impl Call {
                     request_state,
                     ..
                 }) => {
-                    if let Some(state) =
-                        request_state.as_ref().filter(|state| state.len() > MAX_REQUEST_STATE)
-                    {
+                    let bytes = request_state.as_ref().map_or(0, String::len);
+                    if bytes > MAX_REQUEST_STATE {
                         let why = format!(
-                            "wants {} bytes to be kept and sent back; at most {MAX_REQUEST_STATE} are",
-                            state.len()
+                            "wants {bytes} bytes to be kept and sent back; at most {MAX_REQUEST_STATE} are"
                         );
                         return Acted::Done(self.failed(CallError::Asked(why)));
                     }
@@ -200,10 +198,7 @@ impl Call {
                         Err(why) => Acted::Done(self.failed(CallError::Asked(why))),
                     };
                 }
-                _ => {
-                    let wants = "with something else";
-                    return Acted::Done(self.failed(CallError::Unsupported(wants)));
-                }
+                _ => return Acted::Done(self.failed(CallError::Unsupported("with something else"))),
             }
         }
     }

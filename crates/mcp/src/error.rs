@@ -73,13 +73,12 @@ impl StartError {
 }
 
 fn full(of_tenant: bool, limit: usize) -> String {
-    match of_tenant {
-        true => format!(
+    if of_tenant {
+        format!(
             "its tenant has {limit} connections to MCP servers in use, the most there may be: try again later"
-        ),
-        false => {
-            format!("{limit} connections to MCP servers are in use, the most there may be: try again later")
-        }
+        )
+    } else {
+        format!("{limit} connections to MCP servers are in use, the most there may be: try again later")
     }
 }
 

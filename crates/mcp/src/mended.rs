@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::Cursor;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream::unfold;
 use serde::Deserialize;
@@ -36,7 +36,7 @@ struct Head {
 }
 
 impl Open {
-    fn ids(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+    fn ids(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -67,7 +67,7 @@ impl Open {
             }
         };
         let is_answer = head.id.is_some() && head.method.is_none();
-        if let (Some(id), true) = (&head.id, is_answer) {
+        if is_answer && let Some(id) = &head.id {
             self.ids().remove(&id.to_string());
         }
         let is_whole_error = head.error.as_ref().is_none_or(|error| {
@@ -78,7 +78,7 @@ impl Open {
         if is_answer && !(is_whole_error && is_current) {
             let mut message: Value = serde_json::from_str(&whole).ok()?;
             message["jsonrpc"] = json!("2.0");
-            if let (Some(error), false) = (head.error, is_whole_error) {
+            if !is_whole_error && let Some(error) = head.error {
                 message["error"] = complete(&error);
                 // An answer has one of both.
                 message.as_object_mut()?.remove("result");

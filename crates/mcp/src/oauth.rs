@@ -94,16 +94,16 @@ pub(crate) async fn begin(
     state: &str,
 ) -> Result<(String, Pending), String> {
     let url = Url::parse(server).map_err(|error| error.to_string())?;
-    let resource = exchange.resource(&url).await?;
-    let issuer = resource.authorization_servers.first().cloned().unwrap_or_default();
+    let ResourceMetadata { resource, authorization_servers, scopes_supported } =
+        exchange.resource(&url).await?;
+    let issuer = authorization_servers.into_iter().next().unwrap_or_default();
     let metadata = exchange.issuer(&issuer).await?;
-    let scopes = settings.scopes.clone().unwrap_or(resource.scopes_supported);
+    let scopes = settings.scopes.clone().unwrap_or(scopes_supported);
     let client = match &settings.client_id {
         Some(id) => ClientIds { id: id.clone(), secret: None, is_basic: false },
         None => exchange.register(&metadata, redirect_uri, &scopes).await?,
     };
     let verifier = URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>());
-    let resource = resource.resource;
     let mut open = Url::parse(&metadata.authorization_endpoint).map_err(|error| error.to_string())?;
     exchange
         .reach
@@ -429,11 +429,11 @@ impl ResourceMetadata {
             resource.origin() == server.origin()
                 && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         });
-        match (is_of_it, self.authorization_servers.is_empty()) {
-            (false, _) => Some("its metadata is about another resource".to_owned()),
-            (_, true) => Some("its metadata names no authorization server".to_owned()),
-            _ => None,
+        if !is_of_it {
+            return Some("its metadata is about another resource".to_owned());
         }
+        let names_none = self.authorization_servers.is_empty();
+        names_none.then(|| "its metadata names no authorization server".to_owned())
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Server {
 #[derive(Default)]
 struct Slot {
     stage: Stage,
-    /// It has failed: nothing is started before.
+    /// It has failed: nothing is started before this time.
     paused: Option<Instant>,
 }
 
@@ -332,9 +332,10 @@ impl Server {
     fn failed(&self, slot: &mut Slot, reason: &str, at: Instant, is_setting: bool) {
         let failures =
             if is_setting { 1 } else { self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1) };
-        let pause = pause(failures, rand::random());
-        let (server, seconds, is_off) = (&self.name, pause.wait.as_secs(), pause.is_off);
-        slot.paused = Some(at + pause.wait);
+        let Pause { wait, is_off } = pause(failures, rand::random());
+        let server = &self.name;
+        let seconds = wait.as_secs();
+        slot.paused = Some(at + wait);
         if let Some(own) = &self.own {
             // Its tenant reads the reason; the words of a stranger's server are nothing for the operator's log.
             tracing::info!(tenant = %own.key.tenant, server, failures, seconds, "an MCP server of a tenant failed");
@@ -367,13 +368,12 @@ impl Server {
         let surroundings = &self.shared.surroundings;
         if let Some(url) = &self.settings.url {
             let tls = self.shared.tls().await?;
-            let place = match &self.own {
-                Some(own) => Some(own.rooms.enter(own.key.tenant).await?),
-                None => None,
-            };
-            let http = match &self.own {
-                Some(own) => Http::owned(url, &self.settings, &self.limits, own, tls)?,
-                None => Http::new(url, &self.settings, &self.limits, surroundings, tls)?,
+            let (place, http) = match &self.own {
+                Some(own) => {
+                    let place = own.rooms.enter(own.key.tenant).await?;
+                    (Some(place), Http::owned(url, &self.settings, &self.limits, own, tls)?)
+                }
+                None => (None, Http::new(url, &self.settings, &self.limits, surroundings, tls)?),
             };
             let (transport, too_large) = http.transport(url);
             let is_modern = self.settings.is_modern();

@@ -328,8 +328,7 @@ impl ServerSettings {
         if self.call_s.is_some_and(|seconds| !(1..=3600).contains(&seconds)) {
             return refuse("/call_s", "must be from 1 to 3600".into());
         }
-        let checkable = |tool: &&ToolOverride| tool.effect == Some(EffectClass::Checkable);
-        if self.tools.values().any(|tool| checkable(&tool)) {
+        if self.tools.values().any(|tool| tool.effect == Some(EffectClass::Checkable)) {
             let reason =
                 "MCP cannot tell whether a call was carried out: allowed are read, idempotent and effect";
             return refuse("/tools", reason.to_owned());
@@ -365,7 +364,7 @@ impl ServerSettings {
             let reason = "a server has either a `url`, or a `command` with args, env and set";
             return Some(("/url", reason.to_owned()));
         }
-        if let Err(refusal) = houston_web::ListedHost::of(url) {
+        if let Err(refusal) = ListedHost::of(url) {
             return Some(("/url", refusal.to_string()));
         }
         let is_wrong = |name: &&String| {
@@ -380,12 +379,11 @@ impl ServerSettings {
 
     /// A variable whose name is wrong: its key, and the reason.
     fn wrong_variable(&self) -> Option<(&'static str, String)> {
-        let named = |key, names: Vec<_>| names.into_iter().map(move |name: &String| (key, name));
-        let mut all = named("/env", self.env.iter().collect())
-            .chain(named("/set", self.set.keys().collect()))
-            .chain(named("/bearer", self.bearer.iter().collect()))
-            .chain(named("/headers", self.headers.values().collect()));
-        all.find_map(|(key, name)| match name.as_str() {
+        let env = self.env.iter().map(|name| ("/env", name));
+        let set = self.set.keys().map(|name| ("/set", name));
+        let bearer = self.bearer.iter().map(|name| ("/bearer", name));
+        let headers = self.headers.values().map(|name| ("/headers", name));
+        env.chain(set).chain(bearer).chain(headers).find_map(|(key, name)| match name.as_str() {
             // They are Houston's to set, and one of them could make the process load code of someone else.
             "PATH" | "HOME" => Some((key, format!("{name} is set by Houston: leave it out"))),
             _ if is_variable(name) => None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use houston_tools::{Acted, CallContext, Pause, Until};
 use rmcp::model::{CallToolResult, DetailedTask, TaskPayload};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Call, State};
@@ -120,16 +121,15 @@ fn state_of(call: &Call, begun: &Begun, task: DetailedTask) -> Option<Acted> {
     Some(match task.payload {
         TaskPayload::Working => return None,
         TaskPayload::Completed { result } => {
-            match serde_json::from_value::<CallToolResult>(serde_json::Value::Object(result)) {
+            match serde_json::from_value::<CallToolResult>(Value::Object(result)) {
                 Ok(result) => Acted::Done(call.response(Ok(result))),
                 Err(_) => Acted::Done(call.failed(CallError::Unsupported("with a task of something else"))),
             }
         }
         TaskPayload::Failed { error } => {
-            let code = error.get("code").and_then(serde_json::Value::as_i64).unwrap_or(0);
-            let message =
-                error.get("message").and_then(serde_json::Value::as_str).unwrap_or("the task failed");
+            let code = error.get("code").and_then(Value::as_i64).unwrap_or(0);
             let code = i32::try_from(code).unwrap_or(0);
+            let message = error.get("message").and_then(Value::as_str).unwrap_or("the task failed");
             Acted::Done(call.failed(CallError::Rpc { code, message: cleaned(message, 4000) }))
         }
         TaskPayload::Cancelled => Acted::Done(call.failed(CallError::TaskCancelled)),

@@ -45,8 +45,9 @@ impl Request {
         let mut params = CallToolRequestParams::new(self.tool).with_arguments(self.arguments);
         let meta = JsonObject::from_iter([(KEY.to_owned(), self.key.into())]);
         params.meta = Some(RequestMetaObject(MetaObject(meta)));
-        if let Some(Again { responses, state }) = self.again {
-            (params.input_responses, params.request_state) = (responses, state);
+        if let Some(again) = self.again {
+            params.input_responses = again.responses;
+            params.request_state = again.state;
         }
         (params, self.progress)
     }

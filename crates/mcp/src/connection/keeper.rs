@@ -73,7 +73,7 @@ impl Keeper {
         let Self { mut process, service, idle, stop, cut, used, _place } = self;
         let close = service.cancellation_token();
         let mut closed = pin!(service.waiting());
-        let cause = tokio::select! {
+        let mut cause = tokio::select! {
             _ = &mut closed => Cause::Closed,
             status = exited(process.as_mut()) => Cause::Exited(status),
             () = stop.cancelled() => Cause::NotNeeded,
@@ -82,10 +82,9 @@ impl Keeper {
         };
         let is_closed = matches!(cause, Cause::Closed);
         // A process that exits closes its output first; how it exits says whether it failed.
-        let cause = match is_closed.then_some(timeout(CLOSE, exited(process.as_mut()))) {
-            Some(exit) => exit.await.map_or(cause, Cause::Exited),
-            None => cause,
-        };
+        if is_closed && let Ok(status) = timeout(CLOSE, exited(process.as_mut())).await {
+            cause = Cause::Exited(status);
+        }
         if is_clean(&cause) {
             // Calls in progress end now: with the answer that was sent before, or without one.
             let _ = timeout(CLOSE, used.subscribe().wait_for(|used| used.calls == 0)).await;

@@ -150,9 +150,10 @@ impl Connection {
         let heard = Arc::<Heard>::default();
         let handler = Handler { heard: Arc::clone(&heard), is_modern };
         // `Discover` only if the operator says so: programs that do not know it may exit.
-        let lifecycle = match is_modern {
-            true => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
-            false => ClientLifecycleMode::Initialize,
+        let lifecycle = if is_modern {
+            ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
+        } else {
+            ClientLifecycleMode::Initialize
         };
         let served = handler.serve_with_lifecycle(transport, lifecycle).await;
         let service = served.map_err(|error| {
@@ -172,7 +173,8 @@ impl Connection {
         let before = heard.changes.load(Ordering::Relaxed);
         let listed =
             list(&peer).await.map_err(|error| StartError::List(cleaned(&error.to_string(), MAX_ERROR)))?;
-        let (used, stop) = (watch::Sender::new(Use::default()), shared.stop.child_token());
+        let used = watch::Sender::new(Use::default());
+        let stop = shared.stop.child_token();
         let cut = Arc::new(AtomicBool::new(false));
         let keeper = Keeper {
             process,
@@ -280,8 +282,7 @@ impl Connection {
             }
             // As a server that gets no key.
             Some(HttpError::Token(NoToken::NeedsLogin(_))) => Some(401),
-            Some(HttpError::Token(NoToken::Failed(_))) => None,
-            Some(HttpError::NotMcp(_)) => None,
+            Some(HttpError::Token(NoToken::Failed(_)) | HttpError::NotMcp(_)) => None,
         };
         let broken = || "the server's answer ended before it was complete".to_owned();
         let reason = cleaned(&cause.map_or_else(broken, HttpError::to_string), MAX_ERROR);
