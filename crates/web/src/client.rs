@@ -12,8 +12,7 @@ use hyper_util::client::legacy::{self, Client as HyperClient};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{Instant, timeout_at};
 
-use crate::connector::Connector;
-use crate::connector::Tls;
+use crate::connector::{Connector, Tls};
 use crate::error::{Phase, Refusal, WebError};
 use crate::network::{Dial, Lookup, SystemLookup, Tcp};
 use crate::request::{Hop, Limits, Request};
@@ -80,10 +79,10 @@ impl TenantReach {
             return Ok(true);
         }
         let target = Target::parse(url, &Reach::Public).map_err(|refusal| refusal.to_string())?;
-        match target.url().scheme() {
-            "https" => Ok(false),
-            _ => Err(format!("must begin with https://: {} would be readable on the way", self.what)),
+        if target.url().scheme() != "https" {
+            return Err(format!("must begin with https://: {} would be readable on the way", self.what));
         }
+        Ok(false)
     }
 
     /// A client for the listed hosts, or for the public internet.

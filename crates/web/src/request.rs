@@ -164,10 +164,8 @@ impl Hop {
         location: Option<&HeaderValue>,
         reach: &Reach,
     ) -> Result<Option<Self>, Refusal> {
-        let (true, Some(location)) = (matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308), location)
-        else {
-            return Ok(None);
-        };
+        let is_redirect = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+        let Some(location) = location.filter(|_| is_redirect) else { return Ok(None) };
         let host = self.target.host().to_owned();
         let bad = || Refusal::BadRedirect(host.clone());
         // Servers send paths in UTF-8 although they should encode them.

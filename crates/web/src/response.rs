@@ -78,12 +78,10 @@ impl Answer {
     ) -> Result<Self, WebError> {
         let (head, body) = response.into_parts();
         let host = || target.host().to_owned();
-        let has_body = head.status != StatusCode::NO_CONTENT;
-        if head.status.is_success()
-            && has_body
-            && !is_accepted(accepts, content_type(&head.headers).as_deref())
-        {
-            let got = content_type(&head.headers).unwrap_or_else(|| "no content type".to_owned());
+        let content_type = content_type(&head.headers);
+        let has_content = head.status.is_success() && head.status != StatusCode::NO_CONTENT;
+        if has_content && !is_accepted(accepts, content_type.as_deref()) {
+            let got = content_type.unwrap_or_else(|| "no content type".to_owned());
             return Err(WebError::ContentType { host: host(), got: got.chars().take(100).collect() });
         }
         let decoder = Decoder::of(&head.headers, limits.body);

@@ -100,10 +100,8 @@ impl Sinks {
         now: DateTime<Utc>,
     ) -> Attempt {
         let mut headers = HeaderMap::new();
-        for (name, value) in [(ID.as_str(), message.id)]
-            .into_iter()
-            .chain(secrets.iter().map(|(name, value)| (*name, value.as_str())))
-        {
+        let secrets = secrets.iter().map(|(name, value)| (*name, value.as_str()));
+        for (name, value) in std::iter::once((ID.as_str(), message.id)).chain(secrets) {
             let Ok(mut value) = HeaderValue::from_str(value) else {
                 return Attempt::failed(format!("the value of the header `{name}` cannot be sent"));
             };

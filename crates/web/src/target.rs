@@ -96,10 +96,10 @@ impl Target {
         {
             url.set_host(Some(&host)).map_err(|_| Refusal::HostName(host.clone()))?;
         }
+        let is_listed = |listed: &ListedHost| listed.host == host && listed.port == port;
         match reach {
             Reach::Public => is_public(&url, &host, port)?,
-            Reach::Listed(hosts) if hosts.iter().any(|listed| listed.host == host && listed.port == port) => {
-            }
+            Reach::Listed(hosts) if hosts.iter().any(is_listed) => {}
             Reach::Listed(_) => return Err(Refusal::NotListed(format!("{host}:{port}"))),
         }
         Ok(Self { url, host, port })

@@ -57,11 +57,8 @@ impl Signer {
     /// # Errors
     /// [`WebhookError::Secret`] and [`WebhookError::NoSecret`].
     pub fn new<'s>(secrets: impl IntoIterator<Item = &'s SecretString>) -> Result<Self, WebhookError> {
-        let keys: Result<Vec<_>, _> = secrets.into_iter().map(key).collect();
-        match keys? {
-            keys if keys.is_empty() => Err(WebhookError::NoSecret),
-            keys => Ok(Self(keys)),
-        }
+        let keys = secrets.into_iter().map(key).collect::<Result<Vec<_>, _>>()?;
+        if keys.is_empty() { Err(WebhookError::NoSecret) } else { Ok(Self(keys)) }
     }
 
     /// The three headers of a message. `timestamp` is the time of this attempt, in seconds since 1970.

@@ -157,14 +157,14 @@ impl Query {
 
     /// For providers without pages: how many results to ask for, and how many of the first to leave out.
     pub(super) fn window(&self, provider: &str, most: usize) -> Result<(usize, usize), Failure> {
-        let (from, to) = ((self.page - 1) * self.count, self.page * self.count);
-        if to > most {
+        let wanted = self.page * self.count;
+        if wanted > most {
             return Err(format!(
                 "{provider} gives at most {most} results: ask for a smaller `page` or `count`"
             )
             .into());
         }
-        Ok((to, from))
+        Ok((wanted, (self.page - 1) * self.count))
     }
 }
 

@@ -203,10 +203,7 @@ impl Operation<'_> {
     pub(super) fn auth(&self, at: &Pointer) -> Result<Option<Auth>, Problem> {
         let alternatives =
             [self.operation, self.root].into_iter().find_map(|value| value["security"].as_array());
-        let alternatives = match alternatives {
-            Some(alternatives) if !alternatives.is_empty() => alternatives,
-            _ => return Ok(None),
-        };
+        let Some(alternatives) = alternatives.filter(|all| !all.is_empty()) else { return Ok(None) };
         let mut last = None;
         for alternative in alternatives {
             let names: Vec<&String> =
