@@ -97,7 +97,9 @@ fn any_value(value: &Value) -> Message {
         },
         Value::Array(values) => {
             let mut array = Message::default();
-            values.iter().for_each(|value| array.message(1, &any_value(value)));
+            for value in values {
+                array.message(1, &any_value(value));
+            }
             any.message(5, &array);
         }
         Value::Null | Value::Object(_) => {}

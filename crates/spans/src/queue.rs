@@ -65,12 +65,11 @@ impl Span {
 impl Spans {
     /// An attempt begins. `parent` is stored with the run.
     pub fn attempt(&self, attempt: AttemptInfo, parent: Option<&TraceParent>) -> Span {
-        let is_of_trace = |of: &TraceParent| attempt.waited <= LONGEST_TRACE || !of.0.is_sampled;
+        let AttemptInfo { queue, run, number, waited } = attempt;
         let (parent, link) = match parent {
-            Some(link) if !is_of_trace(link) => (None, Some(link)),
+            Some(link) if waited > LONGEST_TRACE && link.0.is_sampled => (None, Some(link)),
             parent => (parent, None),
         };
-        let AttemptInfo { queue, run, number, .. } = attempt;
         let make = || {
             let mut attributes = of_queue(queue, "process");
             attributes.push(attribute("houston.run.id", run.to_string()));
