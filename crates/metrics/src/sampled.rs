@@ -64,7 +64,9 @@ impl Sampled {
 
     /// Sets the slots of the worker.
     pub fn set_slots(&self, slots: InUse) {
-        set(&self.slots, slots);
+        for (state, count) in [("used", slots.used), ("free", slots.free)] {
+            self.slots.get_or_create(&[("state", state)]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     /// Sets the connections to Postgres for a purpose.
@@ -78,11 +80,5 @@ impl Sampled {
         self.asked.get_or_create(&label).inner().store(asked, Ordering::Relaxed);
         self.waited.get_or_create(&label).inner().store(waited.as_secs_f64().to_bits(), Ordering::Relaxed);
         self.timed_out.get_or_create(&label).inner().store(timed_out, Ordering::Relaxed);
-    }
-}
-
-fn set(family: &Family<Fixed<1>, Gauge>, InUse { used, free }: InUse) {
-    for (state, count) in [("used", used), ("free", free)] {
-        family.get_or_create(&[("state", state)]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 }
