@@ -28,7 +28,7 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
-/// Computations of all tenants at once: so many as there are processors, within bounds.
+/// Computations of all tenants at once: as many as there are processors, within these bounds.
 const ALL: RangeInclusive<usize> = 2..=8;
 
 /// One tenant has half of the processors at most, and never more than two: priority counts within a process and its children, but

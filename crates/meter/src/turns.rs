@@ -41,7 +41,7 @@ pub struct Turn {
 }
 
 impl Turns {
-    /// So many `places`, of which a tenant beside others has a `share` at most, and one `alone` has so many at most: what is left
+    /// `places` in all. A tenant beside others has at most `share` of them; one that is alone has at most `alone`: what is left
     /// is for the first request of another.
     pub fn new(places: usize, share: usize, alone: usize) -> Arc<Self> {
         let share = share.max(1);
