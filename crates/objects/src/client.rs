@@ -3,6 +3,7 @@
 
 use std::error::Error as _;
 use std::io::ErrorKind;
+use std::iter::successors;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -82,14 +83,8 @@ fn failed(error: reqwest::Error) -> HttpError {
     } else if error.is_decode() {
         HttpErrorKind::Decode
     } else {
-        let mut cause = error.source();
-        loop {
-            let Some(of) = cause else { break HttpErrorKind::Unknown };
-            if let Some(kind) = kind_of(of) {
-                break kind;
-            }
-            cause = of.source();
-        }
+        let mut causes = successors(error.source(), |&cause| cause.source());
+        causes.find_map(kind_of).unwrap_or(HttpErrorKind::Unknown)
     };
     // The caller names the URL.
     HttpError::new(kind, error.without_url())

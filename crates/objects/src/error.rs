@@ -1,5 +1,7 @@
 //! Why an object cannot be read, written or deleted.
 
+use std::iter::successors;
+
 /// An error of the object store. It has no credentials in it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -23,14 +25,11 @@ impl Error {
 /// An error with the first of its causes.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut cause = error.source();
-    for _ in 0..4 {
-        let Some(of) = cause else { break };
-        let more = of.to_string();
+    for cause in successors(error.source(), |&cause| cause.source()).take(4) {
+        let more = cause.to_string();
         if !text.contains(&more) {
             text = format!("{text}: {more}");
         }
-        cause = of.source();
     }
     // Answers of servers may be pages.
     text.chars().take(500).collect()
