@@ -119,7 +119,8 @@ fn lost_messages(evidence: &Evidence, finding: &mut Finding) {
         .filter(|event| event.kind == "run_finished")
         .map(|event| event.run.as_str())
         .collect();
-    let (mut answered, mut failed) = (0, BTreeMap::<&str, usize>::new());
+    let mut answered = 0;
+    let mut failed: BTreeMap<&str, usize> = BTreeMap::new();
     for post in &evidence.posts {
         if let Some(reason) = &post.rejected {
             finding.add(format!("#{} was rejected: {reason}", post.number));
@@ -344,8 +345,7 @@ fn repeated_calls(evidence: &Evidence, finding: &mut Finding) {
     }
     let mut repeats: HashMap<usize, i64> = HashMap::new();
     for (message, count) in answered.values() {
-        let goal = message.and_then(|message| goal_of.get(&message));
-        if let Some(goal) = goal {
+        if let Some(goal) = message.and_then(|message| goal_of.get(&message)) {
             *repeats.entry(*goal).or_default() += count - 1;
         }
     }
@@ -357,7 +357,8 @@ fn repeated_calls(evidence: &Evidence, finding: &mut Finding) {
         }
     }
     finding.of = evidence.model_calls.len();
-    let (again, repeats) = (again.values().sum::<i64>(), repeats.values().sum::<i64>());
+    let again: i64 = again.values().sum();
+    let repeats: i64 = repeats.values().sum();
     finding.note = format!("{repeats} answered calls repeated, {again} further attempts");
 }
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::pgbouncer::PgBouncer;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use houston_testkit::child::output;
@@ -16,6 +15,7 @@ use houston_testkit::programs;
 use houston_testkit::servers::TestServers;
 
 use super::databases::Databases;
+use crate::pgbouncer::PgBouncer;
 
 /// How long a server is gone before another one takes its place, where this test decides it.
 const UNNOTICED: Duration = Duration::from_secs(2);
@@ -179,7 +179,7 @@ impl Engines {
             })?;
         }
         self.redis_url = format!("redis+sentinel://{}/houston", list(&hosts));
-        "three sentinels, down after 2 s".clone_into(&mut self.note);
+        self.note = "three sentinels, down after 2 s".to_owned();
         Ok(())
     }
 
@@ -200,7 +200,7 @@ impl Engines {
             })?;
         }
         self.redis_url = format!("redis+cluster://{}", list(&nodes));
-        "six nodes, cluster-node-timeout 2 s".clone_into(&mut self.note);
+        self.note = "six nodes, cluster-node-timeout 2 s".to_owned();
         Ok(())
     }
 

@@ -37,9 +37,9 @@ pub(crate) const FAULTS: [ModelFault; 5] = [
     // It sends an event that is not JSON.
     ("model garbage", |_, reply| reply.fault(Fault::Garbage(1))),
     // It closes the stream in mid-answer.
-    ("model truncates", |call, reply| match call.number.is_multiple_of(4) {
-        true => reply.fault(Fault::EndEarly(1)),
-        false => reply.fault(Fault::CutAfterBytes(300)),
+    ("model truncates", |call, reply| {
+        let ends = call.number.is_multiple_of(4);
+        reply.fault(if ends { Fault::EndEarly(1) } else { Fault::CutAfterBytes(300) })
     }),
 ];
 
@@ -143,21 +143,22 @@ fn with_fault(fault: Option<usize>, call: &Call, reply: Reply) -> Reply {
 
 impl ConversationState {
     fn of(messages: &[Value]) -> Self {
-        let mut conversation_state = Self::default();
+        let mut state = Self::default();
         for message in messages {
             let mut calls = blocks(message, "tool_use").peekable();
             if message["role"] == "user" {
                 for (number, script) in texts(message).flat_map(scripts_in) {
-                    conversation_state.pending.push(number);
-                    (conversation_state.script, conversation_state.rounds) = (Some(script), 0);
+                    state.pending.push(number);
+                    state.script = Some(script);
+                    state.rounds = 0;
                 }
             } else if calls.peek().is_none() || calls.any(|call| call["name"] == "send_message") {
-                conversation_state = Self::default();
+                state = Self::default();
             } else {
-                conversation_state.rounds += 1;
+                state.rounds += 1;
             }
         }
-        conversation_state
+        state
     }
 
     /// `typed`: whether the answer must be a JSON object.

@@ -138,26 +138,27 @@ impl Loud {
     pub(super) fn start(self: &Arc<Self>, noise: &mut JoinSet<()>, stop: &CancellationToken) {
         for kind in Noise::value_variants() {
             for nth in 0..AT_ONCE {
-                let (tenant, stop) = (Arc::clone(self), stop.clone());
-                noise.spawn(async move {
-                    let mut round = nth;
-                    while !stop.is_cancelled() {
-                        // A refusal is an answer; a broken connection is opened again.
-                        if let Ok(mut connection) = Connection::open(tenant.address, &tenant.key).await {
-                            while !stop.is_cancelled() {
-                                let began = Instant::now();
-                                round += AT_ONCE;
-                                if tenant.once(&mut connection, *kind, round).await.is_err() {
-                                    break;
-                                }
-                                tenant.actions.fetch_add(1, Ordering::Relaxed);
-                                breathe(began).await;
-                            }
-                        }
-                        breathe(Instant::now()).await;
-                    }
-                });
+                noise.spawn(Arc::clone(self).repeat(*kind, nth, stop.clone()));
             }
+        }
+    }
+
+    /// Makes requests of a kind until it is stopped.
+    async fn repeat(self: Arc<Self>, kind: Noise, mut round: usize, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            // A refusal is an answer; a broken connection is opened again.
+            if let Ok(mut connection) = Connection::open(self.address, &self.key).await {
+                while !stop.is_cancelled() {
+                    let began = Instant::now();
+                    round += AT_ONCE;
+                    if self.once(&mut connection, kind, round).await.is_err() {
+                        break;
+                    }
+                    self.actions.fetch_add(1, Ordering::Relaxed);
+                    breathe(began).await;
+                }
+            }
+            breathe(Instant::now()).await;
         }
     }
 
