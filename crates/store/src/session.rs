@@ -77,13 +77,11 @@ impl RunStore {
         )
         .fetch_optional(&mut *tx)
         .await?;
-        let Some((open, last)) = (match locked {
-            Some(_) => self.open_session(&mut tx, agentable).await?,
+        if locked.is_none() {
             // A run is being claimed or committed; the next sweep tries again.
-            None => None,
-        }) else {
             return Ok(false);
-        };
+        }
+        let Some((open, last)) = self.open_session(&mut tx, agentable).await? else { return Ok(false) };
         let check = open.check();
         match check {
             QuietCheck::NotDue => {}

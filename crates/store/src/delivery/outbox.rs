@@ -1,12 +1,10 @@
 //! Sending deliveries: a worker claims the next ones of an agentable for a time, sends one after the other, and settles them
 //! together. A worker that dies meanwhile loses its claim when the time is over, and they are sent again with the same ids.
 
-use std::collections::HashMap;
-
 use chrono::{DateTime, SubsecRound as _, Utc};
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
-use houston_domain::id::{AgentableId, DeliveryId, ProcessId, RunId, TenantId, WebhookId};
+use houston_domain::id::{AgentableId, DeliveryId, RunId, TenantId, WebhookId};
 use serde::Serialize;
 use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection};
@@ -145,9 +143,8 @@ impl RunStore {
         claim: Uuid,
     ) -> Result<Vec<ClaimedDeliveries>> {
         // The claim ends like the ids of the process's workers, and begins at random.
-        let process =
-            |of: ProcessId| Uuid::from_u64_pair(claim.as_u64_pair().0 ^ claim.as_u64_pair().1, of.0);
-        let claim = self.process.map_or(claim, process);
+        let (high, low) = claim.as_u64_pair();
+        let claim = self.process.map_or(claim, |process| Uuid::from_u64_pair(high ^ low, process.0));
         let (busy, counts): (Vec<Uuid>, Vec<i64>) = due.busy.iter().map(|(id, n)| (id.0, *n)).unzip();
         let (tenants, of_tenants): (Vec<Uuid>, Vec<i64>) =
             due.busy_tenants.iter().map(|(id, n)| (id.0, *n)).unzip();
@@ -259,7 +256,7 @@ impl RunStore {
             .collect();
         let agentables: Vec<Uuid> = claimed.iter().map(|of| of.agentable.0).collect();
         let tenants: Vec<Uuid> = claimed.iter().map(|of| of.tenant.0).collect();
-        let owners: HashMap<_, _> = self.event_owners(&agentables, &tenants).await?;
+        let owners = self.event_owners(&agentables, &tenants).await?;
         let mut connection = self.pool.acquire().await?;
         let mut pages = batch::read(&mut connection, &reads).await?.into_iter();
         let events = claimed.iter().map(|of| {
@@ -448,7 +445,9 @@ impl Batch for Settlements {
         let written = settle(&mut tx, items).await?;
         tx.commit().await?;
         let mut done = vec![None; items.len()];
-        written.into_iter().for_each(|n| done[n] = Some(()));
+        for n in written {
+            done[n] = Some(());
+        }
         Ok(done)
     }
 }

@@ -340,6 +340,7 @@ impl RunStore {
     /// Deletes tasks whose latest run ended longer than `after` ago, at most `batch`, with all their rows, in one
     /// transaction. `tasks` are the kinds that do not chat. Notes and learnings are the tasks' results: they move
     /// to the agentable that created the task, or to the user's own. Returns the number of deleted tasks.
+    ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement; then
     /// nothing was deleted.

@@ -199,16 +199,14 @@ impl RunStore {
     ///   where no process can do that, another run that died with one of them may be the cause (see
     ///   [`houston_domain::death`]).
     pub async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
-        let outcome = match self.is_unbatched {
-            true => Some(Outcome::Alone),
-            false => self.batchers.claims.submit(request.into()).await,
-        };
-        match outcome {
-            Some(Outcome::Claimed(run)) => return Ok(Claim::Run(run)),
-            Some(Outcome::Refused | Outcome::Started(_)) => return Ok(Claim::Nothing),
-            Some(Outcome::Alone) => {}
-            // The batch may have been committed.
-            None => self.abandon(request.agentable, request.token, false).await?,
+        if !self.is_unbatched {
+            match self.batchers.claims.submit(request.into()).await {
+                Some(Outcome::Claimed(run)) => return Ok(Claim::Run(run)),
+                Some(Outcome::Refused | Outcome::Started(_)) => return Ok(Claim::Nothing),
+                Some(Outcome::Alone) => {}
+                // The batch may have been committed.
+                None => self.abandon(request.agentable, request.token, false).await?,
+            }
         }
         Box::pin(self.claim_alone(request)).await
     }

@@ -345,7 +345,7 @@ impl TenantStore<'_> {
         whole: &Whole,
         (after, limit): (i64, i64),
     ) -> Result<Vec<Committed>> {
-        let (tenant, mut tx) = (self.tenant.0, self.pool.begin().await?);
+        let mut tx = self.pool.begin().await?;
         let (since, until) = whole.between.unzip();
         let rows = sqlx::query!(
             r#"-- store::event::outline::read
@@ -373,7 +373,7 @@ impl TenantStore<'_> {
                                              9223372036854775807)
                       order by e.seq limit $6)) as s
              order by s.is_run desc, s.seq"#,
-            tenant,
+            self.tenant.0,
             run.owner.id.0,
             run.id.0,
             run.first_seq,
@@ -389,7 +389,7 @@ impl TenantStore<'_> {
             return Err(Error::EventsExpired { from });
         }
         let events = rows.iter().filter(|row| !row.is_run).map(|row| &*row.data.0);
-        let asked = AskedQuestions::of(&mut tx, &[tenant], events).await?;
+        let asked = AskedQuestions::of(&mut tx, &[self.tenant.0], events).await?;
         tx.commit().await?;
         let mut stretch = Stretch::default();
         let mut last = after;

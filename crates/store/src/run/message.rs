@@ -352,11 +352,9 @@ impl TenantStore<'_> {
         let decided =
             NewPost { kind: None, double_texting: DoubleTexting::Enqueue, ..post.of(tenant, agentable, key) };
         let Some(mut posted) = write(posts, connection, &mut [decided]).await?.pop().flatten() else {
+            let Some(key) = key else { return Err(Error::NotFound { what: "agentable" }) };
             // Another request took the key without its lock.
-            let before = match key {
-                Some(key) => posted_under(connection, tenant, agentable, key).await?,
-                None => None,
-            };
+            let before = posted_under(connection, tenant, agentable, key).await?;
             return before.ok_or(Error::NotFound { what: "agentable" });
         };
         if let Some(run) = cancelled {

@@ -326,7 +326,7 @@ impl<'a> StoredApproval<'a> {
     }
 }
 
-/// The [`Row`] of a query's row that has its columns, among others.
+/// The `Question` of a query's row that has its columns, among others.
 macro_rules! question_row {
     ($r:ident) => {{
         use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionState};

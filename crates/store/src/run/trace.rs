@@ -51,10 +51,10 @@ struct Room {
 impl Room {
     fn take(&mut self, value: &impl Serialize) -> Result<()> {
         self.bytes += serde_json::to_vec(value).map_or(0, |json| json.len());
-        match self.bytes > self.most {
-            true => Err(Error::TooLarge { what: "trace", limit: self.most }),
-            false => Ok(()),
+        if self.bytes > self.most {
+            return Err(Error::TooLarge { what: "trace", limit: self.most });
         }
+        Ok(())
     }
 }
 

@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::connections::Connections;
 use crate::error::{Error, Result};
-use crate::event::{EventPosition, OwnedEvent};
+use crate::event::{EventPosition, OwnedEvent, OwnedPage};
 use crate::handle::RunStore;
 use crate::run::deaths::end_of_id;
 use crate::statement::{Statement as _, uuids};
@@ -110,7 +110,7 @@ impl RunStore {
             Ok(position) => self.owned_events_since(&position, reading.limit, &tenants).await,
             Err(_) => Err(Error::UnknownPosition),
         };
-        let page = match read {
+        let OwnedPage { events, next, has_more } = match read {
             Err(Error::UnknownPosition) => {
                 let present = self.event_position().await?;
                 let is_moved = move_on(&self.pool, &position, &present).await?;
@@ -118,7 +118,7 @@ impl RunStore {
             }
             read => read?,
         };
-        let listening = listening(&self.pool, &page.events).await?;
+        let listening = listening(&self.pool, &events).await?;
         if !listening.is_empty() {
             // Leaves the page at this position to this process for a while.
             let taken = sqlx::query!(
@@ -133,8 +133,7 @@ impl RunStore {
                 return Ok(Listened::Idle);
             }
         }
-        let (next, has_more) = (page.next, page.has_more);
-        let mut verdicts = self.verdicts((listening, page.events), &position, now, reading.turn).await?;
+        let mut verdicts = self.verdicts((listening, events), &position, now, reading.turn).await?;
         let mut tx = self.pool.begin().await?;
         if !move_on(&mut *tx, &position, &next).await? {
             return Ok(Listened::Idle);
@@ -251,12 +250,8 @@ impl RunStore {
             MAX_DEATHS,
             SET_ASIDE
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let settled = settled.into_iter();
-        Ok(settled
-            .map(|row| Suspect { id: TriggerId(row.id), is_off: i32::from(row.deaths) >= MAX_DEATHS })
-            .collect())
+        .map(|row| Suspect { id: TriggerId(row.id), is_off: i32::from(row.deaths) >= MAX_DEATHS });
+        Ok(settled.fetch_all(&self.pool).await?)
     }
 
     /// Ends the reader, unless a trigger has been switched on: that takes the lock of the row first.
@@ -522,9 +517,8 @@ fn hears(
             let mut remains = allowed;
             let found = words.matches(text, &mut remains);
             left.spend(user, allowed - remains);
-            found.map_err(|error| match allowed < MAX_MESSAGE_WORK {
-                true => spent(),
-                false => (format!("regex: {error}"), false),
+            found.map_err(|error| {
+                if allowed < MAX_MESSAGE_WORK { spent() } else { (format!("regex: {error}"), false) }
             })
         }
     }

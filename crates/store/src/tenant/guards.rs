@@ -67,7 +67,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Inconsistent`] when they cannot be decoded.
     pub async fn guards(self, owner: GuardOwner) -> Result<Option<GuardSettings>> {
-        let (id, tenant) = (owner.id(self.tenant), self.tenant.0);
+        let id = owner.id(self.tenant);
         let guards = sqlx::query_scalar!(
             r#"-- store::guards::get
             select coalesce(o.guards, 'null') as "guards!"
@@ -80,7 +80,7 @@ impl TenantStore<'_> {
                     select guards, tenant_id from houston.agentables where $3 = 'agentable' and id = $1) o
              where o.tenant_id = $2"#,
             id,
-            tenant,
+            self.tenant.0,
             owner.layer().as_str()
         )
         .fetch_optional(&self.pool)
@@ -102,7 +102,7 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
     pub async fn set_guards(self, owner: GuardOwner, guards: Option<&GuardSettings>) -> Result<()> {
-        let (id, tenant) = (owner.id(self.tenant), self.tenant.0);
+        let id = owner.id(self.tenant);
         let done = sqlx::query_scalar!(
             r#"-- store::guards::set
             with tenant as (
@@ -119,7 +119,7 @@ impl TenantStore<'_> {
             select exists (select from tenant) or exists (select from of_user) or exists (select from agent)
                    or exists (select from agentable) as "done!""#,
             id,
-            tenant,
+            self.tenant.0,
             guards.map(Json) as Option<Json<&GuardSettings>>,
             owner.layer().as_str()
         )

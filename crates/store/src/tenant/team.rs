@@ -140,10 +140,9 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such team or agent, [`Error::Exists`] when the name is taken.
     pub async fn change_team(self, team: &Team, version: Option<i64>) -> Result<Changed<Team>> {
         let changed = self.update_team(team, version).await;
-        match self.name_holder(&team.name, changed).await? {
-            true => self.team(team.id).await.map(Changed::Done),
-            false => Ok(Changed::Stale(self.team(team.id).await?.version)),
-        }
+        let is_changed = self.name_holder(&team.name, changed).await?;
+        let team = self.team(team.id).await?;
+        Ok(if is_changed { Changed::Done(team) } else { Changed::Stale(team.version) })
     }
 
     /// Returns whether a row with that id and version existed.

@@ -154,15 +154,15 @@ impl Workspace {
         }
         let Some(folders) = &self.folders else { return Ok(contents) };
         let tenant = self.tenant.0;
-        let read = move |root: &Root| {
+        let read_all = move |root: &Root| {
             let read = |(path, (agentable, at)): (String, (Uuid, String))| {
-                let read = look(root, (tenant, agentable), |folder| folder.read(&path_of(&at)?));
+                let found = look(root, (tenant, agentable), |folder| folder.read(&path_of(&at)?));
                 // What has become a link or no text meanwhile is left out like what has been deleted.
-                Some((path, read.ok().flatten().flatten()?.text))
+                Some((path, found.ok().flatten().flatten()?.text))
             };
             sources.into_iter().filter_map(read).collect::<Vec<_>>()
         };
-        contents.extend(folders.root.run(read).await);
+        contents.extend(folders.root.run(read_all).await);
         Ok(contents)
     }
 
@@ -595,13 +595,13 @@ impl crate::Store {
         .fetch_one(&self.pool)
         .await?;
         let Some(folders) = &self.folders else {
-            return match found.has_files {
-                false => Ok(()),
-                true => Err(Error::OtherFolder(
-                    "files of workspaces are in a folder, but none is set: set `root` in workspaces.toml as before"
-                        .to_owned(),
-                )),
-            };
+            if !found.has_files {
+                return Ok(());
+            }
+            return Err(Error::OtherFolder(
+                "files of workspaces are in a folder, but none is set: set `root` in workspaces.toml as before"
+                    .to_owned(),
+            ));
         };
         let (number, path) = (folders.root.number, folders.root.path.display());
         let is_other = found.number != Some(number);

@@ -26,13 +26,13 @@ use crate::system_message::lock;
 impl RunStore {
     /// Claims a run by itself.
     pub(super) async fn claim_alone(&self, request: ClaimRequest) -> Result<Claim> {
-        let (crashes, limit) = (request.crashes, request.crashes.limit());
+        let crashes = request.crashes;
         let claims = &self.batchers.claims.batch;
         let mut tx = self.pool.begin().await?;
         // Decided before any lock is taken, so that many hints for a user at the limit cause reads only.
         let Some(candidate) = claims.candidate(&mut tx, request).await? else { return Ok(Claim::Nothing) };
         let shown = request.trial.verdict();
-        let verdict = match claims.decide(&candidate, 0, limit, shown) {
+        let verdict = match claims.decide(&candidate, 0, crashes.limit(), shown) {
             Decision::Refused => return Ok(Claim::Nothing),
             Decision::PutOff => {
                 // Counted in a transaction of its own, which waits for no disk while it holds the user's row.
@@ -46,7 +46,7 @@ impl RunStore {
             Decision::Accused => {
                 // Other cells are asked, so no transaction is kept open.
                 tx.rollback().await?;
-                let verdict = self.judge(request.agentable, limit, crashes.patience).await?;
+                let verdict = self.judge(request.agentable, crashes.limit(), crashes.patience).await?;
                 tx = self.pool.begin().await?;
                 Some((candidate.version, verdict))
             }
@@ -74,13 +74,13 @@ impl Claims {
         request: ClaimRequest,
         verdict: Option<(String, Verdict)>,
     ) -> Result<Option<ClaimedRun>> {
-        let (crashes, limit) = (request.crashes, request.crashes.limit());
+        let crashes = request.crashes;
         lock(tx, request.agentable).await?;
         let Some(candidate) = self.candidate(tx, request).await? else { return Ok(None) };
         // The verdict is about the deaths that were read.
         let verdict =
             verdict.filter(|(version, _)| *version == candidate.version).map(|(_, verdict)| verdict);
-        let start = match self.decide(&candidate, 0, limit, verdict) {
+        let start = match self.decide(&candidate, 0, crashes.limit(), verdict) {
             // The tokens were used up meanwhile: the next sweep finds it.
             Decision::Refused | Decision::PutOff | Decision::Accused => return Ok(None),
             Decision::Doubted => {

@@ -131,7 +131,9 @@ impl Batch for Claims {
         }
         if written.len() < rows.len() {
             // A slot that was counted as taken is free.
-            refused.into_iter().for_each(|n| outcomes[n] = Outcome::Alone);
+            for n in refused {
+                outcomes[n] = Outcome::Alone;
+            }
         }
         let entries: HashMap<usize, _> = rows.into_iter().map(|row| (row.n, row.entry)).collect();
         for claimed in written {

@@ -50,11 +50,8 @@ impl Lock {
     /// [`Error::Fenced`] when another worker has claimed the run.
     fn has(&self, fence: &Fence, step: &Step) -> Result<bool> {
         let is_ours = self.epoch == fence.epoch && self.token == Some(fence.token.0);
-        match self.last_write == Some(step.write.0) {
-            true if is_ours => Ok(true),
-            false if is_ours && self.is_held => Ok(false),
-            _ => Err(Error::Fenced),
-        }
+        let is_written = self.last_write == Some(step.write.0);
+        if is_ours && (is_written || self.is_held) { Ok(is_written) } else { Err(Error::Fenced) }
     }
 }
 
