@@ -76,10 +76,9 @@ impl LocalHints {
         let found = {
             let mut queue = self.queue.lock();
             // The sweep finds these again when the lane goes on.
-            Lane::ALL
-                .into_iter()
-                .filter(|lane| self.intake.is_lane_paused(*lane))
-                .for_each(|lane| queue.forget(lane));
+            for lane in Lane::ALL.into_iter().filter(|lane| self.intake.is_lane_paused(*lane)) {
+                queue.forget(lane);
+            }
             queue.most_urgent()
         };
         let Some(lane) = found else { return self.queue.changed.notified().await };

@@ -94,18 +94,17 @@ impl Reader {
                 free = intake.free_slots() => free,
                 () = intake.closed.cancelled() => continue,
             };
-            let failure = match self.connected().await {
-                Ok(is_new) => match self.pop(free.min(self.max_batch), is_new).await {
-                    Ok(popped) => {
-                        self.dispatch(popped).await;
-                        continue;
-                    }
-                    Err(failure) => failure,
-                },
-                Err(failure) => failure,
+            let popped = match self.connected().await {
+                Ok(is_new) => self.pop(free.min(self.max_batch), is_new).await,
+                Err(failure) => Err(failure),
             };
-            self.connection = None;
-            self.monitor.rest(&failure, &intake.closed).await;
+            match popped {
+                Ok(popped) => self.dispatch(popped).await,
+                Err(failure) => {
+                    self.connection = None;
+                    self.monitor.rest(&failure, &intake.closed).await;
+                }
+            }
         }
     }
 

@@ -105,9 +105,10 @@ impl Writer {
                 taken = waiting.recv_many(&mut batch, MAX_BATCH) => if taken == 0 { return },
                 () = tokio::time::sleep(PROBE) => {}
             }
-            outcome = match batch.is_empty() {
-                true => self.connection.run(&probe).await,
-                false => self.write(&keys, &mut batch).await,
+            outcome = if batch.is_empty() {
+                self.connection.run(&probe).await
+            } else {
+                self.write(&keys, &mut batch).await
             };
         }
     }

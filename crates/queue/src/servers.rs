@@ -72,28 +72,23 @@ impl Servers {
     /// that will be used, with their hash tag. User and password are those of Redis: sentinels are asked without.
     pub(crate) fn parse(url: &str, key: impl FnOnce() -> String) -> RedisResult<Self> {
         let parts = url.split_once("://").and_then(|(scheme, rest)| Some((scheme.split_once('+')?, rest)));
-        let (tls, kind, rest) = match parts {
-            Some(((tls @ ("redis" | "rediss"), kind @ ("sentinel" | "cluster")), rest)) => (tls, kind, rest),
-            _ => {
-                let client = Client::open(url)?;
-                let found = client.get_connection_info().clone();
-                return Ok(Self {
-                    asked: Asked::Nothing,
-                    seeds: vec![client],
-                    found,
-                    first: AtomicUsize::new(0),
-                });
-            }
+        let Some(((tls @ ("redis" | "rediss"), kind @ ("sentinel" | "cluster")), rest)) = parts else {
+            let client = Client::open(url)?;
+            let found = client.get_connection_info().clone();
+            return Ok(Self {
+                asked: Asked::Nothing,
+                seeds: vec![client],
+                found,
+                first: AtomicUsize::new(0),
+            });
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, hosts) = match authority.rsplit_once('@') {
             Some((login, hosts)) => (format!("{login}@"), hosts),
             None => (String::new(), authority),
         };
-        let (name, db) = match kind {
-            "sentinel" => path.split_once('/').unwrap_or((path, "")),
-            _ => ("", path),
-        };
+        let (name, db) =
+            if kind == "sentinel" { path.split_once('/').unwrap_or((path, "")) } else { ("", path) };
         let (asked, own_login, port) = match kind {
             "sentinel" if name.is_empty() => return Err(invalid("the name of the master is missing")),
             "sentinel" => (Asked::Master(name.to_owned()), "", Some(SENTINEL_PORT)),

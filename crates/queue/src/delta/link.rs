@@ -104,20 +104,18 @@ impl PubSubLink {
     /// Subscribes and unsubscribes as listeners come and go, and pings a silent connection.
     async fn maintain_subscriptions(&self, mut sink: PubSubSink) -> Failure {
         loop {
-            match self.apply_changes(&mut sink).await {
-                Ok(next) => {
-                    let due = next.unwrap_or_else(|| Instant::now() + PING_INTERVAL);
-                    tokio::select! {
-                        () = self.topics.changed.notified() => continue,
-                        () = tokio::time::sleep_until(due) => {}
-                    }
-                    if next.is_some() {
-                        continue;
-                    }
-                }
+            let next = match self.apply_changes(&mut sink).await {
+                Ok(next) => next,
                 Err(failure) => return failure,
+            };
+            let due = next.unwrap_or_else(|| Instant::now() + PING_INTERVAL);
+            tokio::select! {
+                () = self.topics.changed.notified() => continue,
+                () = tokio::time::sleep_until(due) => {}
             }
-            if let Err(failure) = within(RESPONSE_TIMEOUT, sink.ping::<redis::Value>()).await {
+            if next.is_none()
+                && let Err(failure) = within(RESPONSE_TIMEOUT, sink.ping::<redis::Value>()).await
+            {
                 return failure;
             }
         }

@@ -188,8 +188,8 @@ impl Publisher {
 
 /// Joins neighbouring deltas of one channel if the second continues the first: same message, same part, and it begins
 /// where the first ends. Keeps the order within each channel, but not between channels.
-fn merge(items: Vec<(Channel, Arc<LiveItem>)>) -> Vec<(Channel, Arc<LiveItem>)> {
-    let mut merged: Vec<(Channel, Arc<LiveItem>)> = Vec::with_capacity(items.len());
+fn merge(items: Vec<Outgoing>) -> Vec<Outgoing> {
+    let mut merged: Vec<Outgoing> = Vec::with_capacity(items.len());
     // For each channel: the index of its latest item, and the end of its text if it is a delta.
     let mut latest: HashMap<Channel, (usize, Option<u32>)> = HashMap::new();
     for (channel, item) in items {

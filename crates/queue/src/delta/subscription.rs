@@ -72,13 +72,11 @@ impl Subscription {
     /// Polls for the next item.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
         let mut state = self.inbox.lock();
-        match state.next() {
-            Some(received) => Poll::Ready(received),
-            None => {
-                state.register_waker(cx);
-                Poll::Pending
-            }
+        if let Some(received) = state.next() {
+            return Poll::Ready(received);
         }
+        state.register_waker(cx);
+        Poll::Pending
     }
 
     /// The next item if one is waiting, e.g. to put several items into one write.
@@ -334,7 +332,9 @@ impl Topics {
     pub(super) fn deliver(&self, channel: Channel, item: &Arc<LiveItem>, weight: usize) {
         self.begun.take(item, weight);
         let inboxes = self.lock().topics.get(&channel).map(|topic| Arc::clone(&topic.inboxes));
-        inboxes.iter().flat_map(|inboxes| inboxes.iter()).for_each(|inbox| inbox.push(item, weight));
+        for inbox in inboxes.iter().flat_map(|inboxes| inboxes.iter()) {
+            inbox.push(item, weight);
+        }
     }
 
     /// Whether `channel` has listeners.
