@@ -48,10 +48,8 @@ impl LeaseConfig {
             return Err(WrongSetting::new("/trust_s", format!("must be less than ttl_s ({})", self.ttl_s)));
         }
         if self.renew_s >= self.trust_s {
-            return Err(WrongSetting::new(
-                "/renew_s",
-                format!("must be less than trust_s ({})", self.trust_s),
-            ));
+            let reason = format!("must be less than trust_s ({})", self.trust_s);
+            return Err(WrongSetting::new("/renew_s", reason));
         }
         Ok(())
     }

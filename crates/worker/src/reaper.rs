@@ -87,7 +87,8 @@ async fn reap(
     wait: Duration,
     suspects: &mut Suspects,
 ) -> houston_store::Result<bool> {
-    let (found, now) = (store.suspected_workers(settled).await?, Instant::now());
+    let found = store.suspected_workers(settled).await?;
+    let now = Instant::now();
     let since = |suspect: &SuspectedWorker| match suspects.get(&suspect.worker) {
         Some((beat, since)) if *beat == suspect.beat => *since,
         _ => now,

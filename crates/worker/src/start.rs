@@ -71,11 +71,13 @@ impl Worker {
         stop: CancellationToken,
         kill: CancellationToken,
     ) -> Result<Running, Error> {
-        let (worker, done, wakes) = (Arc::new(self), CancellationToken::new(), Wakes::default());
+        let worker = Arc::new(self);
+        let done = CancellationToken::new();
+        let wakes = Wakes::default();
         let backend = HintBackend::start(worker.redis.clone(), worker.slots.clone(), tracker);
         let intake = backend.intake.clone();
-        let [slots, background_slots] =
-            [worker.slots.total(), worker.slots.background()].map(|slots| i32::try_from(slots).ok());
+        let slots = i32::try_from(worker.slots.total()).ok();
+        let background_slots = i32::try_from(worker.slots.background()).ok();
         let keeper = LeaseKeeper {
             worker: Arc::clone(&worker),
             description: WorkerDescription { slots, background_slots, ..worker.description.clone() },

@@ -44,11 +44,10 @@ impl Trials {
         tracing::info!(%agentable, "workers died with a run; it is tried in a process of its own");
         let Tried { shown, how, worker } = (self.alone)(agentable, holder.drain.clone()).await;
         let Some(verdict) = verdict(shown) else { return Ok(DriveOutcome::NotClaimed) };
-        match shown {
-            Shown::Kills => tracing::error!(%agentable, how, "a run ended the process that drove it alone"),
-            _ => {
-                tracing::warn!(%agentable, how, "a run could not be tried in a process of its own; it waits")
-            }
+        if shown == Shown::Kills {
+            tracing::error!(%agentable, how, "a run ended the process that drove it alone");
+        } else {
+            tracing::warn!(%agentable, how, "a run could not be tried in a process of its own; it waits");
         }
         if let Some(worker) = worker {
             self.worker.store.bury(worker).await?;

@@ -236,9 +236,9 @@ async fn deliver(
     let (webhook, agentable) = (claimed.webhook, claimed.agentable);
     match worker.background.settle_deliveries(claimed, &attempted).await {
         Ok(true) => {
-            attempted
-                .iter()
-                .for_each(|attempted| worker.metrics.worker.delivered(counted(attempted.settled)));
+            for Attempted { settled, .. } in &attempted {
+                worker.metrics.worker.delivered(counted(*settled));
+            }
         }
         Ok(false) => tracing::debug!(%webhook, %agentable, "another process has taken the deliveries over"),
         Err(error) => {

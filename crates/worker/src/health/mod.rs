@@ -117,20 +117,18 @@ impl Monitor {
     pub async fn run_checks(&self) -> houston_store::Result<Vec<Check>> {
         let mut found = Vec::with_capacity(CHECKS.len());
         for (id, check) in CHECKS {
-            let finding = match check(self).await {
-                Ok(finding) => finding,
-                Err(error) => Finding::red(format!("{NOT_MADE}: {error}")),
-            };
-            match finding.status {
-                HealthStatus::Ok => tracing::debug!(check = id, detail = finding.detail, "checked"),
+            let checked = check(self).await;
+            let Finding { status, detail } =
+                checked.unwrap_or_else(|error| Finding::red(format!("{NOT_MADE}: {error}")));
+            match status {
+                HealthStatus::Ok => tracing::debug!(check = id, detail, "checked"),
                 _ => tracing::warn!(
                     check = id,
-                    status = finding.status.as_str(),
-                    detail = finding.detail,
+                    status = status.as_str(),
+                    detail,
                     "the health monitor found something"
                 ),
             }
-            let Finding { status, detail } = finding;
             found.push(Check { id: (*id).to_owned(), status, detail, since: DateTime::default() });
         }
         self.store.record_checks(&mut found, self.config.tick.lasting()).await?;

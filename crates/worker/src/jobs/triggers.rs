@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::event::Live;
 use houston_domain::id::AgentableId;
 use houston_store::trigger_firing::{Fired, FiringIds};
-use houston_store::trigger_reader::{Listened, Reading};
+use houston_store::trigger_reader::{Listened, Reading, Suspect};
 
 use super::Jobs;
 use super::runner::{Again, Result};
@@ -31,14 +31,13 @@ pub(super) async fn run(jobs: &Jobs) -> Result {
 
 /// Fires what is due.
 async fn look(worker: &Worker) -> Result {
-    let (store, config) = (&worker.background, &worker.triggers);
+    let Worker { background: store, triggers: config, .. } = worker;
     let now = || worker.ids.clock().now();
     if !store.has_triggers().await? {
         return Ok(Again::In(config.idle()));
     }
     store.unmark_triggers().await?;
-    for suspect in store.settle_evaluations(now()).await? {
-        let (trigger, is_off) = (suspect.id, suspect.is_off);
+    for Suspect { id: trigger, is_off } in store.settle_evaluations(now()).await? {
         tracing::error!(%trigger, is_off, "a process ended while it evaluated this trigger");
     }
     for due in store.due_triggers(now(), config.page).await? {
