@@ -65,9 +65,14 @@ impl OwnedServers {
             owned.add(Server::Redis, Redis { program, layout, identity, fsync: config.fsync })?;
         }
         if let Some(program) = program(Server::Postgres) {
-            let (layout, max_connections) = (owned.layout.clone(), config.max_connections);
-            let (fsync, more_settings) = (config.fsync, config.postgres_settings.clone());
-            let postgres = Postgres { program, layout, identity, fsync, max_connections, more_settings };
+            let postgres = Postgres {
+                program,
+                layout: owned.layout.clone(),
+                identity,
+                fsync: config.fsync,
+                max_connections: config.max_connections,
+                more_settings: config.postgres_settings.clone(),
+            };
             if !postgres.layout.data(Server::Postgres).join("PG_VERSION").exists() {
                 progress("creating a database cluster (this happens once)");
                 postgres.create_cluster(&owned.spawner)?;

@@ -41,7 +41,7 @@ pub(crate) struct Postgres {
 impl Postgres {
     /// Creates the cluster under another name and then renames it, so that an interrupted `initdb` leaves no partial cluster.
     pub(crate) fn create_cluster(&self, spawner: &Spawner) -> Result<()> {
-        let (data, draft) = (self.layout.data(Server::Postgres), self.layout.folder().join("pg.init"));
+        let draft = self.layout.folder().join("pg.init");
         remove_draft(&draft)?;
         fs::DirBuilder::new().mode(0o700).create(&draft).map_err(file("create", &draft))?;
         self.identity.change_owner(&draft)?;
@@ -50,12 +50,11 @@ impl Postgres {
         let mut command = Command::new(&program);
         command.args(["--username=houston", "--auth=trust", "--encoding=UTF8"]);
         // In the plain C locale `lower('É')` is `É`, so search would not find it. macOS has no C.UTF-8.
-        let linux = cfg!(target_os = "linux");
-        command.args(if linux {
-            &["--locale=C.UTF-8"][..]
+        if cfg!(target_os = "linux") {
+            command.arg("--locale=C.UTF-8");
         } else {
-            &["--locale=en_US.UTF-8", "--lc-collate=C"]
-        });
+            command.args(["--locale=en_US.UTF-8", "--lc-collate=C"]);
+        }
         if !self.fsync {
             command.arg("--no-sync");
         }
@@ -71,7 +70,7 @@ impl Postgres {
                 "cannot create a database cluster in {folder}: initdb ended with {status}:\n{output}"
             )));
         }
-        fs::rename(&draft, &data).map_err(file("rename", &draft))?;
+        fs::rename(&draft, self.layout.data(Server::Postgres)).map_err(file("rename", &draft))?;
         let folder = self.layout.folder();
         fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(file("save", folder))
     }

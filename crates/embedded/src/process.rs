@@ -107,7 +107,6 @@ impl Process {
             self.ask_to_stop();
             self.stopped = true;
         }
-        let unstoppable = Error::unstoppable(self.server, self.pid());
         let asked = Instant::now();
         loop {
             let ended = if asked.elapsed() < PATIENCE {
@@ -118,7 +117,7 @@ impl Process {
             match ended {
                 Ok(Some(_)) => return Ok(()),
                 Ok(None) => sleep(POLL),
-                Err(_) => return Err(unstoppable),
+                Err(_) => return Err(Error::unstoppable(self.server, self.pid())),
             }
         }
     }
@@ -159,10 +158,8 @@ pub(crate) fn stop_leftover(
     signal: Signal,
 ) -> Result<Option<u32>> {
     let Ok(text) = fs::read_to_string(pid_file) else { return Ok(None) };
-    let Some(pid) = text.lines().next().and_then(|line| line.trim().parse().ok()).filter(|pid| *pid > 1)
-    else {
-        return Ok(None);
-    };
+    let pid: Option<u32> = text.lines().next().and_then(|line| line.trim().parse().ok());
+    let Some(pid) = pid.filter(|pid| *pid > 1) else { return Ok(None) };
     let began = Instant::now();
     while is_running(pid, names, mark) {
         let waited = began.elapsed();

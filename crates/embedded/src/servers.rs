@@ -107,12 +107,10 @@ impl Servers {
         if !self.servers.contains(&server) {
             return None;
         }
-        match &self.owned {
-            Some(owned) => owned.pid(server),
-            None => {
-                fs::read_to_string(self.layout.pid_file(server)).ok()?.lines().next()?.trim().parse().ok()
-            }
+        if let Some(owned) = &self.owned {
+            return owned.pid(server);
         }
+        fs::read_to_string(self.layout.pid_file(server)).ok()?.lines().next()?.trim().parse().ok()
     }
 
     /// Stops Postgres (a fast shutdown: connections are cut, data is written) if it still runs, starts it again and
