@@ -52,10 +52,10 @@ pub(super) fn id_at(time: DateTime<Utc>) -> Uuid {
 /// Runs of a tenant that match, with how many were read for them: between the name of the query, conditions of the runs that are read
 /// at all, and further ones of those that match.
 macro_rules! query_found {
-    ($name:literal, $read:literal, $match:literal, ($tenant:expr, $filter:expr, $statuses:expr, $before:expr, $limit:expr) $(, $more:expr)*) => {
+    ($before:literal, $read:literal, $match:literal, ($tenant:expr, $filter:expr, $statuses:expr, $newest:expr, $limit:expr) $(, $more:expr)*) => {
         sqlx::query_as!(
             Found,
-            $name + r#"
+            $before + r#"
             with scanned as materialized (
                 select r.id from houston.runs r where "# + $read + r#" r.id < $2 and r.id >= $3 order by r.id desc limit $4)
             select f.id as "id?", f.title as "title?", f.user_id as "user_id?", f.agent_id as "agent_id?",
@@ -72,7 +72,7 @@ macro_rules! query_found {
                           -- One by one: a join might read all agentables.
                           select g.title, g.user_id, g.agent_id, g.kind from houston.agentables g
                            where g.id = s.agentable_id and g.tenant_id = $1 limit 1) as a
-                    where s.tenant_id = $1 and ($5::text[] is null or s.status = any ($5))
+                    where ($5::text[] is null or s.status = any ($5))
                       and ($6::text is null or a.kind = $6) and ($7::uuid is null or a.agent_id = $7)
                       and ($8::uuid is null or a.user_id = $8) and ($9::text is null or coalesce(s.error_code, upper(s.status)) = $9)
                       and ($10::timestamptz is null or s.created_at >= $10)
@@ -80,7 +80,7 @@ macro_rules! query_found {
                       "# + $match + r#"
                     order by s.id desc limit $12) as f on true"#,
             $tenant,
-            upper($filter, $before), lower($filter), SCANNED,
+            upper($filter, $newest), lower($filter), SCANNED,
             $statuses.as_deref(), $filter.kind.as_deref(),
             $filter.agent_id.map(|agent| agent.0), $filter.user_id.map(|user| user.0),
             $filter.error_code.as_deref(), $filter.since.map(|since| since.0), $filter.until.map(|until| until.0),
@@ -169,7 +169,7 @@ impl Shared {
         let rows = query_found!(
             "-- store::run_list::scan",
             "",
-            "and (s.cancel_seq is null or not $13)",
+            "and s.tenant_id = $1 and (s.cancel_seq is null or not $13)",
             (tenant, filter, statuses, before, limit),
             filter.is_not_cancelled
         );
