@@ -232,7 +232,7 @@ pub(crate) async fn change_all(viewer: Viewer, Form(asked): Form<Asked>) -> Answ
     }
     let (changed, refused) = change_one(&viewer, &asked).await?;
     let more = changed.next_cursor.is_some();
-    let rest = if asked.confirmed { "the rest".to_owned() } else { runs_of(changed.matched, more) };
+    let which = if asked.confirmed { "the rest".to_owned() } else { runs_of(changed.matched, more) };
     Ok(html(&Bulk {
         shell: viewer.shell(RUNS, title),
         title,
@@ -242,7 +242,7 @@ pub(crate) async fn change_all(viewer: Viewer, Form(asked): Form<Asked>) -> Answ
         href: bulk_href(&viewer, &asked.q),
         is_done: asked.confirmed,
         outcome: outcome(&changed),
-        button: format!("{verb}: {rest}"),
+        button: format!("{verb}: {which}"),
         skipped: reasons(&changed),
         cursor: changed.next_cursor.unwrap_or_default(),
         refused,

@@ -115,8 +115,11 @@ fn wrong(error: impl std::fmt::Display) -> ExpressionError {
 fn limited(source: &str, most: usize) -> Result<(), ExpressionError> {
     // Operators before a value recurse without a limit of the parser's own, so a template may have only a few.
     let prefixes = source.matches("not").count() + source.matches('-').count();
-    let is_short = source.len() <= most && prefixes <= EXPRESSION;
-    ensure!(is_short, wrong(format!("an expression has at most {EXPRESSION} bytes, a template {TEMPLATE}")));
+    let is_within_limits = source.len() <= most && prefixes <= EXPRESSION;
+    ensure!(
+        is_within_limits,
+        wrong(format!("an expression has at most {EXPRESSION} bytes, a template {TEMPLATE}"))
+    );
     Ok(())
 }
 

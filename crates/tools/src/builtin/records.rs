@@ -252,7 +252,8 @@ impl Access for DeleteRecord {
     async fn apply(&self, _: &CallContext, mut tx: RecordTx<'_>) -> Result<String> {
         let (name, id) = (&self.table, self.record_id);
         let table = tx.knowledge().table_named(name).await?.ok_or_else(|| missing(name))?;
-        ensure!(tx.knowledge().delete_record(&table, id).await?, not_found(id, SearchRecords::NAME));
+        let was_there = tx.knowledge().delete_record(&table, id).await?;
+        ensure!(was_there, not_found(id, SearchRecords::NAME));
         Ok(format!("Deleted {id}."))
     }
 }

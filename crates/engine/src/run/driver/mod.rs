@@ -291,9 +291,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// comes later have sent nothing.
     fn book_lost_calls(&mut self) {
         let lost = self.lost_attempts();
-        let calls_model = matches!(self.setup.drive, Drive::ModelLoop)
-            && self.run.next(self.journal.now()) == Next::CallModel;
-        if lost == 0 || !calls_model || self.model.frame.submission.is_some() {
+        if lost == 0 || self.model.frame.submission.is_some() || !matches!(self.setup.drive, Drive::ModelLoop)
+        {
+            return;
+        }
+        if self.run.next(self.journal.now()) != Next::CallModel {
             return;
         }
         let tokens = self.model.estimate(self.run.history(), self.tools.offer());
