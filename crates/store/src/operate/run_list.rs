@@ -49,10 +49,10 @@ pub(super) fn id_at(time: DateTime<Utc>) -> Uuid {
     Uuid::from_u128(millis << 80)
 }
 
-/// Runs of a tenant that match, with how many were read for them: between the name of the query, conditions of the runs that are read
-/// at all, and further ones of those that match.
+/// Runs of a tenant that match, with how many were read for them: after the name of the query, conditions of the runs that are read at
+/// all, and further ones of those that match. One of the two names the tenant.
 macro_rules! query_found {
-    ($before:literal, $read:literal, $match:literal, ($tenant:expr, $filter:expr, $statuses:expr, $newest:expr, $limit:expr) $(, $more:expr)*) => {
+    ($before:literal, $read:literal, $match:literal, ($tenant:expr, $filter:expr, $statuses:expr, $older_than:expr, $limit:expr) $(, $more:expr)*) => {
         sqlx::query_as!(
             Found,
             $before + r#"
@@ -80,7 +80,7 @@ macro_rules! query_found {
                       "# + $match + r#"
                     order by s.id desc limit $12) as f on true"#,
             $tenant,
-            upper($filter, $newest), lower($filter), SCANNED,
+            upper($filter, $older_than), lower($filter), SCANNED,
             $statuses.as_deref(), $filter.kind.as_deref(),
             $filter.agent_id.map(|agent| agent.0), $filter.user_id.map(|user| user.0),
             $filter.error_code.as_deref(), $filter.since.map(|since| since.0), $filter.until.map(|until| until.0),
