@@ -92,6 +92,7 @@ impl LiveRuns {
         let mut runs = lock(&self.0);
         if runs.cancelled.contains(&run) {
             live.cancel.cancel();
+            live.bus.forget(agentable);
         }
         runs.by_agentable.insert(agentable, Arc::clone(&live));
         drop(runs);
@@ -225,5 +226,56 @@ impl LiveRun {
                 self.publish(open, part, 0, &of.text);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use houston_domain::event::{Committed, Event};
+    use houston_domain::id::TenantId;
+    use houston_queue::BegunRun;
+    use uuid::Uuid;
+
+    use super::*;
+
+    const AGENTABLE: AgentableId = AgentableId(Uuid::from_u128(1));
+    const RUN: RunId = RunId(Uuid::from_u128(2));
+
+    /// A bus that keeps the first event of the run.
+    fn bus() -> DeltaBus {
+        let bus = DeltaBus::within_process();
+        let tenant = TenantId(Uuid::from_u128(3));
+        bus.keep(AGENTABLE, BegunRun { tenant, kind: "goal".into(), run: RUN, first_seq: 1 });
+        let (at, event) = (DateTime::UNIX_EPOCH, Event::RunQueued {});
+        bus.publish(
+            AGENTABLE,
+            Live::Committed(vec![Committed { seq: 1, run_id: RUN, at, event, body: None }]),
+        );
+        assert!(bus.begun(AGENTABLE, None).is_some());
+        bus
+    }
+
+    #[test]
+    fn first_events_are_forgotten_when_a_run_ends_or_is_cancelled() {
+        let (runs, ended) = (LiveRuns::default(), bus());
+        let registration = runs.register(AGENTABLE, RUN, ended.clone());
+        assert!(ended.begun(AGENTABLE, None).is_some());
+        drop(registration);
+        assert_eq!(ended.begun(AGENTABLE, None), None);
+
+        let cancelled = bus();
+        let _registration = runs.register(AGENTABLE, RUN, cancelled.clone());
+        assert!(runs.cancel(AGENTABLE, RUN));
+        assert_eq!(cancelled.begun(AGENTABLE, None), None);
+    }
+
+    #[test]
+    fn events_of_a_run_cancelled_before_its_drive_are_forgotten() {
+        let (runs, cancelled) = (LiveRuns::default(), bus());
+        assert!(!runs.cancel(AGENTABLE, RUN));
+        let registration = runs.register(AGENTABLE, RUN, cancelled.clone());
+        assert!(registration.live.cancel.is_cancelled());
+        assert_eq!(cancelled.begun(AGENTABLE, None), None);
     }
 }

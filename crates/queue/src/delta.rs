@@ -94,8 +94,8 @@ impl DeltaBus {
         self.topics.begun.forget(agentable);
     }
 
-    /// Of a run that has begun in this process, the events after a position, or all of them, as far as the process has committed them;
-    /// `None`: Postgres must be read. Whoever subscribes first misses none of them.
+    /// Of a run that has begun in this process, the events after a position, or all of them, as far as the process has published them;
+    /// `None`: Postgres must be read. Whoever subscribes first misses none that follow them.
     pub fn begun(&self, agentable: AgentableId, after: Option<i64>) -> Option<(BegunRun, Vec<Committed>)> {
         self.topics.begun.events(agentable, after)
     }

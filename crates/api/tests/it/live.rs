@@ -86,6 +86,14 @@ async fn stream_of_a_run_that_began_here_needs_no_postgres() {
     } {
         tries.next().expect("the stream reads Postgres");
     }
+    let mut tries = 0..20;
+    while {
+        begin(&of);
+        let resumed = api.stream("?after=1", None).await.until("houston.message.posted").await;
+        resumed.last().unwrap().data["value"]["message"]["content"] != "from memory"
+    } {
+        tries.next().expect("the stream reads Postgres");
+    }
     api.state.bus.forget(api.agentable());
     assert_eq!(posted().await, "hello");
     // Of another tenant, or of another kind.

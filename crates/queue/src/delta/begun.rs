@@ -1,11 +1,11 @@
 //! The first events of runs that began in this process, for streams that open soon after: they need not read Postgres.
 //!
-//! What is kept is the beginning of what Postgres has: the events of a run that this process has committed, from the first one on. It
-//! says nothing any more once the process knows that others have written between them, when the run ends, and when it is cancelled,
-//! as all runs are whose agentables are erased. What others write without this process hearing of it is missing until the next event
-//! or the next poll of Postgres, as from any stream that is open then; so what is kept is believed for a short time only.
+//! What is kept is the beginning of what Postgres has: the events of a run that this process has published, from the first one on. It
+//! is forgotten once the process hears that others have written, when the run ends, and when it is cancelled, as all runs are whose
+//! agentables are erased. What others have written without this process hearing of it comes late in a stream that opens: with the next
+//! event, or the next poll of Postgres. So what is kept is believed for a short time only.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,9 +31,16 @@ pub struct BegunRun {
     pub first_seq: i64,
 }
 
-/// The runs, by agentable.
+/// The runs of the process.
 #[derive(Debug, Default)]
-pub(super) struct BegunRuns(Mutex<HashMap<AgentableId, Kept>>);
+pub(super) struct BegunRuns(Mutex<Runs>);
+
+#[derive(Debug, Default)]
+struct Runs {
+    by_agentable: HashMap<AgentableId, Kept>,
+    /// When they began, the oldest first.
+    begins: VecDeque<(Instant, AgentableId)>,
+}
 
 #[derive(Debug)]
 struct Kept {
@@ -45,11 +52,25 @@ struct Kept {
     bytes: usize,
 }
 
+impl Kept {
+    fn is_old(&self) -> bool {
+        self.began.elapsed() > MAX_AGE
+    }
+}
+
 impl BegunRuns {
     /// Keeps the events of a run from now on.
     pub(super) fn keep(&self, agentable: AgentableId, of: BegunRun) {
         let (began, next) = (Instant::now(), of.first_seq);
-        self.lock().insert(agentable, Kept { of, began, items: Vec::new(), next, bytes: 0 });
+        let mut runs = self.lock();
+        runs.begins.push_back((began, agentable));
+        runs.by_agentable.insert(agentable, Kept { of, began, items: Vec::new(), next, bytes: 0 });
+        while let Some((began, agentable)) = runs.begins.pop_front_if(|(began, _)| began.elapsed() > MAX_AGE)
+        {
+            if runs.by_agentable.get(&agentable).is_some_and(|kept| kept.began == began) {
+                runs.by_agentable.remove(&agentable);
+            }
+        }
     }
 
     /// Keeps what follows the events of its run; called with each item before it is delivered.
@@ -60,15 +81,15 @@ impl BegunRuns {
             Live::Delta(_) | Live::Progress(_) | Live::TranscriptWanted => return,
         };
         let mut runs = self.lock();
-        let Some(kept) = runs.get_mut(&item.agentable) else { return };
+        let Some(kept) = runs.by_agentable.get_mut(&item.agentable) else { return };
         kept.bytes += weight;
         let follows = |(next, event): (i64, &Committed)| {
             event.seq == next
                 && event.run_id == kept.of.run
                 && !matches!(event.event, Event::RunFinished { .. })
         };
-        if kept.bytes > MAX_BYTES || !(kept.next..).zip(events).all(follows) {
-            runs.remove(&item.agentable);
+        if kept.bytes > MAX_BYTES || kept.is_old() || !(kept.next..).zip(events).all(follows) {
+            runs.by_agentable.remove(&item.agentable);
             return;
         }
         kept.next += i64::try_from(events.len()).unwrap_or(0);
@@ -77,7 +98,7 @@ impl BegunRuns {
 
     /// The run is over, or others may have written.
     pub(super) fn forget(&self, agentable: AgentableId) {
-        self.lock().remove(&agentable);
+        self.lock().by_agentable.remove(&agentable);
     }
 
     /// The events after a position, or all of the run, if they are kept.
@@ -87,10 +108,10 @@ impl BegunRuns {
         after: Option<i64>,
     ) -> Option<(BegunRun, Vec<Committed>)> {
         let runs = self.lock();
-        let kept = runs.get(&agentable)?;
+        let kept = runs.by_agentable.get(&agentable)?;
         let first = kept.of.first_seq - 1;
         let after = after.unwrap_or(first);
-        if !(first..kept.next).contains(&after) || kept.items.is_empty() || kept.began.elapsed() > MAX_AGE {
+        if !(first..kept.next).contains(&after) || kept.items.is_empty() || kept.is_old() {
             return None;
         }
         let (of, items) = (kept.of.clone(), kept.items.clone());
@@ -102,7 +123,7 @@ impl BegunRuns {
         Some((of, committed.filter(|event| event.seq > after).cloned().collect()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<AgentableId, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, Runs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

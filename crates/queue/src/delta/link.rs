@@ -91,9 +91,12 @@ impl PubSubLink {
         if head.process == self.process {
             return;
         }
-        // A channel may have lost its listeners. The next one has missed nothing only if it reads Postgres.
+        // A channel may have lost its listeners. One that comes after this reads Postgres.
         if !self.topics.has_listeners(channel) {
-            return self.topics.begun.forget(agentable);
+            self.topics.begun.forget(agentable);
+            if !self.topics.has_listeners(channel) {
+                return;
+            }
         }
         // A newer release sent an item this build cannot decode: let the stream read Postgres.
         let live = head.live().unwrap_or(Live::Nudge);

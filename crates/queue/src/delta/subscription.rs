@@ -365,6 +365,10 @@ impl Topics {
     /// Redis has confirmed these subscriptions: their listeners may have missed items until now.
     pub(super) fn established(&self, channels: &[Channel]) {
         for channel in channels {
+            // Those who listen now are told, and those who come later are not.
+            if let Some(agentable) = channel.agentable() {
+                self.begun.forget(agentable);
+            }
             let inboxes = self.lock().topics.get_mut(channel).map(|topic| {
                 topic.established = true;
                 Arc::clone(&topic.inboxes)

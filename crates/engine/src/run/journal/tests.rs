@@ -4,6 +4,7 @@ use futures_util::future::BoxFuture;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::ToolResponse;
 use houston_llm::Description;
+use houston_queue::Received;
 use houston_store::record::{RecordIds, RecordLimits, RecordTx};
 use houston_tools::{NewTaskInfo, Record, RecordFuture};
 
@@ -86,10 +87,14 @@ async fn step_of_unknown_outcome_is_committed_once() {
     let process = process();
     process.storage.fail([Fault::BrokenAfter]);
     let mut journal = process.journal();
+    let mut stream = journal.services.bus.subscribe(journal.agentable());
     let step = journal.next_step();
     let outcome = journal.commit(step).await;
     assert!(matches!(outcome, Err(Interrupted::Landed)), "{outcome:?}");
     assert_eq!(process.storage.committed().len(), 1);
+    // Streams read it from Postgres.
+    let Some(Received::Item(item)) = stream.try_recv() else { panic!("nothing was published") };
+    assert_eq!(item.live, Live::Nudge);
 }
 
 #[tokio::test(start_paused = true)]
