@@ -45,7 +45,7 @@
 //! | list of a profile, entry of it | `knowledge.max_profile_entries`, 50; 500 bytes | 422 `invalid_request` |
 //! | notes, learnings of an agentable | `knowledge.max_notes`, 1,000; `max_learnings`, 500 | 409 `full` |
 //! | files of an agentable, written by its agent | `knowledge.files.max_files`, 1,000; `max_bytes`, 16 MiB; 1 MiB each | the tool refuses; an import 422 `invalid_request` |
-//! | todo: its details, the name of its list | 4,000 bytes; 60 characters | 422 `invalid_request` |
+//! | texts of a todo | as `GET /v1/fields/todo` says | 422 `invalid_request` |
 //! | todos of a user | `knowledge.max_todos`, 1,000 | 409 `full` |
 //! | custom tables of a user; their fields | `knowledge.tables.max_tables`, 50; `max_fields`, 40 | 409 `full`; 422 `invalid_request` |
 //! | records of a custom table | `knowledge.tables.max_records`, 10,000; 16 KiB each, 4 MiB together; 100 in one request | 409 `full`, 413 `too_large`, 422 `invalid_request` |
@@ -126,12 +126,16 @@
 //! (clients retry with an idempotency key).
 //!
 //! # Add an endpoint
-//! In the file of its resource, `resources/<resource>.rs`: among its `endpoints!`, method, path, what it needs of the key
-//! (`request::access`), parameters, body and responses; its handler, which takes a `Ctx` (the process, and the caller) before
-//! anything that reads the body. Besides: wire types in `houston_protocol`, queries in `houston_store`, and a test of what
-//! it answers and of each error in `tests/it`. The `ENDPOINTS` of a new file are named in `router`.
-//! `cargo test --workspace --features houston-api/openapi --test openapi` rewrites `openapi.json`: commit it. A new error
-//! is a variant of [`ApiError`] with its `ProblemCode`.
+//! In the file of its resource, `resources/<resource>.rs`: among its `endpoints!`, whose grammar is in `request/endpoint.rs`,
+//! method, path, what it needs of the key (`request::access`), parameters, body and responses; its handler, which takes a
+//! `Ctx` (the process, and the caller) before anything that reads the body. `USER` does not look whether the user exists: a
+//! query that begins with `houston.users`, or `ctx.store().user(id)`, makes an unknown one a 404. The `ENDPOINTS` of a new
+//! file are named in `router`.
+//!
+//! Besides: a type that the store returns in `houston_domain::<noun>`, one that the handler makes in
+//! `houston_protocol::<noun>`; queries in `houston_store` ("Add a query" there); and a test of what it answers and of each
+//! error in `tests/it`. A new error is a variant of [`ApiError`] with its `ProblemCode`. At the end
+//! `cargo test --workspace --features houston-api/openapi --test openapi`, which rewrites `openapi.json`: commit it.
 //!
 //! # Add an event
 //! Its frames in `events::render`, its effect on open text in `events::cursor`, and a line in the script of the

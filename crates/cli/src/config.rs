@@ -4,10 +4,16 @@
 //!
 //! # Add a setting
 //! Two files, besides the code that needs it:
-//! 1. Add the key to `jobs/<file>.toml`; its comment says what it does, and why it has that value.
-//! 2. Add the field to the struct of that section. Which numbers are allowed is said there
-//!    ([`houston_domain::setting`]): `#[serde(deserialize_with = "positive")]`. For times, the end of the name is enough
-//!    (`_ms`, `_s`, `_hours`, `_days`). A rule about two settings belongs to the struct's `check`.
+//! 1. Add the key to `jobs/<file>.toml`; its comment says what it does, and why it has that value. Prefer a section whose struct
+//!    the code has already; any other has to be handed over to it.
+//! 2. Add the field to the struct of that section, whose type is named in `Settings` or `Orchestrator` below. Which numbers are
+//!    allowed is said there ([`houston_domain::setting`]): `#[serde(deserialize_with = "positive")]`. The end of a time's name
+//!    (`_ms`, `_s`, `_hours`, `_days`) only refuses more than a hundred years: one that must not be 0 is `positive`, too. A rule
+//!    about two settings belongs to the struct's `check`, and has a test; that of a new struct is called by
+//!    `Settings::check`.
+//!
+//! Tests that make the struct need the field, and `jobs/README.md` and `deploy/README.md` the key where they name the old
+//! value. A new file of `jobs/` is named in `FILES` (`config/layers.rs`), in `Settings`, and in the table of `jobs/README.md`.
 //!
 //! What operators would tune gets a key. What nobody tunes stays a constant beside its use. Unknown keys are errors, so that a
 //! typo cannot be taken for a setting.

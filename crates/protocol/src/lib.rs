@@ -27,7 +27,7 @@
 //! 3. Render it in `api::events::render`.
 //!
 //! # Add a request or a response
-//! 1. Add a type to the file of its noun; a row that is answered as it is has its type in `houston-domain`. `CreateX` and
+//! 1. Add a type to the file of its noun; what the store returns has its type in `houston-domain`. `CreateX` and
 //!    `UpdateX` refuse unknown fields, `XResponse` does not. Each derives `ToSchema`, as types of the domain do, which the
 //!    document describes with the same feature.
 //! 2. Name it among the `endpoints!` of its file.

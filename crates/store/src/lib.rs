@@ -94,20 +94,33 @@
 //! A trait in front of Postgres (there is one implementation), an ORM, queries built from strings, caches.
 //!
 //! # Add a table
-//! 1. A migration `migrations/<time>_<what>.sql`: tables and indexes (one-way; expand, then contract).
-//! 2. A file named after the noun, in the wing of its purpose, with an `impl` of the handle whose callers need it. Each
-//!    `query!` text begins with the comment `-- store::<noun>::<function>`, a name of its own, which identifies it in
-//!    `pg_stat_statements` and in the plan tests.
-//! 3. A `tenant_id` column, in the `where` of every query of a [`TenantStore`]. [`Store::migrate`] gives each table with this
-//!    column its policy; one without it is decided about in `row_security.sql` and the test `row_security.rs`.
-//! 4. `cargo xtask prepare` refreshes `.sqlx`: after each change of a query or a column.
+//! 1. A migration `migrations/<time>_<what>.sql`: tables and indexes (one-way; expand, then contract). `<time>` is later than
+//!    that of all others, `YYYYMMDDhhmmss`. One that was in a release is never edited.
+//! 2. A file named after the noun, in the wing of its purpose, with an `impl` of the handle whose callers need it.
+//! 3. A `tenant_id` column. [`Store::migrate`] gives each table with this column its policy; one without it is decided about in
+//!    `row_security.sql` and the test `row_security.rs`.
+//!
+//! # Add a query
+//! A method of the handle, in the file of its noun. The text of its `query!` begins with the comment
+//! `-- store::<noun>::<function>`, a name of its own, which identifies it in `pg_stat_statements` and in the plan tests. In a
+//! [`TenantStore`] each table that it reads is restricted by `tenant_id = $1`. A computed column that is never null is named
+//! `"name!"`. `cargo xtask prepare` then refreshes `.sqlx`, without which nothing compiles: after each change of a query or a
+//! column.
 //!
 //! # Add a column
-//! As `details` of todos: a migration, with a default, because processes of the previous release write rows during an upgrade; a
-//! field of the types in `houston_domain::<noun>`, which are also what requests and responses have, and of its `FIELDS`, if it may
-//! be changed; the queries of the noun here; the tool that reads and writes it, `tools/src/builtin/<noun>.rs`; a test in
-//! `tools/tests/it/<noun>.rs`. Then `cargo xtask prepare`, and as after a change of an endpoint and a tool, `openapi.json` and
-//! `definitions.json`.
+//! As `details` of todos, in four files:
+//! 1. A migration with a default, because processes of the previous release write rows during an upgrade. A text that may be
+//!    missing is `not null default ''`; empty says that there is none.
+//! 2. `domain/src/<noun>.rs`: a field of its types, which of todos are also what requests and responses have (those of other
+//!    nouns are in `houston_protocol::<noun>`), and, if it may be changed, of `FIELDS` there or in `updatable.rs`. A line has a
+//!    maximum of characters, a longer text one of bytes.
+//! 3. The queries of the noun here: those that insert, list, find and change, the text that a search reads, and `writes`, which
+//!    marks what strangers wrote.
+//! 4. The tool that reads and writes it, in `tools/src/builtin/`.
+//!
+//! Besides, a test in `tools/tests/it` and in `api/tests/it`, and what is generated: `cargo xtask prepare`,
+//! `UPDATE_SNAPSHOTS=1 cargo xtask test -p tools definitions`, and
+//! `cargo test --workspace --features houston-api/openapi --test openapi`.
 //!
 //! # Let a tool use rows
 //! A method of [`record::RecordTx`] with the tenant and owner of its run, or of [`Knowledge`]. It returns rows or a typed refusal; what the model

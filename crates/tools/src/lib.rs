@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! - A built-in tool is the type of its arguments: name, description, effect class, time-out, capability and function are
-//!   stated in one place, and the schema follows from the type. Its name is written nowhere else; other code uses the
+//!   stated in one place, and the schema follows from the type. Its name is written nowhere else in code, which uses the
 //!   constant.
 //! - [`tool::Tool::plan`] is pure. Its plan says what a call does: write Houston's own tables (committed with
 //!   the result in one fenced transaction) or act outside (executed after its intent is committed).
@@ -28,16 +28,20 @@
 //!    file has a `mod` and a line of `FILES` in `builtin/mod.rs`.) The documentation of the struct and of a field is what the
 //!    model reads of it. A call that reads or writes Houston's own tables implements `Access` (`typed.rs`). If the arguments
 //!    are all that it needs, that is the struct itself: `DeleteNote` in `builtin/knowledge.rs` is a short example. Otherwise
-//!    the struct implements `BuiltIn` (`typed.rs`); `builtin/web.rs` has tools that act outside.
-//! 2. What guards rely on follows from the effect class; its category is stated with `facts`, as in `builtin/run_code.rs`, or in
-//!    `[tools.<name>]` of `jobs/guards.toml`: a test of `domain` asks for one.
-//! 3. A test: of what it computes in its file, of what it does to rows in `tests/it`.
+//!    the struct implements `BuiltIn` (`typed.rs`) and returns a plan: one that only computes returns [`Plan::Answer`], as
+//!    `GetCurrentTime` in `builtin/compute.rs`; one that acts outside is in `builtin/web.rs`. What may follow the effect class
+//!    in the line (`capability`, `needs`, `seconds`, `facts`, …) is in `fact!` of `builtin/mod.rs`.
+//! 2. What guards rely on follows from the effect class; its category is stated in `[tools.<name>]` of
+//!    `jobs/guards.toml`, if operators may want to change it, or else by `facts` with a function that changes
+//!    `ToolFacts::of_effect`: a test of `domain` asks for one.
+//! 3. A test: of what it computes in its file, of what it does to rows in `tests/it`; a call that it refuses is a line of
+//!    `bad_arguments_and_unknown_tools_become_error_answers`.
 //! 4. `UPDATE_SNAPSHOTS=1 cargo xtask test -p tools definitions` writes what models are sent of it to
 //!    `tests/it/definitions.json`: review that.
 //!
-//! Agents whose types name the tool under `tools` (`jobs/agents/*.toml`) may call it. From a binary of your own, implement
-//! [`Tool`] and call `houston_cli::App::with_tool` (`crates/cli/examples/custom_tool.rs`), or make a function a tool
-//! (`houston::tool`).
+//! Agents have it whose types name it under `tools` (`jobs/agents/*.toml`), or a pack that lists it (`jobs/packs.toml`). From a
+//! binary of your own, implement [`Tool`] and call `houston_cli::App::with_tool` (`crates/cli/examples/custom_tool.rs`), or make
+//! a function a tool (`houston::tool`).
 //!
 //! A tool that takes long reports how far it is with [`CallContext::progress`]: `context.progress.report(3.0, Some(10.0),
 //! "page 3")`, as often as it likes; streams show at most four reports a second of a call, and nothing is stored. One that

@@ -5,7 +5,7 @@
 //! | [`address`] | which IP addresses are on the public internet: a pure function |
 //! | [`target`] | which URLs may be asked for: a pure function |
 //! | [`client`] | [`Client`]: sends requests within limits, follows redirects. [`TenantReach`]: which one an address of a tenant gets |
-//! | [`search`] | [`search::Search`]: Tavily, Brave Search, SearXNG, Exa |
+//! | [`search`] | [`search::Search`]: the providers of [`search::Provider`] |
 //! | [`webhook`] | signatures of Standard Webhooks |
 //! | [`sink`] | receivers of webhooks: their addresses, and one signed request |
 //! | [`json_api`] | a customer's endpoints as tools, from a TOML file or an OpenAPI document |
@@ -44,12 +44,14 @@
 //! `tests/web/vectors.rs`.
 //!
 //! # Add a search provider
-//! 1. Add a file to `search/` with the address of the provider's documentation, its parameters and limits on top; the
-//!    types of its answer, with every field optional that the documentation does not promise; a function `ask` that
-//!    uses `exchange::json` and `exchange::found`, and a variant of [`search::Provider`].
-//! 2. What it cannot do becomes a line of [`search::Found::ignored`]; domain filters become `site:` terms
-//!    (`domains::with_terms`). If it has no pages, use `Query::window`.
-//! 3. Add it to `tests/web/search.rs`: the request it sends, and the answers that all providers are tested with.
+//! 1. Add a file to `search/` with the address of the provider's documentation, its parameters and limits on top, and a
+//!    function `ask`: by `exchange::ask` if the answer has `results`, as most have; else by `exchange::json`, `exchange::hit`
+//!    and `exchange::found`, with types of its own, whose list is required and every other field optional that the
+//!    documentation does not promise. Add a variant of [`search::Provider`] with its name, key variable and address.
+//! 2. What it cannot do becomes a line of [`search::Found::ignored`]; domain filters, if it has none of its own, become `site:`
+//!    terms (`domains::with_terms`). If it has no pages, use `Query::window`.
+//! 3. Name it and its key in `jobs/web.toml`, and add it to `tests/web/search.rs`: a variant of `Which` with an answer in its
+//!    form, the request it sends, and what it ignores.
 
 pub mod address;
 mod body;

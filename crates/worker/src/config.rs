@@ -66,20 +66,26 @@ impl LeaseConfig {
 #[serde(deny_unknown_fields)]
 pub struct SweepConfig {
     /// Milliseconds between two sweeps for work whose hint was lost.
+    #[serde(deserialize_with = "positive")]
     pub every_ms: u64,
     /// The same while Redis is unreachable.
+    #[serde(deserialize_with = "positive")]
     pub without_redis_ms: u64,
     /// Milliseconds between two searches for dead workers and cancelled runs.
+    #[serde(deserialize_with = "positive")]
     pub reap_every_ms: u64,
     /// Milliseconds for which a worker's lease connection must be missing before the worker counts as dead.
     pub suspect_ms: u64,
     /// The same when the worker that watches it noticed, and did not lose its own connection.
     pub grace_ms: u64,
     /// Agentables one sweep finds.
+    #[serde(deserialize_with = "positive")]
     pub limit: i64,
     /// Milliseconds between two searches for requested erasures.
+    #[serde(deserialize_with = "positive")]
     pub erase_every_ms: u64,
     /// Approximate number of rows of each table that one transaction erases.
+    #[serde(deserialize_with = "positive")]
     pub erase_rows: i64,
 }
 

@@ -26,10 +26,12 @@
 //!
 //! # Add a periodic job
 //! Add to `jobs.rs` a line of `JOBS` and its function, which takes no input, derives its work from the state in Postgres, does
-//! a batch of it and says with `Again` whether there is more. It must be idempotent on any number of workers; `Who::One` saves
-//! work, but does not exclude that two run it. One that takes long watches `Jobs::stop`. Waiting, stopping, and the log of
-//! failures are the runner's. A period that operators may change is a setting in `jobs/*.toml`, read by the line;
-//! others are a constant beside it. What it changes has a test in `tests/it`.
+//! a batch of it and says with `Again` whether there is more (`Later`: no). It must be idempotent on any number of workers;
+//! `Who::One` saves work, but does not exclude that two run it. Its name completes "the … failed"; that of a `Who::One` is
+//! also its row in `cron_ticks`: snake_case, and kept for good. It usually runs `When::Every`, and when a worker starts. Its
+//! queries are methods of `RunStore`, called on `jobs.worker.background`: connections that nobody waits for. One that takes
+//! long watches `Jobs::stop`. Waiting, stopping, and the log of failures are the runner's. A period that operators may change
+//! is a setting in `jobs/*.toml`, read by the line; others are a constant beside it. What it changes has a test in `tests/it`.
 //!
 //! # Add a health check
 //! See [`health`].

@@ -16,7 +16,7 @@ endpoints! {
         ("status" = Option<String>, Query, description = "`open`, `done` or `all`; `open` by default."),
         ("list" = Option<String>, Query, description = "Only those of this list."),
         ("due_by" = Option<String>, Query, description = "Only those due by then: `2026-12-01`, or a time, as `2026-12-01T15:00:00Z`."),
-        ("query" = Option<String>, Query, description = "Only those with this text in the title or the details."),
+        ("query" = Option<String>, Query, description = "Only those with this text."),
         Paged,
     ),
     200 "A page of todos." [Page<houston_domain::todo::Todo>];

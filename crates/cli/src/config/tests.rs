@@ -125,4 +125,8 @@ fn limits_of_knowledge_and_teams_are_read_and_checked() {
     write("knowledge.toml", "max_notes = 0");
     let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
     assert!(error.contains("knowledge.max_notes") && error.contains("at least 1"), "{error}");
+    write("knowledge.toml", "");
+    write("orchestrator.toml", "[sweep]\nevery_ms = 0");
+    let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
+    assert!(error.contains("orchestrator.sweep.every_ms") && error.contains("at least 1"), "{error}");
 }

@@ -39,7 +39,7 @@ async fn monitor_reports_missing_workers() {
     assert_eq!(due.status.code(), Some(1));
     assert_eq!(status_of(&parse_output(&due), "workers"), "red");
     let shown = houston.get("/v1/health").await;
-    assert_eq!((&shown["status"], shown["checks"].as_array().unwrap().len()), (&"red".into(), 22), "{shown}");
+    assert_eq!(shown["status"], "red", "{shown}");
     assert_eq!(shown["checks"], {
         let mut checks = parse_output(&due)["checks"].as_array().unwrap().clone();
         checks.sort_by_key(|check| check["id"].as_str().unwrap().to_owned());

@@ -2,10 +2,12 @@
 //! reports the rest as data.
 //!
 //! # Add a check
-//! Add a function to the file of its subject, which checks and, where possible, repairs with an idempotent sweep of
-//! [`houston_store::health`], and a line to `CHECKS`. A setting is a field of the struct in that file, and a line of
-//! `jobs/health_monitor.toml`. A test is in `tests/it/health.rs`, or `sweeps.rs` if it repairs. If it explains why something
-//! waits, add a row to `EXPLANATIONS` of `houston_domain::why`.
+//! Add a function to the file of its subject, or a new file if none fits, and a line to `CHECKS`. What it asks Postgres is a
+//! method of `RunStore` in `store/src/health/`: a repair is an idempotent sweep, a check reads a bounded number of rows, because
+//! it runs every few minutes; then `cargo xtask prepare`. A setting is a field of the struct in the check's file and a line of
+//! `jobs/health_monitor.toml`; a new section is also a field of [`MonitorConfig`]. Only operators see the text of a finding,
+//! so it may name tenants. A test is in `tests/it/health.rs`, or `sweeps.rs` if it repairs. If it explains why something waits,
+//! add a row to `EXPLANATIONS` of `houston_domain::why`.
 
 pub mod config;
 mod deletion;
