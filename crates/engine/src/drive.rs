@@ -61,6 +61,9 @@ impl Engine {
             Claim::Run(claimed) => self.drive_claimed(*claimed, holder),
             Claim::PutOff(put_off) => return Ok(self.put_off(agentable, *put_off)),
             Claim::Accused => return Ok(DriveOutcome::Accused),
+            Claim::Postponed { kind, wait } => {
+                return Ok(DriveOutcome::Waiting { after: Some(wait), lane: self.services.lane(&kind) });
+            }
             Claim::Nothing => return Ok(DriveOutcome::NotClaimed),
         };
         driven.await

@@ -52,13 +52,15 @@ impl Trials {
         if let Some(worker) = worker {
             self.worker.store.bury(worker).await?;
         }
-        // `Err(None)`: another worker holds the lock.
+        // `Err(None)`: another worker holds the lock, or the run must wait.
         let end = || async {
             // This worker may have another lease by now.
             let holder = self.current.borrow().clone();
             let Some(holder) = holder else { return Ok(DriveOutcome::NotClaimed) };
             match self.worker.engine.drive_on_trial(agentable, &holder, Trial::Shown(verdict)).await {
-                Ok(DriveOutcome::NotClaimed) if shown == Shown::Kills => Err(None),
+                Ok(DriveOutcome::NotClaimed | DriveOutcome::Waiting { .. }) if shown == Shown::Kills => {
+                    Err(None)
+                }
                 outcome => outcome.map_err(Some),
             }
         };

@@ -177,6 +177,13 @@ pub enum Claim {
     PutOff(Box<PutOff>),
     /// So many workers died with it that a process must try it alone.
     Accused,
+    /// It must wait, because workers died with it.
+    Postponed {
+        /// The kind of its agentable.
+        kind: String,
+        /// After which it may be claimed; the sweep finds it later.
+        wait: Duration,
+    },
     /// There is nothing to claim.
     Nothing,
 }
@@ -190,7 +197,7 @@ impl RunStore {
     /// A first attempt is put off while the user's limit of tokens is used up: it waits until a time that is committed, with its
     /// event, and is then admitted.
     ///
-    /// Nothing is claimed when
+    /// Nothing is claimed, or it is postponed, when
     /// - another worker holds the lock, no run is open, or the next attempt is not due yet;
     /// - the user already has [`Fairness::max_running`](crate::Fairness::max_running) held runs;
     /// - one more death would reach `crashes.max` while the worker drives another run of which that is true: such

@@ -344,7 +344,9 @@ async fn accused_run_is_given_up_for_its_death_alone() {
         test.runs().claim(request).await.unwrap()
     };
     // The first claim notes the last death.
-    assert!(matches!(claim(test.worker, Trial::Possible).await, Claim::Nothing));
+    assert!(
+        matches!(claim(test.worker, Trial::Possible).await, Claim::Postponed { wait, .. } if wait == CRASHES.grace)
+    );
     for _ in 0..2 {
         assert!(matches!(claim(test.worker, Trial::Possible).await, Claim::Accused), "it is left to a child");
     }
@@ -382,7 +384,8 @@ async fn run_whose_trial_showed_nothing_waits() {
         context: None,
     };
     let shown = Trial::Shown(Verdict::Wait);
-    assert!(matches!(test.runs().claim(request(shown)).await.unwrap(), Claim::Nothing));
+    let postponed = test.runs().claim(request(shown)).await.unwrap();
+    assert!(matches!(postponed, Claim::Postponed { wait, .. } if wait == crashes.grace / 5), "{postponed:?}");
     assert!(
         matches!(test.runs().claim(request(Trial::Possible)).await.unwrap(), Claim::Nothing),
         "not yet again"

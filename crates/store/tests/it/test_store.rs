@@ -50,7 +50,7 @@ impl ClaimRun for RunStore {
         let request = ClaimRequest { agentable, worker, token, next_message, crashes, trial, context: None };
         match self.claim(request).await? {
             Claim::Run(run) => Ok(Some(*run)),
-            Claim::PutOff(_) | Claim::Accused | Claim::Nothing => Ok(None),
+            Claim::PutOff(_) | Claim::Accused | Claim::Postponed { .. } | Claim::Nothing => Ok(None),
         }
     }
 }

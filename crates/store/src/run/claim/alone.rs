@@ -23,6 +23,9 @@ use crate::rate::{Tokens, count};
 use crate::statement::Statement as _;
 use crate::system_message::lock;
 
+/// How long a suspect waits at least, whose worker drives another one.
+const BEHIND_SUSPECT: Duration = Duration::from_secs(1);
+
 impl RunStore {
     /// Claims a run by itself.
     pub(super) async fn claim_alone(&self, request: ClaimRequest) -> Result<Claim> {
@@ -62,7 +65,7 @@ impl RunStore {
         };
         // Also if nothing was claimed: a transaction that is dropped keeps its locks until the pool rolls it back.
         tx.commit().await?;
-        Ok(claimed.map_or(Claim::Nothing, |run| Claim::Run(Box::new(run))))
+        Ok(claimed)
     }
 }
 
@@ -73,30 +76,31 @@ impl Claims {
         tx: &mut PgConnection,
         request: ClaimRequest,
         verdict: Option<(String, Verdict)>,
-    ) -> Result<Option<ClaimedRun>> {
+    ) -> Result<Claim> {
         let crashes = request.crashes;
         lock(tx, request.agentable).await?;
-        let Some(candidate) = self.candidate(tx, request).await? else { return Ok(None) };
+        let Some(candidate) = self.candidate(tx, request).await? else { return Ok(Claim::Nothing) };
+        let kind = candidate.run.kind.clone();
         // The verdict is about the deaths that were read.
         let verdict =
             verdict.filter(|(version, _)| *version == candidate.version).map(|(_, verdict)| verdict);
         let start = match self.decide(&candidate, 0, crashes.limit(), verdict) {
             // The tokens were used up meanwhile: the next sweep finds it.
-            Decision::Refused | Decision::PutOff | Decision::Accused => return Ok(None),
+            Decision::Refused | Decision::PutOff | Decision::Accused => return Ok(Claim::Nothing),
             Decision::Doubted => {
                 // Whether the worker is alive is known after the first wait; the other runs show sooner what they are.
                 let wait = if verdict.is_some() { crashes.grace / 5 } else { crashes.grace };
                 postpone(tx, request, Some(wait.as_secs_f64())).await?;
-                return Ok(None);
+                return Ok(Claim::Postponed { kind, wait });
             }
             Decision::Started(start) => start,
         };
         if start.is_suspect && drives_other_suspect(tx, request, crashes.max).await? {
-            // Without a holder, the next sweep finds it.
             postpone(tx, request, None).await?;
-            return Ok(None);
+            return Ok(Claim::Postponed { kind, wait: BEHIND_SUSPECT });
         }
-        self.claim_candidate(tx, request, candidate, &start).await
+        let claimed = self.claim_candidate(tx, request, candidate, &start).await?;
+        Ok(claimed.map_or(Claim::Nothing, |run| Claim::Run(Box::new(run))))
     }
 
     pub(super) async fn candidate(
