@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use houston_domain::event::Event;
-use houston_domain::id::WorkerId;
+use houston_domain::id::{AgentableId, RunId, WorkerId};
 use houston_domain::model::ModelError;
 use houston_domain::run::RunStatus;
 use houston_llm::model::{Description, EventStream, Request};
@@ -121,6 +121,30 @@ async fn worker_taken_for_dead_withdraws_its_deaths_from_its_runs() {
     other.drain().await;
 }
 
+/// A run of the agentable that a worker holds, which dies when its lease is dropped.
+async fn doomed_run(cluster: &TestCluster, goal: AgentableId) -> (LeaseConnection, RunId) {
+    let id: WorkerId = cluster.ids.next();
+    let ttl = Duration::from_secs(3600);
+    let mut lease = LeaseConnection::open(cluster.servers.database_url(), id, ttl).await.unwrap();
+    lease
+        .register(WorkerDescription { name: "doomed".into(), ..WorkerDescription::default() })
+        .await
+        .unwrap();
+    let posted = cluster.post_silently(goal, "hello").await;
+    let request = ClaimRequest {
+        agentable: goal,
+        worker: id,
+        token: cluster.ids.next(),
+        next_message: cluster.ids.next(),
+        crashes: CrashPolicy::default(),
+        trial: Trial::None,
+        context: None,
+    };
+    let Claim::Run(claimed) = cluster.runs().claim(request).await.unwrap() else { panic!("not claimed") };
+    assert_eq!(claimed.run, posted.run);
+    (lease, posted.run)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn neighbour_takes_over_the_runs_of_dead_workers() {
     let mut cluster = TestCluster::start().await;
@@ -129,26 +153,7 @@ async fn neighbour_takes_over_the_runs_of_dead_workers() {
     // The second is found when the first is gone.
     let mut doomed = Vec::new();
     for goal in [cluster.goal, cluster.new_goal().await] {
-        let id: WorkerId = cluster.ids.next();
-        let ttl = Duration::from_secs(3600);
-        let mut lease = LeaseConnection::open(cluster.servers.database_url(), id, ttl).await.unwrap();
-        lease
-            .register(WorkerDescription { name: "doomed".into(), ..WorkerDescription::default() })
-            .await
-            .unwrap();
-        let posted = cluster.post_silently(goal, "hello").await;
-        let request = ClaimRequest {
-            agentable: goal,
-            worker: id,
-            token: cluster.ids.next(),
-            next_message: cluster.ids.next(),
-            crashes: CrashPolicy::default(),
-            trial: Trial::None,
-            context: None,
-        };
-        let Claim::Run(claimed) = cluster.runs().claim(request).await.unwrap() else { panic!("not claimed") };
-        assert_eq!(claimed.run, posted.run);
-        doomed.push((lease, posted.run));
+        doomed.push(doomed_run(&cluster, goal).await);
     }
     // Not before: its first sweep would claim what is not claimed yet.
     let worker = cluster.worker();
@@ -157,6 +162,24 @@ async fn neighbour_takes_over_the_runs_of_dead_workers() {
         drop(lease);
         assert_status(&cluster.wait_for_end(run).await, RunStatus::MessageSent);
     }
+    worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn suspect_that_waited_is_claimed_without_a_sweep() {
+    let mut cluster = TestCluster::start().await;
+    (cluster.suspect_ms, cluster.reap_every_ms, cluster.sweep_ms) = (3_600_000, 3_600_000, 3_600_000);
+    let (lease, run) = doomed_run(&cluster, cluster.goal).await;
+    let two_deaths = format!(
+        "update houston.run_locks set died_with = array[gen_random_uuid(), gen_random_uuid()] where agentable_id = '{}'",
+        cluster.goal.0
+    );
+    cluster.servers.sql(&two_deaths).unwrap();
+    let worker = cluster.worker();
+    worker.running.registered().await;
+    // The third death: it waits, since that worker may be alive, and is given up then.
+    drop(lease);
+    assert_status(&cluster.wait_for_end(run).await, RunStatus::DeadLettered);
     worker.drain().await;
 }
 
