@@ -41,7 +41,6 @@ fn state_and_statistics() -> Vec<Case> {
             [50, 100],
         )
         .after(grown()),
-        case("store::state::tenant", "", &[&idle, "'goal'"], &["agentables_pkey"], [5, 10]),
         case(
             "store::audit::tenant_of_thing",
             "",

@@ -41,13 +41,19 @@ fn waiting() -> Vec<Case> {
         case("store::lane_work::by_kind", "of a tenant", &[&tenant, "20000", "10"], works, [8_000, 15_000]),
         case("store::worker_list::list", "25 runs on each", &["1000"], &["runs_in_flight"], [400, 800]),
         case("store::paused_lane::list", "", &[], &[], [5, 5]),
-        case("store::why::facts", "", &[&tenant, &waiting, "'interactive'"], &["run_locks_pkey"], [60, 150]),
+        case(
+            "store::why::facts",
+            "",
+            &[&tenant, &waiting, "'interactive'", "20"],
+            &["run_locks_pkey"],
+            [60, 150],
+        ),
         case("store::why::questions", "", &[&tenant, &waiting, "20"], &["agentables_pkey"], [20, 40]),
         // One that is driven.
         case(
             "store::why::facts",
             "it runs",
-            &[&tenant, &id("goal", DRIVEN), "'interactive'"],
+            &[&tenant, &id("goal", DRIVEN), "'interactive'", "20"],
             &[],
             [60, 150],
         ),
@@ -140,7 +146,7 @@ fn others() -> Vec<Case> {
         case("store::audit::record", "", &record, &[], [5, 100]),
         case("store::audit::list", "", &list, &["audit_by_tenant"], [50, 60]),
         case("store::audit::forget", "none is old", &["7776000", "500"], &["audit_by_age"], [10, 20]),
-        case("store::lease::look", "", &[&worker], &[], [20, 20]),
+        case("store::lease::look", "", &[&worker, "7"], &[], [20, 20]),
         case("store::lease::tell_draining", "", &[&worker], &[], [20, 30]),
         case("store::worker_list::drain", "", &[&worker], &[], [20, 30]),
     ]
