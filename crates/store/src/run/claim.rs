@@ -181,7 +181,7 @@ pub enum Claim {
     Postponed {
         /// The kind of its agentable.
         kind: String,
-        /// After which it may be claimed; the sweep finds it later.
+        /// The time until it may be claimed.
         wait: Duration,
     },
     /// There is nothing to claim.

@@ -159,10 +159,17 @@ async fn runs_one_death_from_giving_up_are_driven_one_at_a_time() {
     let first = test.claim_by(goals[0], one.worker()).await.unwrap();
     assert_eq!(first.deaths, 2);
     assert!(test.claim_by(goals[1], one.worker()).await.is_none(), "not beside the first");
+    assert!(
+        test.claim_by(goals[1], other.worker()).await.is_none(),
+        "not due yet: hints for it do not add up"
+    );
+    let is_due = "update houston.run_locks set next_attempt_at = now() where next_attempt_at is not null";
+    test.sql(is_due);
     assert!(test.claim_by(goals[1], other.worker()).await.is_some(), "another worker drives no such run yet");
     assert!(test.claim_by(goals[2], other.worker()).await.is_none());
+    test.sql(is_due);
     let due: Vec<_> = test.runs().due(None, 10).await.unwrap().due;
-    assert_eq!(due.iter().map(|due| due.agentable).collect::<Vec<_>>(), [goals[2]], "it waits for the sweep");
+    assert_eq!(due.iter().map(|due| due.agentable).collect::<Vec<_>>(), [goals[2]], "a sweep finds it, too");
     assert!(test.runs().orphans(10).await.unwrap().is_empty());
 
     // The second run is the cause. That is known once the others that died with it have committed a step.

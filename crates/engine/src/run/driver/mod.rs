@@ -60,7 +60,7 @@ pub enum DriveOutcome {
         /// The lane of the agentable's kind.
         lane: Lane,
     },
-    /// The run waits for something from outside.
+    /// The run waits for something from outside, or, without having been claimed, because workers died with it.
     Waiting {
         /// The time until it goes on by itself, by the database's clock; `None`: it does not.
         after: Option<Duration>,

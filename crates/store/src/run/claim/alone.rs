@@ -23,7 +23,7 @@ use crate::rate::{Tokens, count};
 use crate::statement::Statement as _;
 use crate::system_message::lock;
 
-/// How long a suspect waits at least, whose worker drives another one.
+/// How long a suspect waits whose worker drives another one. It is not due meanwhile, so that hints for it cost a read.
 const BEHIND_SUSPECT: Duration = Duration::from_secs(1);
 
 impl RunStore {
@@ -90,14 +90,12 @@ impl Claims {
             Decision::Doubted => {
                 // Whether the worker is alive is known after the first wait; the other runs show sooner what they are.
                 let wait = if verdict.is_some() { crashes.grace / 5 } else { crashes.grace };
-                postpone(tx, request, Some(wait.as_secs_f64())).await?;
-                return Ok(Claim::Postponed { kind, wait });
+                return postpone(tx, request, kind, wait).await;
             }
             Decision::Started(start) => start,
         };
         if start.is_suspect && drives_other_suspect(tx, request, crashes.max).await? {
-            postpone(tx, request, None).await?;
-            return Ok(Claim::Postponed { kind, wait: BEHIND_SUSPECT });
+            return postpone(tx, request, kind, BEHIND_SUSPECT).await;
         }
         let claimed = self.claim_candidate(tx, request, candidate, &start).await?;
         Ok(claimed.map_or(Claim::Nothing, |run| Claim::Run(Box::new(run))))
@@ -166,9 +164,13 @@ async fn drives_other_suspect(
     Ok(other.fetch_one(connection).await?)
 }
 
-/// Releases the lock of a dead holder and counts the death. `wait`: seconds until the run may be claimed again, if not
-/// at once.
-async fn postpone(connection: &mut PgConnection, request: ClaimRequest, wait: Option<f64>) -> Result<()> {
+/// Releases the lock of a dead holder and counts the death. `wait`: until the run may be claimed again.
+async fn postpone(
+    connection: &mut PgConnection,
+    request: ClaimRequest,
+    kind: String,
+    wait: Duration,
+) -> Result<Claim> {
     sqlx::query!(
         "-- store::claim::alone::postpone
         with t as materialized (
@@ -177,15 +179,16 @@ async fn postpone(connection: &mut PgConnection, request: ClaimRequest, wait: Op
             update houston.run_locks k
                set died_with = case when k.holder is null then k.died_with else k.died_with || k.holder end,
                    woken_at = case when k.holder is null then k.woken_at else t.at end,
-                   holder = null, wake = true, next_attempt_at = coalesce(t.next, k.next_attempt_at)
+                   holder = null, wake = true, next_attempt_at = t.next
               from t where k.agentable_id = $1
             returning k.run_id)
         update houston.runs r set held_for = null from lock l where r.id = l.run_id and r.held_for is not null",
         request.agentable.0,
-        wait
+        wait.as_secs_f64()
     )
     .run(connection)
-    .await
+    .await?;
+    Ok(Claim::Postponed { kind, wait })
 }
 
 impl RunStore {
